@@ -227,7 +227,7 @@ class Allocation:
 
         Prices are computed from the blocks, the instance and the tasks. For user-defined blocks they are the dual
         values of the method if these satisfy the optimality conditions (they then lie between the left and the right
-        derivative), and None otherwise. They are also None for objectives of `OfTeam` and `Surplus`, for
+        derivative), and None otherwise. They are also None for objectives of `OfTeam` or `Surplus`, for
         `FairnessEfficiency` if it is not concave, for a problem that was changed before `Policy.certify`, for
         mechanisms without an objective, and for whole tasks, whose value jumps as capacities change. Policies that
         decide bundles give the dual values of their proof.

@@ -20,6 +20,7 @@ from fairopt.blocks.model import Point
 from fairopt.certificate import Certificate
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.division import division
+from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance, entries_of
 from fairopt.io.json_text import json_parts
@@ -193,14 +194,15 @@ def _recomputed_objective(allocation: Allocation) -> tuple[float | None, float]:
     objective = getattr(allocation.policy, "objective", None)
     if objective is None:
         return None, 0.0
-    limits = allocation.instance.task_limits
-    if allocation.placement is not None:  # users for whom no whole task fits are inactive
-        first, constraints = number_of(tiers_of(objective)[0]), allocation.policy.constraints
-        try:
-            limits = whole_instance(allocation.instance, first, constraints).task_limits
-        except FairoptError:  # reported on certification
-            return None, 0.0
-    part = np.flatnonzero(limits > 0)
+    given, first, constraints = allocation.instance, tiers_of(objective)[0], allocation.policy.constraints
+    try:
+        if allocation.placement is not None:  # users for whom no whole task fits are inactive
+            given = whole_instance(given, number_of(first), constraints)
+        if not all(share._is_plain for share in first.share_blocks()):  # who cannot rise above a base leaves
+            objective = Program(given, first, constraints).objective
+    except FairoptError:  # reported on certification
+        return None, 0.0
+    part = np.flatnonzero(given.task_limits > 0)
     if not len(part):
         return None, 0.0
     instance, tasks, bundles = allocation.instance._taking_part(part), allocation.tasks_by_server[part], None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cmp_to_key
+from functools import cached_property, cmp_to_key
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +104,7 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
             raise InvalidInstance(f"users have no label {by!r}; {known}")
         return self._labellings[by]
 
-    @property
+    @cached_property
     def names(self) -> dict[str, Indices]:
         """The members of each team, by its name."""
         out = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,15 +133,19 @@ def _best(
     scale = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)  # tasks near 1
     scale = 1.0 / np.where(scale > 0, scale, 1.0)
     unit = np.where(within > 0, within, 1.0)
-    loads = (demands * scale[:, None] / unit).T
+    loads = sp.csr_array((demands * scale[:, None] / unit).T)
     limited = np.flatnonzero(np.isfinite(limits))
-    totals = (user == limited[:, None]) * scale
+    place = np.full(len(limits), -1)
+    place[limited] = np.arange(len(limited))
+    some = np.flatnonzero(place[user] >= 0)
+    totals = sp.csr_array((scale[some], (place[user[some]], some)), shape=(len(limited), len(user)))
     rows, right = [loads, totals], [within / unit, limits[limited]]
     if floor is not None:
         held = floor > 0
         rows, right = [totals, -loads[held]], [limits[limited], -floor[held] / unit[held]]
     size = np.abs(costs * scale).max() or 1.0
-    found = optimize.linprog(costs * scale / size, A_ub=np.vstack(rows), b_ub=np.concatenate(right), method="highs")
+    table: Any = sp.vstack(rows).tocsr()
+    found = optimize.linprog(costs * scale / size, A_ub=table, b_ub=np.concatenate(right), method="highs")
     return 0.0 if found.x is None else -float((costs * scale) @ found.x)
 
 

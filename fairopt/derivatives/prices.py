@@ -78,16 +78,15 @@ def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level or tier) by each capacity.
 
     None if the tasks do not satisfy the optimality conditions, for user-defined blocks without suitable evidence, for a
-    problem that was changed by hand, for shares of teams and surpluses, and for `FairnessEfficiency` where it is not
-    concave. If the policy does not decide tasks, the evidence's prices, if any.
+    problem that was changed by hand, for shares of teams or above a base, and for `FairnessEfficiency` where it is not
+    concave. If the policy does not
+    decide tasks, the evidence's prices, if any.
     """
-    if isinstance(allocation.policy, ChangedByHand):
+    if isinstance(allocation.policy, ChangedByHand) or not _of_users(allocation):
         return None
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
         return None if evidence is None else Prices(evidence, evidence)
-    if not _of_plain_shares(allocation):
-        return None
     term = first_term(allocation)
     if term is not None and term.alpha is None and term.measure is not None and not term.measure.concave:
         return None
@@ -110,11 +109,10 @@ def prices(allocation: Allocation) -> Prices | None:
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     """Every level of a leximin with its derivatives, from the lowest up.
 
-    None for other policies, for shares of teams and surpluses, with nonlinear active constraints, and for points that
-    are not exact enough.
+    None for other policies, with nonlinear active constraints, and for points that are not exact enough.
     """
     term = first_term(allocation)
-    if term is None or not term.is_order or not _decides_tasks(allocation) or not _of_plain_shares(allocation):
+    if term is None or not term.is_order or not _decides_tasks(allocation) or not _of_users(allocation):
         return None
     for tie in TIES:
         optimum = Optimum(allocation, tie)
@@ -160,13 +158,14 @@ def share_prices(allocation: Allocation) -> Float | None:
     return found.times(slope - float(np.log(term.factor)))[0]
 
 
+def _of_users(allocation: Allocation) -> bool:
+    """Whether the first tier, if any, is not of teams or above a base, whose derivatives are not known."""
+    tier = first_tier(allocation)
+    return not isinstance(tier, Objective) or all(share._is_plain for share in tier.share_blocks())
+
+
 def _decides_tasks(allocation: Allocation) -> bool:
     return allocation.given_bundles is None and isinstance(first_tier(allocation), Objective)
-
-
-def _of_plain_shares(allocation: Allocation) -> bool:
-    """Whether the first tier has no share of teams and no surplus."""
-    return all(share._is_plain for share in first_tier(allocation).share_blocks())
 
 
 # -- computation -------------------------------------------------------------------------------------------------------

@@ -48,7 +48,12 @@ class AboveBase(Evidence):
             violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
         whole = self.above.whole(found.tasks, found.tasks)
         if not program.unlimited:
-            beyond = float(((whole - program.high) / np.maximum(program.high, TINY)).max(initial=0.0))
+            limited = np.isfinite(program.high)
+            over = (whole - program.high)[limited] / np.maximum(program.high[limited], TINY)
+            beyond = float(over.max(initial=0.0))
+        if inner is not tasks:  # a point of all tasks, from which those below the base were cut
+            short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)
+            beyond = max(beyond, float(short.max(initial=0.0)))
         gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
         return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
 
@@ -66,10 +71,10 @@ class AboveBase(Evidence):
                     prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
             scale = 1.0 / paid.sum()
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
-        entry = self.found.entry(self.above, self.above.part(tasks), rows)
-        if program.merge:  # the prices of one row, for each of the servers that it stands for
-            entry["prices"] = np.asarray(entry["prices"])[program.unmerged._server_classes].tolist()
-        return entry
+        held = self.found.entry(self.above, self.above.part(tasks), rows)
+        if "prices" in held:  # of the row that stands for identical servers
+            held["prices"] = held["prices"] * program.given.n_servers
+        return held
 
     def numbers(self) -> dict[str, Any] | None:
         found = self.found.numbers()

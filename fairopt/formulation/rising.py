@@ -17,8 +17,9 @@ from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
+from fairopt.errors import OutOfDomain
 from fairopt.runtime.lazy import optimize, sp
-from fairopt.tolerances import NOISE, TERM_ROUNDING
+from fairopt.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.validation import distinct
 
 if TYPE_CHECKING:
@@ -40,7 +41,12 @@ def of_those_who_rise(program: Program) -> Objective:
         if not isinstance(share, Surplus) or isinstance(share, Rising) or not term.kind.levels_users:
             continue
         rises = who_rises(program, share)
-        if distinct(rises).all():
+        if rises is None and term.ranks is not None and not term.is_order:  # one who stays would be its smallest
+            raise OutOfDomain(
+                f"whether all can rise above the base of {share} is not certain: some by less than 1e-8 of what they "
+                "could have alone; lower their base a little, or use Leximin"
+            )
+        if rises is None or distinct(rises).all():
             continue
         if not rises.any():
             return Total(share.share)
@@ -78,8 +84,8 @@ def users_with_room(program: Program) -> Mask:
     return room
 
 
-def who_rises(program: Program, share: Surplus) -> Mask:
-    """Which users or teams of a surplus can rise above their base, shape (n_numbers,)."""
+def who_rises(program: Program, share: Surplus) -> Mask | None:
+    """Which users or teams of a surplus can rise above their base, shape (n_numbers,); None if that is not certain."""
     of_pool = program.single and not program.rest
     if of_pool and share.share._is_plain:
         room = program.room
@@ -106,24 +112,29 @@ def _all_fit(program: Program) -> bool:
     )
 
 
-def _by_programs(program: Program, numbers: Numbers, c: Float) -> Mask:
-    """Those whom linear programs can raise, and those who are not proved to stay."""
+def _by_programs(program: Program, numbers: Numbers, c: Float) -> Mask | None:
+    """Those whom linear programs can raise, if prices prove that the others stay; None if they do not.
+
+    A possible rise of others is negligible if it is rounding, or noise and tiny beside those of all who rise.
+    """
     with np.errstate(invalid="ignore"):
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
     unit = np.where((alone > 0) & np.isfinite(alone), alone, 1.0)
-    linear = _Linear(program, numbers, unit)
-    left = np.ones(len(numbers), dtype=bool)
+    linear, level = _Linear(program, numbers, unit), unit / numbers.weights
+    left, least = np.ones(len(numbers), dtype=bool), np.inf
     while left.any():
         found = linear.raised(left)
         if found is None:
-            break
+            return None
         rises, prices = found
-        if not (rises & left).any():
-            if linear.most(left, prices) <= NOISE:
-                return ~left
-            break
-        left &= ~rises
-    return np.ones(len(numbers), dtype=bool)
+        more = left & (rises > RISES)
+        if not more.any():
+            bound = linear.most(left, prices)
+            tiny = bound <= NOISE and bound * level[left].max() <= GAP_TOLERANCE * least
+            return ~left if tiny or bound <= ROUNDING * left.sum() else None
+        least = min(least, float((rises * level)[more].min()))
+        left &= ~more
+    return ~left
 
 
 class _Linear:
@@ -138,8 +149,8 @@ class _Linear:
         known = [program.rows_of(block) or () for block in program.rest if not isinstance(block, ManyRows)]
         self.further: list[Rows] = [one.rows for some in known for one in some]
 
-    def raised(self, some: Mask) -> tuple[Mask, Float] | None:
-        """Which numbers the largest sum raises, and the prices of capacities and of further rows; None if unsolved."""
+    def raised(self, some: Mask) -> tuple[Float, Float] | None:
+        """The rises of the largest sum, and the prices of capacities and of further rows; None if unsolved."""
         program, pairs, n = self.program, self.program.pairs, len(self.numbers)
         totals = sp.csr_array(pairs.totals @ sp.diags_array(self.scale / self.scale[pairs.first][pairs.user]))
         least, most = program.low / self.scale[pairs.first], program.high / self.scale[pairs.first]
@@ -176,7 +187,7 @@ class _Linear:
         prices[~equal] = -found.ineqlin.marginals
         if equal.any():
             prices[equal] = -found.eqlin.marginals
-        return found.x[len(pairs) :] > RISES, (prices / size)[:start]
+        return found.x[len(pairs) :], (prices / size)[:start]
 
     def most(self, some: Mask, prices: Float) -> float:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""

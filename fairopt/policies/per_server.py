@@ -235,16 +235,18 @@ def _by_label(share: Share) -> bool:
 
 
 def _alone(instance: Instance, s: int, users: Int) -> Instance:
-    """One server of a row with chosen users, without limits; parameters by user still apply."""
+    """One server of a row with chosen users and their teams, without limits; parameters by user still apply."""
     demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, s]
     alone = Instance(
         demands,
         instance.capacities[s],
-        weights=instance.weights[users],
+        weights=instance._own_weights[users],
         resources=instance.resources,
         servers=[instance.servers[s]],
+        teams=instance.teams.take(users),
     )
     alone._parent = (instance, users)
+    alone.__dict__.update(team_weights=instance.team_weights, weights=instance.weights[users])
     return alone
 
 

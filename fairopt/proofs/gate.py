@@ -355,6 +355,8 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
             value = min(max(map(float, verify.vector_of(c))) / float(replay.weight(c)) for c in children)
         except (verify.CannotCheck, verify.Fault, ArithmeticError) as error:
             note = str(error)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            note = f"its evidence is malformed: {error!r}"
     spread = instance._spread(table)
     certificate = _certificate(
         begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note

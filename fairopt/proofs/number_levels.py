@@ -10,7 +10,8 @@ So if the others keep their floors, up to the level that is fixed, no number t r
 sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most need no level.
 
 What the slack of earlier levels could have bought counts too: the price of each earlier number times its possible rise,
-relative to what the numbers of the level pay. A number that is zero is judged in units of the typical level.
+relative to what the numbers of the level pay. A number near zero is judged in units of the typical level,
+or of the most that it can be if that is less.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import SLICE
 from fairopt.runtime.lazy import sp
-from fairopt.tolerances import NOISE, TERM_ROUNDING
+from fairopt.tolerances import GAP_TOLERANCE, NOISE, TERM_ROUNDING
 
 ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
 
@@ -79,6 +80,11 @@ class NumberBounds:
         """The numbers at the estimated common level, shape (n_numbers,)."""
         return self.numbers.weights * self.program.point(np.zeros(len(self.pairs))).level(self.program.term.share)
 
+    @cached_property
+    def unit(self) -> Float:
+        """What a number near zero is judged by: the typical level, or what it can be at most if that is less."""
+        return np.where(self.most > 0, np.minimum(self.most, self.typical), self.typical)
+
     def at(self, tasks: Float) -> Float:
         """The numbers at tasks by pair."""
         return self.numbers.above(self.pairs.sum(self.c * tasks))
@@ -123,20 +129,28 @@ class NumberBounds:
         rounding = TERM_ROUNDING * (limit + max(charged.constant_size, abs(constant)))
         return rounded_up_sum(parts, limit + constant + rounding)
 
+    def highest_level(self, some: Indices, z: Float) -> float:
+        """The highest level of numbers above what bounds imply; NaN, which compares as false, if there are none."""
+        above = some[z[some] > self.lowest[some] * (1 + ABOVE)]
+        return float((z / self.numbers.weights)[above].max()) if len(above) else np.nan
+
 
 def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
     """Dual solutions of a leximin of users on one pool whose levels are fixed by full resources."""
-    bounds, loads, user = NumberBounds(program), program.pairs.loads, np.arange(program.instance.n_users)
+    bounds, loads = NumberBounds(program), program.pairs.loads
+    per = np.divide(loads, bounds.c, out=np.zeros(loads.shape), where=bounds.c > 0)
+    if bounds.numbers.of_user is not None:  # some users have left, whose share counts as zero
+        per = per[:, bounds.c > 0]
     levels = bounds.at(tasks) / bounds.numbers.weights
     rising = levels * bounds.numbers.weights < bounds.most * (1 - ABOVE)
     full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
-    found = [(float(levels[rising & (loads[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    found = [(float(levels[rising & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
     duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
     for level, i in sorted(found):
-        mine = (loads[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled
+        mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled
         if mine.any():
             prices = (np.arange(len(program.usable)) == i).astype(float)
-            duals.append(NumberDual(user[mine], prices, loads[i] / bounds.c, np.zeros(n_further(program))))
+            duals.append(NumberDual(np.flatnonzero(mine), prices, per[i], np.zeros(n_further(program))))
             settled |= mine
     return duals
 
@@ -148,7 +162,7 @@ def judge_number_levels(
     """The largest gap of any level, the gap of each, and how far each number can rise, in its unit."""
     bounds = NumberBounds(program)
     z, w = bounds.at(tasks), bounds.numbers.weights
-    unit = np.where(z > NOISE * bounds.typical, z, bounds.typical)
+    unit = np.where(z > NOISE * bounds.unit, z, bounds.unit)
     excess = np.maximum(bounds.most - z, 0.0)
     settled, gaps = np.zeros(len(z), dtype=bool), list[float]()
     for dual in duals:  # in the order in which numbers were fixed
@@ -158,11 +172,13 @@ def judge_number_levels(
         terms = pi * floors
         slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
-        if (rise / unit)[mine].max(
-            initial=0.0
-        ) > NOISE:  # perhaps what a negligible part of a needed capacity would pay
+        if (rise > GAP_TOLERANCE * unit)[mine].any() and not dual.further.any():
+            # at the level of proved numbers, perhaps what a negligible part of a needed capacity would pay
+            level_of_proved = bounds.highest_level(mine[rise[mine] <= GAP_TOLERANCE * unit[mine]], z)
+            near = np.abs(z / w - level_of_proved) <= GAP_TOLERANCE * level_of_proved
             part = max(slack, 0.0) / bounds.scarcest(dual.prices)
-            rise = np.minimum(rise, np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit))
+            excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
+            rise = np.where(near, np.minimum(rise, excused), rise)
         earlier = settled.copy()
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False

@@ -17,6 +17,7 @@ import numpy as np
 from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.model import Point
 from fairopt.blocks.numbers import Numbers
+from fairopt.blocks.shares import best_server
 from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.proofs.bound import best_response, gain_of_power, rounded_up_sum
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
@@ -114,11 +115,10 @@ class NumbersLagrangian(Lagrangian):
         return rounded_up_sum(np.concatenate(parts), constant)
 
     def _gains(self, curve: Curve, numbers: Numbers, price: Float) -> Float:
-        """``max_z (f u(z) - price z)`` within what each number can be."""
-        c = _best_pair(self.program, curve.c)
-        low, high = (np.maximum(numbers.above(c * x), 0.0) for x in (self.low, self.high))
+        """``max_z (f u(z) - price z)`` over 0 <= z at most what each number can be."""
+        high = np.maximum(numbers.above(best_server(curve.c, self.program.instance) * self.high), 0.0)
         with np.errstate(all="ignore"):
-            found = curve.factor * gain_of_power(price / curve.factor, curve.alpha, 0.0 * low, high).most
+            found = curve.factor * gain_of_power(price / curve.factor, curve.alpha, np.zeros(len(high)), high).most
         return np.where(curve.factor == 0, 0.0, found)
 
     # -- prices of numbers ----------------------------------------------------------------------------------------
@@ -249,8 +249,3 @@ def _numbers_of(term: Curve | Sorted) -> Numbers:
     if term.numbers is not None:
         return term.numbers
     return Numbers(term.c, np.ones(len(term.c)))
-
-
-def _best_pair(program: Program, c: Float) -> Float:
-    """The largest coefficient of each user."""
-    return c if c.ndim == 1 else np.where(program.instance.eligible, c, 0.0).max(axis=1)

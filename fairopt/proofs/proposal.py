@@ -140,8 +140,10 @@ def as_numbers(values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def as_indices(values: Any, below: int) -> Any:
-    """Numbers as indices below a bound."""
+    """Numbers as distinct indices below a bound."""
     array = np.asarray(values, dtype=np.intp)
     if array.ndim != 1 or (array.size and not (array.min() >= 0 and array.max() < below)):
         raise ValueError(f"indices not below {below}")
+    if len(np.unique(array)) < len(array):
+        raise ValueError("indices are repeated")
     return array

@@ -1144,7 +1144,7 @@ class Goal:
 
     def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
         """Add a multiple of a term of numbers of teams, or above a base."""
-        of = Numbers(self.cluster, term.share)
+        of = Numbers(self.cluster, term.share, is_levelled(term))
         alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
         if term.name in ("MaxMin", "OrderedWeighted"):
             self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of.below, of.above, of, unit))
@@ -1188,6 +1188,11 @@ class Goal:
 def is_linear(objective: Block) -> bool:
     """Whether an objective is a sum of shares."""
     return all(t.name == "Total" or (t.name == "AlphaFair" and t.given["alpha"] == 0) for _, t in objective.terms)
+
+
+def is_levelled(term: Block) -> bool:
+    """Whether a one-term objective compares numbers with each other."""
+    return term.name != "FairnessEfficiency" and not is_linear(term)
 
 
 def as_list(value: Any) -> list[Any]:
@@ -1869,9 +1874,10 @@ class Numbers:
     """What an objective compares: ``z_t = sum_j c_j x_j - base_t`` of a user or a team t, by label.
 
     ``below`` and ``above`` enclose c, ``base`` encloses the base; ``kept`` are the tasks of users that a base requires.
+    If numbers are ``levelled``, those that cannot rise above their base are left out.
     """
 
-    def __init__(self, cluster: Cluster, share: Block) -> None:
+    def __init__(self, cluster: Cluster, share: Block, levelled: bool = False) -> None:
         self.cluster, surplus = cluster, share if share.name == "Surplus" else None
         team = share.share if surplus else share
         self.of_user = {j: str(cluster.users[j]) for j in cluster.active}
@@ -1901,6 +1907,36 @@ class Numbers:
             low, high = ends
             before = self.base[self.of_user[j]]
             self.base[self.of_user[j]] = Between(before.low + low, before.high + high)
+        if surplus and levelled:
+            rises = {self.of_user[j] for j in self._with_room()}
+            self.of_user = {j: t for j, t in self.of_user.items() if t in rises}
+            self.weights = {t: w for t, w in self.weights.items() if t in rises}
+            self.base = {t: b for t, b in self.base.items() if t in rises}
+            if not rises:
+                raise CannotCheck("nobody can rise above its base")
+
+    def _with_room(self) -> list[int]:
+        """The users above whose base bounds on tasks, and on one pool what these leave of capacities, allow more."""
+        cluster, more = self.cluster, 1 + VIOLATION
+        low = {j: max(cluster.low[j], x) for j, x in self.kept.items()}
+        full = set[int]()
+        for (_, i), units in cluster.usable_units().items() if cluster.servers == 1 else ():
+            if exact_sum(cluster.demands[j][0][i] * x for j, x in low.items()) >= units * (1 - VIOLATION):
+                full.add(i)
+        found = []
+        for j, x in low.items():
+            high, c = cluster.high[j], max(self.above[j][s] for s in cluster.open[j])
+            blocked = (high is not None and high <= x * more) or any(cluster.demands[j][0][i] for i in full)
+            if c > 0 and (x > self.kept[j] or not blocked):
+                found.append(j)
+        return found
+
+    def refuse_at_base(self) -> None:
+        """`CannotCheck` if a number is at its base, since whether it could rise is not known."""
+        most = self.sums({j: max(self.above[j]) * self.cluster.most_tasks(j) for j in self.of_user})
+        for t, z in self.values().items():
+            if z <= VIOLATION * most[t]:
+                raise CannotCheck(f"{t!r} is at its base, and whether it can rise above it is not checked")
 
     def values(self, above: bool = False) -> dict[str, Fraction]:
         """The numbers at the current tasks, from below or from ``above``."""
@@ -1963,7 +1999,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     """
     if cluster.kept_levels:
         raise CannotCheck("levels of numbers are proved under linear constraints only")
-    compared = Numbers(cluster, objective.share)
+    compared = Numbers(cluster, objective.share, levelled=True)
     if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
         raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
     z, w, users = compared.values(), compared.weights, cluster.active
@@ -1971,7 +2007,8 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in users}
     least = {j: min(compared.below[j][s] for s in cluster.open[j]) * cluster.low[j] for j in users}
     most, lowest = compared.sums(best, above=True), compared.sums(least)
-    unit = {t: v if v > VIOLATION * typical * w[t] else typical * w[t] or most[t] or ONE for t, v in z.items()}
+    could = {t: min(typical * w[t] or m, m) if m > 0 else typical * w[t] or ONE for t, m in most.items()}
+    unit = {t: v if v > VIOLATION * could[t] else could[t] for t, v in z.items()}
     rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
     room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
     broken = [row_excess(cluster, row)[0] for row in rows]
@@ -1979,14 +2016,14 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     for k, one in enumerate(entry["levels"]):
         check_keys(one, NUMBER_LEVEL, f"level {k} of the evidence")
         cluster.clock.check()
-        evidence, mine = Evidence(cluster, one, rows), [str(t) for t in one["numbers"]]
+        evidence, mine = Evidence(cluster, one, rows), list(dict.fromkeys(map(str, one["numbers"])))
         if not mine or not {*mine, *one["of_numbers"]} <= z.keys():
             raise Fault(f"level {k} of the evidence has no numbers, or unknown ones")
         pi = {t: max(number(v, "of_numbers"), ZERO) for t, v in one["of_numbers"].items()}
         top = evidence.right_hand_side(room) - exact_sum(p * compared.base[t].low for t, p in pi.items())
         top += exact_sum(abs(y) * b for y, b in zip(evidence.rows, broken, strict=True))
         for j in users:
-            paid, c = pi.get(compared.of_user[j], ZERO), compared.above[j]
+            paid, c = pi.get(compared.of_user.get(j, ""), ZERO), compared.above[j]
             net = max(paid * c[s] - evidence.cost[j][s] for s in cluster.open[j])
             top = up(top + best_at_ends(net, cluster.low[j], cluster.most_tasks(j)))
         level = min(z[t] / w[t] for t in mine)
@@ -3138,7 +3175,7 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
         return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
     if term.name == "FairnessEfficiency":
         return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
-    compared = Numbers(cluster, term.share)
+    compared = Numbers(cluster, term.share, is_levelled(term))
     shares, weights = compared.values(), compared.weights
     alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
     if is_linear(term):
@@ -3237,7 +3274,7 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
     (_, term), *more = tier.terms
     curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0 and term.share.name in COMPOSED
-    in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share)
+    in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share, is_levelled(tier))
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := cluster.infeasible(rows)):
@@ -3372,13 +3409,16 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     if kind.needs and kind.needs not in cluster.imposed:
         raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
     with bases_kept(cluster, objective):
+        for _, term in objective.terms:
+            if term.share.name == "Surplus" and is_levelled(term):
+                Numbers(cluster, term.share, levelled=True).refuse_at_base()
         return kind.gap(cluster, objective, rows, entry)
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of a leximin or max-min tier at its own tasks, plus the relative fall of its levels in later tiers."""
     _, levelled = as_max_min(objective)
-    compared = Numbers(cluster, levelled.share)
+    compared = Numbers(cluster, levelled.share, levelled=True)
     after = compared.values()
     with cluster.at(numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)):
         gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), compared.values(above=True)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.blocks.guarantees import team_floors
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 
 # dominant shares per task: 0.1, 0.1, 0.1 and 0.2
@@ -223,8 +224,17 @@ def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance,
     assert fo.verify(tmp_path / "answer.json").ok
 
 
+@pytest.mark.parametrize("make", [fo.Leximin, fo.MaxMin, fo.Total, lambda share: fo.AlphaFair(1, share)])
 @pytest.mark.parametrize("share", [fo.OfTeam(), fo.Surplus(), fo.Surplus(fo.OfTeam())], ids=str)
-@pytest.mark.parametrize("make", [fo.Leximin, fo.Total, lambda share: fo.AlphaFair(1, share)])
-def test_policies_of_teams_and_surpluses_have_no_prices(make, share):
+def test_prices_of_teams_and_of_surpluses_are_not_known(make, share):
     answer = fo.Policy(make(share)).allocate(POOL)
-    assert answer.prices is None and answer.level_prices is None and answer.share_prices is None
+    assert answer.prices is answer.prices_left is answer.share_prices is answer.level_prices is None
+
+
+def test_floor_of_a_team_of_many_members_with_limits():
+    n = 30_000  # as a dense table, totals of members would take 7 GB
+    limits = np.full(n, 0.5)
+    given = fo.Instance(
+        np.ones((n, 1)), [n], teams={"team": ["a"] * n}, task_limits=limits, guarantees={"a": {"resource1": 0.75 * n}}
+    )
+    assert team_floors(given)["a"].units == pytest.approx([0.5 * n])

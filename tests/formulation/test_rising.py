@@ -1,11 +1,14 @@
 """Who can rise above the base of a surplus on several servers."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.blocks.teams import Rising, Surplus
+from fairopt.errors import OutOfDomain
 from fairopt.formulation import rising
 from fairopt.formulation.program import Program
 
@@ -63,3 +66,34 @@ def test_no_prices_prove_too_little():
         total = fo.Policy(fo.Total(fo.Tasks())).allocate(given)  # any feasible point
         held = numbers.above(numbers.per_task * total.tasks)
         assert linear.most(some, prices) >= held[some].sum() - 1e-9
+
+
+@pytest.mark.parametrize("large", [1e10, 1e12])
+def test_rise_that_is_little_of_what_a_user_has_alone_is_not_left_out(large):
+    """User j could have 50 tasks on server B, of very many on server A, which the guarantee of another user fills."""
+    eligible = [[True, False], [True, True], [False, True]]
+    given = fo.Instance([[1], [1], [1]], [[large], [100]], eligible=eligible, guarantees=[large, 0, 0])
+    assert not [s for s in Program(given, fo.Leximin(fo.Surplus()), ()).objective.share_blocks() if type(s) is Rising]
+    with pytest.raises(OutOfDomain, match="is not certain"):
+        fo.Policy(fo.MaxMin(fo.Surplus(fo.Tasks()))).allocate(given)
+
+
+@pytest.mark.parametrize("share", [fo.Surplus(), fo.Surplus(fo.OfTeam())], ids=str)
+@pytest.mark.parametrize(
+    "make",
+    [fo.MaxMin, fo.Leximin, lambda s: fo.AlphaFair(2, s), lambda s: fo.AlphaFair(0.5, s)],
+    ids=["MaxMin", "Leximin", "AlphaFair(2)", "AlphaFair(0.5)"],
+)
+def test_answers_with_users_who_stay_are_read_and_verified(tmp_path, make, share):
+    teams = {"team": ["k", "j", "l"]}
+    given = fo.Instance([[1, 0], [1, 1], [0, 1]], [5, 6], guarantees=[5, 0, 0], teams=teams)
+    answer = fo.Policy(make(share)).allocate(given)
+    assert answer.tasks == pytest.approx([5, 0, 6])
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.Allocation.load(file).certificate.ok
+    assert fo.verify(file).ok, fo.verify(file)
+    for value in (0.0, answer.objective):
+        spoiled = json.loads(file.read_text()) | {"tasks_by_server": [[5.0], [0.0], [0.0]], "objective": value}
+        other = tmp_path / "spoiled.json"
+        other.write_text(json.dumps(spoiled))
+        assert not fo.verify(other).ok

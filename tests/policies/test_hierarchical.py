@@ -315,3 +315,15 @@ def test_time_limit_holds():
     pool = fo.Instance(rng.uniform(1, 2, (5000, 2)), [100, 100], teams={"team": [f"t{j % 50}" for j in range(5000)]})
     with pytest.raises(NotCertified, match="time limit"):
         fo.HDRF().allocate(pool, time_limit=1e-3)
+
+
+def test_malformed_evidence_is_no_proof_and_no_crash(tmp_path):
+    teams = {"team": ["a", "a", "b"]}
+    given = fo.Instance([[1], [1], [1]], [9], teams=teams, guarantees={"a": {"resource1": 6}})
+    file = fo.HDRF().allocate(given).save(tmp_path / "answer.json")
+    assert fo.Allocation.load(file).certificate.ok
+    held = json.loads(file.read_text())
+    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 0, 6.0]], "prices": []}}
+    file.write_text(json.dumps(held))
+    again = fo.Allocation.load(file).certificate
+    assert not again.ok and "malformed" in again.note

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from oracle import fractions_waterfill as exact
 from oracle.instances import cluster, clusters
 
@@ -247,3 +248,12 @@ def test_it_can_be_pasted_and_compared() -> None:
     made = NaivePerServer(fo.FDS(2))
     assert eval(repr(made), {name: getattr(fo, name) for name in fo.__all__}) == made
     assert len({made, NaivePerServer(fo.FDS(2)), NaivePerServer(fo.DRF())}) == 2
+
+
+@pytest.mark.parametrize("policy", [fo.Policy(fo.Leximin(fo.OfTeam())), fo.HDRF(), fo.DRF()], ids=str)
+def test_teams_and_their_weights_are_those_of_each_server(policy: fo.Policy) -> None:
+    demands, teams = [[1, 2], [2, 1], [2, 2], [1, 1]], {"team": ["t", "t", "u", "v"]}
+    both = fo.Instance(demands, [[4, 5], [6, 9]], teams=teams, weights={"t": 2})
+    alone = [fo.Instance(demands, c, teams=teams, weights={"t": 2}) for c in ([4, 5], [6, 9])]
+    tasks = fo.NaivePerServer(policy).allocate(both).tasks_by_server
+    assert_allclose(tasks.T, [policy.allocate(one).tasks for one in alone], rtol=1e-6, atol=1e-9)

@@ -120,7 +120,8 @@ class _Levels:
     @property
     def units(self) -> Float:
         """A unit of each number."""
-        return np.maximum(self.floor, self.w * self.unit)
+        most = self.bounds.most
+        return np.maximum(self.floor, np.where(most > 0, np.minimum(self.w * self.unit, most), self.w * self.unit))
 
     @property
     def kept(self) -> Float:

@@ -1,5 +1,6 @@
 """Leximin of teams and of what is above a base, against exact fractions, and the proof of its levels."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
@@ -269,3 +270,33 @@ def test_other_methods_and_curved_constraints_are_refused():
     curved = fo.AlphaFair(1) >= -100
     with pytest.raises(InvalidBlock, match=r"under linear constraints, and `AlphaFair.* is none"):
         fo.Policy(fo.Leximin(fo.OfTeam()), [curved]).allocate(instance)
+
+
+@pytest.mark.parametrize("price", [1e-3, 1e-9, 1e-12])
+@pytest.mark.parametrize("weight", [0.4, 0.5])
+def test_noise_in_prices_proves_nothing_of_a_number_that_could_rise(price, weight):
+    apart = fo.Instance([[1, 0], [0, 1]], [10, 10], teams={"team": ["a", "b"]})
+    program = Program(apart, fo.Leximin(fo.OfTeam(weights={"b": weight})), ())
+    dual = NumberDual(np.array([0, 1]), np.array([1, price]), np.array([1, price]), np.zeros(0))
+    assert judge_number_levels(program, [dual], np.array([10.0, 5.0]))[0] > 0.1  # b could have 10
+
+
+@pytest.mark.parametrize("limit", [1, 10, 1e3])
+def test_number_that_can_be_little_is_not_judged_by_large_ones(limit):
+    servers = fo.Instance([[1], [1]], [[5e10], [6e10]], task_limits=[np.inf, limit], teams={"team": ["a", "b"]})
+    assert fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks()))).allocate(servers).tasks[1] == pytest.approx(limit)
+    pool = Program(servers.pooled(), fo.Leximin(fo.OfTeam(fo.Tasks())), ())
+    dual = NumberDual(np.array([0]), np.array([1.0]), np.array([1 / 1.1e11, 0]), np.zeros(0))
+    assert judge_number_levels(pool, [dual], np.array([1.1e11 - limit, limit]))[0] < 1e-6
+    assert judge_number_levels(pool, [dual], np.array([1.1e11, 0]))[0] > 0.1
+
+
+@pytest.mark.parametrize("share", [fo.OfTeam(fo.Tasks()), fo.Surplus(fo.Tasks())], ids=str)
+def test_zero_in_place_of_a_little_is_not_verified(tmp_path, share):
+    apart = fo.Instance([[1, 0], [0, 1]], [1e11, 1], teams={"team": ["a", "b"]})
+    file = fo.Policy(fo.Leximin(share)).allocate(apart).save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    spoiled = json.loads(file.read_text()) | {"tasks_by_server": [[1e11], [0.0]], "objective": 0.0}
+    file.write_text(json.dumps(spoiled))
+    assert not fo.verify(file).ok
+    assert not fo.Allocation.load(file).certificate.ok

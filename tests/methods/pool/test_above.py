@@ -1,5 +1,7 @@
 """A surplus on one pool, by the fast methods above the base."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -85,3 +87,41 @@ def test_other_lower_bounds_than_the_base_count():
 def test_lower_bounds_that_do_not_fit_are_infeasible():
     with pytest.raises(Infeasible):
         fo.Policy(fo.Leximin(fo.Surplus())).allocate(fo.Instance([[1], [1]], [4], guarantees=[3, 3]))
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize(
+    "objective",
+    [fo.AlphaFair(2, fo.Surplus()), fo.MaxMin(fo.Surplus()), fo.Leximin(fo.Surplus()), fo.Total(fo.Surplus())],
+    ids=str,
+)
+def test_answers_on_identical_servers_are_read_and_verified(tmp_path, objective, servers):
+    given = fo.Instance([[1, 2], [2, 1]], [[5, 5]] * servers, guarantees=[1, 0])
+    file = fo.Policy(objective).allocate(given).save(tmp_path / "answer.json")
+    assert fo.Allocation.load(file).certificate.ok
+    assert fo.verify(file).ok
+
+
+@pytest.mark.parametrize("objective", [fo.MaxMin(), fo.MaxMin(fo.Surplus())], ids=str)
+def test_a_resource_that_is_named_twice_does_not_hide_its_slack(tmp_path, objective):
+    given = fo.Instance(
+        [[1, 3], [1, 0], [2, 3], [2, 3]], [13, 13], weights=[1, 1, 2, 1], task_limits=[None, None, None, 1]
+    )
+    file = fo.Policy(objective).allocate(given).save(tmp_path / "answer.json")
+    held = json.loads(file.read_text())
+    held["tasks_by_server"][3] = [0.99]
+    held["objective"] *= 0.99
+    (evidence,) = held["evidence"]
+    evidence.get("found", evidence)["order"] = [0, 0]
+    file.write_text(json.dumps(held))
+    assert not fo.Allocation.load(file).certificate.ok
+
+
+@pytest.mark.parametrize("make", [fo.Leximin, fo.MaxMin, lambda share: fo.AlphaFair(2, share)])
+def test_tasks_below_the_base_in_a_file_are_not_proved(tmp_path, make):
+    given = fo.Instance([[1, 2], [2, 1], [1, 1]], [9, 9], task_limits=[2, None, None], guarantees=[2, 0, 0])
+    file = fo.Policy(make(fo.Surplus())).allocate(given).save(tmp_path / "answer.json")
+    held = json.loads(file.read_text())
+    held["tasks_by_server"][0] = [1.8]
+    file.write_text(json.dumps(held))
+    assert not fo.Allocation.load(file).certificate.ok

@@ -301,9 +301,13 @@ def nearest(name: object, known: Iterable[object]) -> str:
     --------
     >>> nearest("nahs", ["drf", "2df", "nash"])
     "did you mean 'nash'?"
+    >>> nearest("gpu", ["cpu", "memory", "nvidia.com/gpu"])
+    "did you mean 'nvidia.com/gpu'?"
     """
     names = [str(k) for k in known]
-    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    close = [k for k in names if str(name) in k.split("/")][:3] or difflib.get_close_matches(
+        str(name), names, n=3, cutoff=0.5
+    )
     if close:
         return "did you mean " + " or ".join(repr(_short(c)) for c in close) + "?"
     return "known: " + ", ".join(map(_short, names[:30])) + (", ..." if len(names) > 30 else "")

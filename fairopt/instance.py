@@ -41,7 +41,7 @@ class Instance:
         in proportion to their weights.
     task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
         Upper bounds on tasks, at least 0. ``None``, infinity and users missing in a dict mean no limit.
-    eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional
+    eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user or team, optional
         Where users may run. Default: everywhere, also for users missing in a dict.
     counts : array-like of int of shape (n_servers,), optional
         Number of identical servers in each row. Default: 1.
@@ -55,12 +55,13 @@ class Instance:
         What a reader of files left out or assumed. Equality and files ignore notes.
     teams : dict, optional
         Labels of users, as ``{"team": ["vision", "vision", "nlp"], "org": [...]}``: for each kind of label one label
-        per user, None for none, or a dict by user. Wherever the name of a user is taken, that of a team is too.
+        per user, None for none, or a dict by user. Dicts by user take names of teams too, and a user's own value wins;
+        not so `task_limits` of a team of several users.
     guarantees : array-like of shape (n_users,) or dict by user or team, optional
         What users and teams get before anything else is shared: of a user tasks, of a team units of resources, as
         ``{"web": 10, "vision": {"gpu": 16}}``. Cut at what a user asks for (its task limit), and at what the tasks of
         a team can use of it.
-    rates : array-like of shape (n_users, n_servers) or dict by user, optional
+    rates : array-like of shape (n_users, n_servers) or dict by user or team, optional
         How fast the tasks of a user run on each server, for `ThroughputShare`; a dict holds a number per server, or a
         dict by server label. Tasks then count time. Users are not eligible where their rate is 0.
 

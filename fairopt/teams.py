@@ -66,7 +66,7 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
             for t, name in enumerate(labelling.names):
                 other = position.setdefault(name, (by, t))
                 if other[0] != by:
-                    raise InvalidInstance(f"{name!r} is both a {other[0]} and a {by}; rename one")
+                    raise InvalidInstance(f"{name!r} is both a label of {other[0]!r} and of {by!r}; rename one")
         if not position:
             return
         for j, user in enumerate(users):
@@ -74,7 +74,7 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
                 continue
             by, t = position[user]
             if np.flatnonzero(self._labellings[by].of_user == t).tolist() != [j]:
-                raise InvalidInstance(f"{user!r} is both a user and a {by}; rename one")
+                raise InvalidInstance(f"{user!r} is both a user and a label of {by!r}; rename one")
 
     # -- the mapping --------------------------------------------------------------------------------------------
 

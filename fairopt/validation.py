@@ -276,7 +276,8 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
     for team, units in given.items():
         if not isinstance(units, Mapping):
             raise InvalidInstance(
-                f"guarantees of team {team!r} is {units!r}; give units by resource, such as {{{resources[0]!r}: 16}}"
+                f"guarantees of team {team!r} is {units!r}; give units by resource, such as {{{resources[0]!r}: 16}}, "
+                "or tasks of its members by name"
             )
         some: dict[str, float] = {}
         for resource, amount in units.items():

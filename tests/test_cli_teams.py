@@ -57,7 +57,8 @@ def test_drf_is_the_default_where_each_team_has_one_user(run, tmp_path):
 
 
 def test_policies_of_users_say_so_where_a_team_has_several(run):
-    result = run("compare", "c", "--teams", "org,team", "-p", "drf", "-p", "hdrf", "-p", "most-tasks")
+    teams = ("-p", "hdrf", "-p", "MaxMin(Surplus(OfTeam(by='org')))")
+    result = run("compare", "c", "--teams", "org,team", "-p", "drf", *teams, "-p", "most-tasks")
     note = "note: DRF compares the 4 users, and not their teams; --policy hdrf compares teams"
     assert note in result.stderr and result.stderr.count("compares the") == 1
 
@@ -154,3 +155,8 @@ def test_pictures_of_policies_show_teams(run, tmp_path):
         assert result.exit_code == 0, result.output
         assert "vision" in (tmp_path / f"{kind}.svg").read_text()
         assert "parse" not in (tmp_path / f"{kind}.svg").read_text()
+
+
+@pytest.mark.parametrize("policy", ["Leximin(OfTeam())", "Leximin(Surplus(OfTeam(by='org')))", "kalai-smorodinsky"])
+def test_policies_of_teams_and_surpluses_are_solved(run, policy):
+    assert solved(run("solve", "c", "--teams", "org,team", "-p", policy, "--json"))["prices"] is None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 import fairopt as fo
-from fairopt.errors import Infeasible, OutOfDomain
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.testing import instances
 
 POOL = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 10], guarantees=[2.5, 0, 1])
@@ -110,6 +110,24 @@ def test_conflict_of_a_guarantee_with_a_constraint_names_both():
     both = fo.Instance([[1], [1]], [10], guarantees=[5, 2])
     with pytest.raises(Infeasible, match=r"MinTasks.*guarantees of users.* cannot hold together"):
         fo.Policy(fo.AlphaFair(1), [fo.MinTasks({"user1": 9})]).allocate(both)
+
+
+def test_users_to_whom_guarantees_leave_nothing_are_named():
+    pair = fo.Instance(
+        [[1], [1]], [4], users=["u", "v"], teams={"team": ["a", "b"]}, guarantees={"a": {"resource1": 4}}
+    )
+    for policy in (fo.DRF(), fo.NashWelfare()):
+        with pytest.raises(NotCertified, match="lower guarantees, which leave nothing for user 'v'"):
+            policy.allocate(pair)
+    np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Surplus())).allocate(pair).tasks, [4, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "policy", [fo.KalaiSmorodinsky([30, 0, 0]), fo.Policy(fo.Leximin(fo.Surplus(base=[30, 0, 0])))]
+)
+def test_bases_that_do_not_fit_are_infeasible_where_another_user_can_rise(policy):
+    with pytest.raises(Infeasible, match="takes 240 resource2 of 96, 144 more than there is"):
+        policy.allocate(fo.Instance([[4, 8], [2, 0], [8, 4]], [200, 96]))
 
 
 def test_batches_and_shards_refuse_what_is_above_a_base():

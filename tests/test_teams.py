@@ -88,8 +88,11 @@ def test_eligible_and_rates_of_a_team_are_those_of_its_members_but_for_members_n
             {"task_limits": {"vision": 1}},
             "task_limits names the team 'vision', of 'train', 'serve': kinds of tasks differ",
         ),
-        ({"teams": {"team": ["train", "train", "nlp"]}}, "'train' is both a user and a team; rename one"),
-        ({"teams": {"team": ["a", "a", "b"], "org": ["b", "b", "b"]}}, "'b' is both a team and a org; rename one"),
+        ({"teams": {"team": ["train", "train", "nlp"]}}, "'train' is both a user and a label of 'team'; rename one"),
+        (
+            {"teams": {"team": ["a", "a", "b"], "org": ["b", "b", "b"]}},
+            "'b' is both a label of 'team' and of 'org'; rename one",
+        ),
         ({"teams": {"team": ["a", "b"]}}, r"teams\['team'\] has 2 labels for 3 users; give one each"),
         ({"teams": {"team": [1, 2, 3]}}, r"teams\['team'\] of user 'train' is 1; give a name, or None"),
         ({"teams": {"team": {"x": "a"}}}, r"teams\['team'\] names an unknown user 'x'"),

@@ -340,8 +340,8 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
         raise InvalidBlock(f"{name} is {brief(value)}; give a number, an array by user or a dict by user") from error
     bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
     if len(bad):
-        user = repr(frozen.pairs[bad[0]][0]) if isinstance(frozen, ByUser) else f"number {bad[0] + 1}"
-        whose = "" if isinstance(frozen, float) else f" for user {user}"
+        user = repr(frozen.pairs[bad[0]][0]) if isinstance(frozen, ByUser) else f"user number {bad[0] + 1}"
+        whose = "" if isinstance(frozen, float) else f" for {user}"
         raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= 0")
     return frozen
 

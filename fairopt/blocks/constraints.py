@@ -238,13 +238,14 @@ class _ShareBound(Constraint):
     def _levels(self, instance: Instance, default: float) -> Float:
         """The bound of each number: of each user, or of each team of `OfTeam`."""
         given, name = as_given(self.level), type(self).__name__
-        if not self.share._is_plain and len(self.share._names(instance)) != instance.n_users:
-            return by_name(given, name, self.share._names(instance), default)
+        labels = None if self.share._is_plain else self.share._names(instance)
+        if labels is not None and (self.share._counts_teams or len(labels) != instance.n_users):
+            return by_name(given, name, labels, default)  # of teams, or of users who have not left a surplus
         return instance.per_user(instance._by_user_or_team(given, name)[0], name, default=default)
 
     def _of_teams(self, instance: Instance) -> list[tuple[Indices, float]]:
         """Bounds on the sum of the shares of a team, given by its name: its members, and the bound."""
-        if not self.share._is_plain:
+        if self.share._counts_teams:
             return []
         of_teams = instance._by_user_or_team(as_given(self.level), type(self).__name__)[1]
         members = instance.teams.names if of_teams else {}
@@ -255,9 +256,10 @@ class _ShareBound(Constraint):
         found = self._of_teams(pairs.instance)
         if not found:
             return {}
-        values = pairs.share(self.share)
+        base = self.share._numbers(pairs.instance).base
+        levels = [level + (0.0 if base is None else base[members].sum()) for members, level in found]
         sums = sp.csr_array([np.isin(np.arange(pairs.instance.n_users), members) for members, _ in found], dtype=float)
-        return {"of teams": Rows(sign * (sums @ values), sign * np.array([level for _, level in found]))}
+        return {"of teams": Rows(sign * (sums @ pairs.share(self.share)), sign * np.array(levels))}
 
     def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
         """The users or teams whose share is zero wherever they are eligible."""
@@ -275,9 +277,10 @@ class MinShare(_ShareBound):
 
     Parameters
     ----------
-    level : scalar, array-like of shape (n_users,) or dict by user
-        Lower bounds on shares (not per weight); users missing in a dict have none. A positive bound is `Infeasible`
-        for a user whose share is always zero.
+    level : scalar, array-like of shape (n_users,) or dict by user or team
+        Lower bounds on shares (not per weight); users missing in a dict have none. That of a team is on the sum of its
+        members' shares. Of `OfTeam` there is one number per team. A positive bound is `Infeasible` for a user whose
+        share is always zero.
     share : Share, default DominantShare()
         The share that is bounded.
 
@@ -308,7 +311,7 @@ class MinShare(_ShareBound):
         never = np.flatnonzero((least > 0) & self._always_zero(instance))
         if len(never):
             j = int(never[0])
-            kind = "user" if self.share._numbers(instance).of_user is None else "team"
+            kind = "team" if self.share._counts_teams else "user"
             raise Infeasible(
                 f"`{self}` requires {least[j]:.4g} for {kind} {self.share._names(instance)[j]!r}, whose {self.share} "
                 f"is always zero: {self.share.why_zero(instance, j)}",
@@ -329,9 +332,9 @@ class MaxShare(_ShareBound):
 
     Parameters
     ----------
-    level : scalar, array-like of shape (n_users,) or dict by user
+    level : scalar, array-like of shape (n_users,) or dict by user or team
         Upper bounds on shares (not per weight); users missing in a dict, and those whose share is always zero, have
-        none.
+        none. That of a team is on the sum of its members' shares. Of `OfTeam` there is one number per team.
     share : Share, default DominantShare()
         The share that is bounded.
 

@@ -213,6 +213,11 @@ class Share(Block):
         """The share of a user: itself, or what is summed over the members of a team."""
         return self
 
+    @property
+    def _counts_teams(self) -> bool:
+        """Whether the share is one number per team."""
+        return False
+
     def _names(self, instance: Instance) -> Sequence[str]:
         """The label of each of these numbers."""
         return instance.users

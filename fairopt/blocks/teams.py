@@ -92,6 +92,13 @@ class OfTeam(_Composed):
             if not isinstance(self.weights, Mapping):
                 raise InvalidBlock(f"weights of OfTeam are {brief(self.weights)}; give a dict by team")
             object.__setattr__(self, "weights", per_user_parameter(self.weights, "weights of OfTeam"))
+            for team, weight in as_given(self.weights).items():
+                if not weight > 0:
+                    raise InvalidBlock(f"OfTeam: the weight of {team!r} is {weight:g}; give a positive finite number")
+
+    @property
+    def _counts_teams(self) -> bool:
+        return True
 
     def labelling(self, instance: Instance) -> Labelling:
         """The teams that have users, and the team of each user."""
@@ -163,6 +170,10 @@ class Surplus(_Composed):
             raise InvalidBlock(f"Surplus({self.share}): give a share, or OfTeam(share)")
         if self.base is not None:
             object.__setattr__(self, "base", per_user_parameter(self.base, "base of Surplus"))
+
+    @property
+    def _counts_teams(self) -> bool:
+        return self.share._counts_teams
 
     def tasks(self, instance: Instance) -> Float:
         """The base in tasks, at most the task limits, shape (n_users,)."""

@@ -153,7 +153,8 @@ def _compares_users(mechanism: Any) -> bool:
     """Whether a policy compares shares between users; those between teams have labels ``by``."""
     if not isinstance(mechanism, Policy):
         return not hasattr(mechanism, "by")
-    return any(term.kind.levels_users and not hasattr(term.share, "by") for term in mechanism.objective.terms())
+    terms = mechanism.objective.terms()
+    return any(term.kind.levels_users and not (term.share and term.share._counts_teams) for term in terms)
 
 
 @app.command(no_args_is_help=True, help=SOLVE)

@@ -27,7 +27,7 @@ PLOT = """Draw the answers of policies in one picture, with a panel for each pol
 \b
 [bold]Kinds[/]
   shares       shares of each resource by user or team, stacked
-  dominant     dominant shares of users, sorted
+  dominant     dominant shares of users or teams, sorted
   utilisation  use of each resource, by class of servers
   prices       the price of the whole capacity of each resource, in % of
                the highest

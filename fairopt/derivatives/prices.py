@@ -78,9 +78,8 @@ def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level or tier) by each capacity.
 
     None if the tasks do not satisfy the optimality conditions, for user-defined blocks without suitable evidence, for a
-    problem that was changed by hand, for shares of teams or above a base, and for `FairnessEfficiency` where it is not
-    concave. If the policy does not
-    decide tasks, the evidence's prices, if any.
+    problem that was changed by hand, for shares of teams and surpluses, and for `FairnessEfficiency` where it is not
+    concave. If the policy does not decide tasks, the evidence's prices, if any.
     """
     if isinstance(allocation.policy, ChangedByHand) or not _of_users(allocation):
         return None
@@ -109,7 +108,8 @@ def prices(allocation: Allocation) -> Prices | None:
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     """Every level of a leximin with its derivatives, from the lowest up.
 
-    None for other policies, with nonlinear active constraints, and for points that are not exact enough.
+    None for other policies, for shares of teams and surpluses, with nonlinear active constraints, and for points that
+    are not exact enough.
     """
     term = first_term(allocation)
     if term is None or not term.is_order or not _decides_tasks(allocation) or not _of_users(allocation):

@@ -72,14 +72,13 @@ def _plain(share: Share) -> Share:
 
 
 def above(program: Program) -> Above | None:
-    """The program above the base, if `Program.is_above_base` and lower bounds fit."""
+    """The program above the base, if `Program.is_above_base`, lower bounds fit and somebody can rise."""
     if not program.is_above_base or program.empty:
         return None
     (share, *_) = program.objective.share_blocks()
     crossed = not program.unlimited and bool(np.any(program.low > program.high * (1 + ROUNDING)))
     assert isinstance(share, Surplus)
-    return (
-        Above(program, share.tasks(program.instance))
-        if bounds_fit(program.least_load, crossed, program.usable)
-        else None
-    )
+    if not bounds_fit(program.least_load, crossed, program.usable):
+        return None
+    found = Above(program, share.tasks(program.instance))
+    return None if found.empty else found

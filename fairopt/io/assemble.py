@@ -216,7 +216,7 @@ def _resources(
                 f"{demanding.path}: there is no column {header!r}, which {servers.path} has as a resource; "
                 "add it, with 0 for the users who do not need it"
             )
-    known = [*headers, *about]
+    known = [*dict.fromkeys((*headers, *about))]
     for column in demand_columns:
         if column not in known:
             problem = f"the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"

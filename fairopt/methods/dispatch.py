@@ -23,6 +23,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
+from fairopt.blocks.teams import Surplus
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.evidence.above import lifted
@@ -33,6 +34,7 @@ from fairopt.formulation.alike import Alike, alike
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
+from fairopt.formulation.rising import who_rises
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.bundles import solve_bundles
@@ -56,6 +58,7 @@ from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
+from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
@@ -435,8 +438,14 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     certificate, policy = allocation.certificate, allocation.policy
     own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
+    nothing = _left_nothing(policy, allocation.instance)
     clock = current()
-    if settings.clock.late or any("time limit" in t.status + t.message for t in certificate.tried):
+    if nothing:
+        fix = (
+            f"lower guarantees, which leave nothing for user {nothing[0]!r}, whose share of 0 is below all levels, or "
+            "compare Surplus(share), which such users leave"
+        )
+    elif settings.clock.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit" + ("" if clock is None else f" than {clock.time_limit:g} s")
     elif own and _has_matrices(policy, allocation.instance):
         fix = MATRICES
@@ -456,6 +465,21 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         best=allocation,
         tried=certificate.tried,
     )
+
+
+def _left_nothing(policy: Any, instance: Instance) -> list[str]:
+    """The users that are levelled but can run no tasks beside guarantees; `Infeasible` if these do not fit together."""
+    objective = tiers_of(policy.objective)[0]
+    if program_class(objective) is BundleProgram:
+        return []
+    program = Program(instance, objective, policy.constraints)
+    refuse_unfit(program)
+    levelled = any(term.kind.levels_users and term.share and term.share._is_plain for term in objective.terms())
+    if not instance._has_guarantees or program.empty or not levelled:
+        return []
+    rises = who_rises(program, Surplus())
+    stays = np.zeros(0) if rises is None else ~rises & (program.low == 0)
+    return [program.instance.users[j] for j in np.flatnonzero(stays)]
 
 
 def _has_matrices(policy: Any, instance: Instance) -> bool:

@@ -37,9 +37,9 @@ def NashBargaining(disagreement: Any = None) -> Policy:
 def KalaiSmorodinsky(disagreement: Any = None) -> Policy:
     """The solution of Kalai and Smorodinsky (1975) for many users: leximin of ``(x - b) / (ideal - b)`` (Imai 1983).
 
-    b is the disagreement point; the ideal of a user is the most tasks that it could run when every other user is at b.
-    A user who cannot rise above b stays there. On several servers the ideals are one linear program per user, unless b
-    is 0.
+    Numbers are compared per weight. b is the disagreement point; the ideal of a user is the most tasks that it could
+    run when every other user is at b. A user who cannot rise above b stays there. On several servers the ideals are one
+    linear program per user, unless b is 0.
 
     Parameters
     ----------

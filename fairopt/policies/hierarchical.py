@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
-from fairopt.formulation.program import require_instance
+from fairopt.formulation.program import Program, require_instance
 from fairopt.instance import Instance
 from fairopt.methods.cluster.hierarchy import fill, floors
+from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.tolerances import BLOCK_TOLERANCE, VIOLATION_TOLERANCE
@@ -115,6 +118,8 @@ class HDRF:
             If users have no such label, a weight names nobody, or a team is in two teams.
         OutOfDomain
             If demands differ by server.
+        Infeasible
+            If guarantees do not fit together.
         NotCertified
             If the tasks could not be proved.
 
@@ -152,6 +157,7 @@ class HDRF:
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, clock.begun)
         if answer.certificate.block_violation > BLOCK_TOLERANCE:
+            refuse_unfit(Program(instance, Total(Tasks()), ()))
             raise Infeasible(f"guarantees do not fit together: {answer.certificate.note}. Lower some")
         if not answer.certificate.ok:
             raise NotCertified(

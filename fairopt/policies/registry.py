@@ -270,8 +270,8 @@ def _split(rest: str) -> list[str]:
     """Split at commas outside brackets, so that ``rank_weights=(1,2)`` stays whole."""
     parts, depth = [""], 0
     for letter in rest:
-        depth += letter in "(["
-        depth -= letter in ")]"
+        depth += letter in "([{"
+        depth -= letter in ")]}"
         if letter == "," and depth == 0:
             parts.append("")
         else:
@@ -280,9 +280,15 @@ def _split(rest: str) -> list[str]:
 
 
 def parsed_value(value: str) -> Any:
-    """A number, a tuple in brackets, or else the text itself."""
+    """A number, a tuple in brackets, a dict such as ``{vision: 2}``, or else the text itself, without quotes."""
+    parts = [part.strip() for part in value[1:-1].split(",") if part.strip()]
     if value[:1] in "([" and value[-1:] in ")]":
-        return tuple(parsed_value(v.strip()) for v in value[1:-1].split(",") if v.strip())
+        return tuple(map(parsed_value, parts))
+    if value[:1] == "{" and value[-1:] == "}" and all(":" in part for part in parts):
+        pairs = (part.rpartition(":") for part in parts)
+        return {parsed_value(name.strip()): parsed_value(number.strip()) for name, _, number in pairs}
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
     for kind in (int, float):
         try:
             return kind(value)

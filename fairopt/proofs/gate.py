@@ -168,7 +168,7 @@ def allocation(
 def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
     """Whether shares of users are compared by weights that are parts of those of their teams."""
     return any(
-        program.given.team_weights and term.share is not None and term.share._is_plain and term.kind.levels_users
+        program.given.team_weights and term.share and not term.share._counts_teams and term.kind.levels_users
         for program in tiers
         for term in program.objective.terms()
     )

@@ -816,12 +816,13 @@ class Cluster:
 
     def _share_bounds(self, condition: Block) -> Rows:
         """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows."""
-        level = condition.given["level"]
+        level, name = condition.given["level"], condition.name
+        of_users = "OfTeam" not in (condition.share.name, condition.share.share.name)
+        if of_users and isinstance(level, dict) and not level.keys() <= {*self.users}:
+            raise CannotCheck(f"{condition.text} bounds the sum of a team; {name}(level, OfTeam(share)) can be checked")
         if condition.share.name in COMPOSED:
-            return Numbers(self, condition.share).bounded(level, condition.name == "MaxShare", condition.text)
-        if isinstance(level, dict) and level.keys() - {*self.users}:
-            raise CannotCheck(f"{condition.text} bounds the share of a team by its name")
-        most, rows, alike = condition.name == "MaxShare", Rows(), self.same_on_servers(condition.share)
+            return Numbers(self, condition.share).bounded(level, name == "MaxShare", condition.text)
+        most, rows, alike = name == "MaxShare", Rows(), self.same_on_servers(condition.share)
         levels = self.of_user(condition.given["level"], condition.text, most)
         c, sign = self.coefficients(condition.share)[0 if most else 1], 1 if most else -1
         for j in self.active:
@@ -3265,12 +3266,15 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
 def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any]) -> Rows:
     """Require of later tiers that they keep an earlier tier's level, and return the rows.
 
-    It is the level that the tier's own tasks reach (of leximin each user's, up to 1e-7); without own tasks, that of the
-    file's tasks. The file's tasks may miss it by the tolerance of constraints.
+    It is the level that the tier's own tasks reach (of leximin, and of alpha-fairness of numbers that are not shares of
+    users, each number's, up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the
+    tolerance of constraints.
     """
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
-    in_levels, compared = tier.name == "Leximin", Numbers(cluster, tier.share, is_levelled(tier))
+    (_, term), *more = tier.terms
+    curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0 and term.share.name in COMPOSED
+    in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share, is_levelled(tier))
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := cluster.infeasible(rows)):
@@ -3281,7 +3285,8 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         part = 1 - BLOCK_VIOLATION if own else ONE
         if any(s < part * z[t] * (1 - BLOCK_VIOLATION) for t, s in compared.values().items()):
             raise Fault(f"a user or team is below its level of {tier.text}")
-        if tier.share.name in COMPOSED:
+        cluster.given_earlier |= curved
+        if term.share.name in COMPOSED:
             return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text)
         at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))

@@ -82,7 +82,9 @@ def test_users_without_tasks_leave_their_team():
 def test_policies_that_compare_users_say_that_the_weight_of_a_team_is_divided():
     heavy = POOL.with_weights({"vision": 4})
     assert "weight of a team is divided" in fo.DRF().allocate(heavy).certificate.note
-    assert "divided" not in fo.Policy(fo.MaxMin(fo.OfTeam())).allocate(heavy).certificate.note
+    assert "weight of a team is divided" in fo.NashBargaining().allocate(heavy).certificate.note
+    for between in (fo.OfTeam(), fo.Surplus(fo.OfTeam())):
+        assert "divided" not in fo.Policy(fo.MaxMin(between)).allocate(heavy).certificate.note
     assert "divided" not in fo.MostTasks().allocate(heavy).certificate.note
 
 
@@ -97,6 +99,27 @@ def test_bounds_by_the_name_of_a_team_are_bounds_on_its_sum(instance):
     np.testing.assert_allclose(same.allocate(instance).objective, least.objective, rtol=1e-7)
     most = fo.Policy(fo.MostTasks().objective, [fo.MaxShare({"vision": 0.3})]).allocate(instance)
     np.testing.assert_allclose(most.share(fo.OfTeam())[0], 0.3, rtol=1e-6)
+
+
+def test_bounds_on_teams_hold_where_each_has_one_user():
+    pair = fo.Instance([[1], [1]], [8], users=["u", "v"], teams={"team": ["a", "b"]})
+    for bound in (fo.MaxShare({"a": 0.25}, fo.OfTeam()), fo.MinShare({"b": 0.75}, fo.OfTeam())):
+        answer = fo.Policy(fo.Leximin(), [bound]).allocate(pair)
+        np.testing.assert_allclose(answer.tasks, [2, 6], atol=1e-7)
+    with pytest.raises(InvalidInstance, match="unknown team 'u'"):
+        fo.Policy(fo.Leximin(), [fo.MaxShare({"u": 0.25}, fo.OfTeam())]).allocate(pair)
+
+
+@pytest.mark.parametrize("instance", [POOL, SERVERS], ids=["pool", "servers"])
+def test_bound_on_the_surplus_of_a_team_is_on_what_its_members_have_above_their_guarantees(instance, tmp_path):
+    secured = instance.replace(guarantees={"train": 1, "parse": 1})
+    least, most = fo.MinShare({"vision": 1.2}, fo.Surplus()), fo.MaxShare({"vision": 0.1}, fo.Surplus())
+    for bound, surplus in ((least, 1.2), (most, 0.1)):
+        answer = fo.Policy(fo.Leximin(), [bound]).allocate(secured)
+        np.testing.assert_allclose(answer.share(fo.Surplus())[:2].sum(), surplus, rtol=1e-6)
+    answer.save(tmp_path / "answer.json")
+    found = fo.verify(tmp_path / "answer.json")
+    assert not found.ok and "bounds the sum of a team" in str(found)
 
 
 def test_equal_shares_of_teams_and_lower_bounds_on_their_smallest_share():
@@ -146,6 +169,8 @@ def test_guarantee_of_a_team_is_cut_at_what_its_tasks_can_use():
             InvalidInstance,
             "user 'parse' has no team, which OfTeam.* needs",
         ),
+        (lambda: fo.OfTeam(weights={"nlp": 0}), InvalidBlock, "weight of 'nlp' is 0; give a positive"),
+        (lambda: fo.OfTeam(weights={"nlp": np.nan}), InvalidBlock, "holds nan for 'nlp'"),
         (
             lambda: fo.Policy(fo.MaxMin(fo.OfTeam(weights={"x": 2}))).allocate(POOL),
             InvalidInstance,
@@ -206,3 +231,10 @@ def test_floor_of_a_team_of_many_members_with_limits():
         np.ones((n, 1)), [n], teams={"team": ["a"] * n}, task_limits=limits, guarantees={"a": {"resource1": 0.75 * n}}
     )
     assert team_floors(given)["a"].units == pytest.approx([0.5 * n])
+
+
+@pytest.mark.parametrize("instance", [POOL, SERVERS], ids=["pool", "servers"])
+@pytest.mark.parametrize("last", [fo.Leximin(), fo.Total(fo.Tasks())], ids=str)
+def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance, last, tmp_path):
+    fo.Policy(fo.AlphaFair(1, fo.OfTeam()).then(last)).allocate(instance).save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok

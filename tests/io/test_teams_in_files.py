@@ -104,7 +104,10 @@ def test_writing_removes_the_table_of_teams_of_an_older_instance(tmp_path):
             {"users": USERS.replace("org [team]", "org")},
             r"users.csv: the column 'org' is not a resource .*; if it is a label of users, call it 'org \[team\]'",
         ),
-        ({"users": USERS.replace("train,vision", "train,site")}, "'site' is both a user and a team; rename one"),
+        (
+            {"users": USERS.replace("train,vision", "train,site")},
+            "'site' is both a user and a label of 'team'; rename one",
+        ),
         ({"demands": "user,server,rate\ntrain,large,-1\n"}, r"demands.csv, line 2, column 'rate': the value is -1"),
         ({"demands": "user,server,rate\ntrain,large,1\n"}, r"demands.csv has no line for user 'parse'; add one for"),
         (

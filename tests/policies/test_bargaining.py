@@ -83,3 +83,12 @@ def test_disagreement_point_that_does_not_fit_is_infeasible(make):
     for servers in ([[4]], [[2], [2.5]]):
         with pytest.raises(Infeasible):
             make([3, 3]).allocate(fo.Instance([[1], [1]], servers))
+
+
+@pytest.mark.parametrize(
+    "policy", [fo.NashBargaining(), fo.Policy(fo.AlphaFair(2, fo.Surplus())), fo.KalaiSmorodinsky()]
+)
+def test_saved_answers_on_identical_servers_are_proved(policy, tmp_path):
+    given = fo.Instance([[4, 8], [2, 0], [8, 4]], [[100, 48], [100, 48]], guarantees=[1, 2, 1])
+    policy.allocate(given).save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok

@@ -167,7 +167,7 @@ def test_weights_that_leaves_read_are_not_divided_among_a_team():
         (
             lambda: shared([[1], [1]], [4], ["a", "b"], guarantees={"a": {"resource1": 3}, "user2": 2}),
             Infeasible,
-            "team 'a' holds 2 of the 3 resource1 guaranteed to it",
+            "the guarantees of teams cannot be kept, only 0.8 times as much: there is too little resource1",
         ),
     ],
 )

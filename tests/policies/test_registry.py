@@ -24,6 +24,11 @@ TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
         ("tsf", fo.TSF()),
         ("kdf:k=2,rank_weights=(1,2.5)", fo.KDF(2, (1, 2.5))),
         ("kdf:k=2,short=positive", fo.KDF(2, short="positive")),
+        (
+            "hdrf:by=(org,team),weights={vision/8 gpu: 2,nlp:1.5}",
+            fo.HDRF(("org", "team"), {"vision/8 gpu": 2, "nlp": 1.5}),
+        ),
+        ("hdrf:by=('org', 'team'),weights={'vision': 2}", fo.HDRF(("org", "team"), {"vision": 2})),
         ("fds:alpha=2", fo.FDS(2)),
         ("fds:alpha=0.5", fo.FDS(0.5)),
         ("fds:beta=2,lam=-0.5", fo.FDS(beta=2, lam=-0.5)),

@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import feasibility
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
+from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.simplex import DUAL, Simplex
+from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import optimize, sp
@@ -103,6 +107,7 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
     start = np.array([float(x) for x in forest.starts])
     over = programs.place(start)[0]
     if over > VIOLATION_TOLERANCE:
+        refuse_unfit(Program(programs.instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; lower some")
     while True:
         check("filling the tree", len(rows.prices))
@@ -145,6 +150,7 @@ class _Rows:
     def add(self, row: Row) -> list[float]:
         """The costs of a new row."""
         if row in self.prices or len(self.prices) > MOST * len(self.programs.users):
+            refuse_unfit(Program(self.programs.instance, Total(Tasks()), ()))
             raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
         self.prices.append(row)
         self.costs.append(self.programs.costs(row))

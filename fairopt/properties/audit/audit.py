@@ -108,8 +108,8 @@ def audit(
     properties : iterable of str, default ("pe", "si", "ef", "sp")
         Names or short forms.
     instances : iterable of Instance, optional
-        Instances on any number of servers, instead of drawn ones; they are not shrunk. Those that violate the
-        conditions are skipped.
+        Instances on any number of servers, instead of drawn ones, which have no teams or guarantees; they are not
+        shrunk. Those that violate the conditions are skipped.
     share : Share, optional
         What users compare instead of tasks, as in `check`. Default: the first share of the policy's objective, where
         its coefficients differ between servers. Clusters are drawn with rates if it reads them. On one pool a user's

@@ -214,7 +214,7 @@ def best_misreport(
     """
     require_instance(instance)
     j = instance.user_index(user)
-    one_pool = is_one_pool(instance) and not instance._has_guarantees  # which batches do not keep
+    one_pool = is_one_pool(instance)
     tries = budget if budget is not None else 3000 if one_pool else 300
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")

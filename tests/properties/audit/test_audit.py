@@ -169,6 +169,14 @@ def test_boosting_only_is_another_property() -> None:
 # -- one's own instances --------------------------------------------------------------------------------------
 
 
+def test_given_pools_keep_their_teams_and_guarantees() -> None:
+    pool = fo.Instance([[5, 4], [3, 2], [2, 1], [1, 1]], [11, 18], teams={"team": ["a", "a", "b", "b"]})
+    finding = audit(fo.HDRF(), ["pe"], instances=[pool])["pe"]
+    assert (finding.instances, finding.n_faults) == (1, 0)
+    assert audit(fo.DRF(), ["si"], instances=[pool])["si"].refuted is False
+    assert audit(fo.DRF(), ["si"], instances=[pool.replace(guarantees=[1, 0, 0, 0])])["si"].refuted
+
+
 def test_given_instances_are_looked_at_as_they_are() -> None:
     mine = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
     report = audit(fo.KDF(2), ["si", "sp", "pm", "rm", "pe"], [mine])

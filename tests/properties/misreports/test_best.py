@@ -437,3 +437,9 @@ def test_the_last_verification_keeps_to_the_limit(monkeypatch):
     with pytest.warns(RuntimeWarning, match="no lie of 'b' was found"):
         assert fo.properties.best_misreport(clock, TRUTH, "b", time_limit=60) is None
     assert clock.answers == 2
+
+
+def test_reports_of_a_member_keep_its_team():
+    pool = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 10], users=["a", "b", "c"], teams={"team": ["x", "x", "y"]})
+    lie = best_misreport(fo.Policy(fo.AlphaFair(2, fo.OfTeam())), pool, "a", budget=60)
+    assert lie is not None and lie.gain > 0.3

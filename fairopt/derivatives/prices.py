@@ -78,9 +78,8 @@ def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level or tier) by each capacity.
 
     None if the tasks do not satisfy the optimality conditions, for user-defined blocks without suitable evidence, for a
-    problem that was changed by hand, for shares of teams or above a base, and for `FairnessEfficiency` where it is not
-    concave. If the policy does not
-    decide tasks, the evidence's prices, if any.
+    problem that was changed by hand, for shares of teams and surpluses, and for `FairnessEfficiency` where it is not
+    concave. If the policy does not decide tasks, the evidence's prices, if any.
     """
     if isinstance(allocation.policy, ChangedByHand) or not _of_users(allocation):
         return None

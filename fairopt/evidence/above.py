@@ -71,10 +71,10 @@ class AboveBase(Evidence):
                     prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
             scale = 1.0 / paid.sum()
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
-        held = self.found.entry(self.above, self.above.part(tasks), rows)
-        if "prices" in held:  # of the row that stands for identical servers
-            held["prices"] = held["prices"] * program.given.n_servers
-        return held
+        entry = self.found.entry(self.above, self.above.part(tasks), rows)
+        if program.merge:  # the prices of one row, for each of the servers that it stands for
+            entry["prices"] = np.asarray(entry["prices"])[program.unmerged._server_classes].tolist()
+        return entry
 
     def numbers(self) -> dict[str, Any] | None:
         found = self.found.numbers()

@@ -477,7 +477,8 @@ def _left_nothing(policy: Any, instance: Instance) -> list[str]:
     levelled = any(term.kind.levels_users and term.share and term.share._is_plain for term in objective.terms())
     if not instance._has_guarantees or program.empty or not levelled:
         return []
-    stays = ~who_rises(program, Surplus()) & (program.low == 0)
+    rises = who_rises(program, Surplus())
+    stays = np.zeros(0) if rises is None else ~rises & (program.low == 0)
     return [program.instance.users[j] for j in np.flatnonzero(stays)]
 
 

@@ -217,13 +217,6 @@ def test_wrong_shares_of_teams_are_refused(make, error, message):
         make()
 
 
-@pytest.mark.parametrize("instance", [POOL, SERVERS], ids=["pool", "servers"])
-@pytest.mark.parametrize("last", [fo.Leximin(), fo.Total(fo.Tasks())], ids=str)
-def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance, last, tmp_path):
-    fo.Policy(fo.AlphaFair(1, fo.OfTeam()).then(last)).allocate(instance).save(tmp_path / "answer.json")
-    assert fo.verify(tmp_path / "answer.json").ok
-
-
 @pytest.mark.parametrize("make", [fo.Leximin, fo.MaxMin, fo.Total, lambda share: fo.AlphaFair(1, share)])
 @pytest.mark.parametrize("share", [fo.OfTeam(), fo.Surplus(), fo.Surplus(fo.OfTeam())], ids=str)
 def test_prices_of_teams_and_of_surpluses_are_not_known(make, share):
@@ -238,3 +231,10 @@ def test_floor_of_a_team_of_many_members_with_limits():
         np.ones((n, 1)), [n], teams={"team": ["a"] * n}, task_limits=limits, guarantees={"a": {"resource1": 0.75 * n}}
     )
     assert team_floors(given)["a"].units == pytest.approx([0.5 * n])
+
+
+@pytest.mark.parametrize("instance", [POOL, SERVERS], ids=["pool", "servers"])
+@pytest.mark.parametrize("last", [fo.Leximin(), fo.Total(fo.Tasks())], ids=str)
+def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance, last, tmp_path):
+    fo.Policy(fo.AlphaFair(1, fo.OfTeam()).then(last)).allocate(instance).save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok

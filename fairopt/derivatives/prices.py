@@ -108,7 +108,8 @@ def prices(allocation: Allocation) -> Prices | None:
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     """Every level of a leximin with its derivatives, from the lowest up.
 
-    None for other policies, with nonlinear active constraints, and for points that are not exact enough.
+    None for other policies, for shares of teams and surpluses, with nonlinear active constraints, and for points that
+    are not exact enough.
     """
     term = first_term(allocation)
     if term is None or not term.is_order or not _decides_tasks(allocation) or not _of_users(allocation):

@@ -30,6 +30,7 @@ from fairopt.proofs.levels import SLICE
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE, NOISE, TERM_ROUNDING
 
+COST_TIE = 1e-12  # relative: costs that differ by less may be equal, since solvers' prices are rounded
 ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
 
 
@@ -105,6 +106,24 @@ class NumberBounds:
         reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
         return np.where(self.program.zero_pairs, np.inf, reduced)
 
+    def at_reduced_cost(self, dual: NumberDual, tasks: Float) -> Float:
+        """What numbers hold where tasks cost more than is paid for them, shape (n_numbers,).
+
+        By complementary slackness it is nothing at an optimum of the level. What is held there may fix the level within
+        rounding, and let later levels differ from those of the optimum.
+        """
+        charged, program, pairs = self.charges(dual), self.program, self.pairs
+        reduced, paid = self.reduced_costs(dual, charged), np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
+        size = program.rows.cost(charged.prices) + paid + (0.0 if charged.size is None else charged.size)
+        full = (self.at(tasks) >= self.most * (1 - ABOVE))[self.number]  # a higher price would pay for all their users
+        above_low = np.where(program.low > 0, np.maximum(pairs.sum(tasks) - program.low, 0.0), np.inf)
+        beyond = pairs.sum(np.where((reduced > COST_TIE * size) & ~full, tasks, 0.0))
+        reduced = (
+            reduced - np.maximum(pairs.min(reduced), 0.0)[pairs.user]
+        )  # full, or at a lower bound: the cheapest pair
+        elsewhere = pairs.sum(np.where(reduced > COST_TIE * size, tasks, 0.0))
+        return self.numbers.sums(np.maximum(np.minimum(beyond, above_low), elsewhere) * -pairs.min(-self.c))
+
     def scarcest(self, prices: Float) -> Float:
         """The value of the scarcest capacity that each number's users need wherever they run, shape (n_numbers,)."""
         value, of_pair = np.maximum(prices, 0.0) * self.program.usable_rows, np.zeros(len(self.pairs))
@@ -179,6 +198,7 @@ def judge_number_levels(
             part = max(slack, 0.0) / bounds.scarcest(dual.prices)
             excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
             rise = np.where(near, np.minimum(rise, excused), rise)
+        at_reduced_cost = float(np.max(bounds.at_reduced_cost(dual, tasks) / unit, initial=0.0))
         earlier = settled.copy()
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False
@@ -186,6 +206,6 @@ def judge_number_levels(
         displaced = float((pi * excess)[earlier].sum()) / paid if paid > 0 else np.inf
         excess[mine] = np.minimum(excess, rise)[mine]
         settled[mine] = True
-        gaps.append(float(np.max([displaced, *(excess / unit)[mine]])))
+        gaps.append(float(np.max([displaced, at_reduced_cost, *(excess / unit)[mine]])))
     gap = float(np.max([0.0, *gaps, *(excess / unit)]))  # a NaN stays NaN
     return gap if np.isfinite(gap) else np.inf, tuple(gaps), excess

@@ -300,3 +300,26 @@ def test_zero_in_place_of_a_little_is_not_verified(tmp_path, share):
     file.write_text(json.dumps(spoiled))
     assert not fo.verify(file).ok
     assert not fo.Allocation.load(file).certificate.ok
+
+
+def test_levels_that_near_ties_of_costs_decide_are_not_certified_from_a_slightly_lower_level():
+    """Demands differ by 1e-10 between servers: 5e-11 less for the lowest level would give a team 0.28, not 0.16."""
+    some = [[0, 4, 5], [5, 1, 1], [4, 5, 0], [3, 0, 6]]
+    ends = [
+        [[0, 465661, 1164153], [0, 465661, 582077], [0, 465661, 1164153]],
+        [[0, 116415, 232831], [1746230, 116415, 116415], [582077, 116415, 232831]],
+        [[0, 582077, 0], [1396984, 582077, 0], [465661, 582077, 0]],
+        [[0, 0, 1396984], [1047738, 0, 698492], [349246, 0, 1396984]],
+    ]
+    instance = fo.Instance(
+        np.array(some, dtype=float)[:, None] + 1e-15 * np.array(ends),
+        [[7, 2, 5], [4, 8, 9], [3, 8, 8]],
+        teams={"team": list("abcd")},
+    )
+    share = fo.OfTeam(weights={"a": 2, "b": 1, "c": 3, "d": 3})
+    try:
+        answer = fo.Policy(fo.Leximin(share)).allocate(instance)
+    except fo.errors.NotCertified:
+        return
+    levels = np.sort(answer.share(share) / [2, 1, 3, 3])
+    np.testing.assert_allclose(levels, [*[0.141149542218] * 3, 0.159975261290], rtol=1e-6)

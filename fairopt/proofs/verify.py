@@ -161,6 +161,7 @@ CLOSE = Fraction(1, 10**10)  # relative: shares this close have tangents that di
 ROUNDING = Fraction(1, 10**12)  # relative: float rounding in a level or a full resource
 BITS = 200
 PAIRS, FLOAT_PAIRS = 160_000, 20_000_000  # pairs of users compared for envy in fractions and in floats: some seconds
+COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
 SPREAD = 10**100  # largest ratio of weights of an instance
 HUGE, LEAST_FLOAT = Fraction(10**300), Fraction(1, 1 << 1022)  # where floats are about to overflow and underflow
@@ -1226,8 +1227,9 @@ def as_alpha_fair(term: Block) -> Block:
 class Evidence:
     """Prices by server and resource, multipliers of rows and of kept levels, and mixtures of ranked terms.
 
-    ``cost`` is the cost of a task by user and server, ``row_value`` the multipliers of rows times their right-hand
-    sides. ``costs`` are those of a unit of each user's level, if given.
+    ``cost`` is the cost of a task by user and server, ``size`` the same of absolute terms, as these may cancel, and
+    ``row_value`` the multipliers of rows times their right-hand sides. ``costs`` are those of a unit of each user's
+    level, if given.
     """
 
     def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
@@ -1245,10 +1247,12 @@ class Evidence:
             for s in cluster.open[j]:
                 need = zip(self.prices[s], cluster.demands[j][s], strict=True)
                 self.cost[j][s] = exact_sum(p * d for p, d in need if d)
+        self.size: Table = [[*costs] for costs in self.cost]
         for times, (row, _, _) in zip(self.rows, rows, strict=True):
             cluster.clock.check()
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
+                self.size[j][s] += abs(times * v)
         self.row_value = exact_sum(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
 
     def right_hand_side(self, room: Mapping[Place, Fraction]) -> Fraction:
@@ -1995,7 +1999,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
 
     At prices of capacities and rows, and prices pi of numbers, ``sum_t pi_t z_t`` has a bound V. If the others keep
     their floors up to the level, a number rises by at most ``(V - sum_t pi_t floor_t) / pi_t``, and what earlier
-    numbers could rise by counts at their prices.
+    numbers could rise by counts at their prices. What a number holds at a positive reduced cost counts as well.
     """
     if cluster.kept_levels:
         raise CannotCheck("levels of numbers are proved under linear constraints only")
@@ -2026,6 +2030,9 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
             paid, c = pi.get(compared.of_user.get(j, ""), ZERO), compared.above[j]
             net = max(paid * c[s] - evidence.cost[j][s] for s in cluster.open[j])
             top = up(top + best_at_ends(net, cluster.low[j], cluster.most_tasks(j)))
+        gap = max(
+            gap, *(v / unit[t] for t, v in held_at_reduced_cost(cluster, compared, evidence, pi, z, most).items())
+        )
         level = min(z[t] / w[t] for t in mine)
         floors = {t: min(z[t], max(level * w[t], lowest[t])) for t in pi}
         slack = max(top - exact_sum(p * floors[t] for t, p in pi.items()), ZERO)
@@ -2038,6 +2045,35 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
             rise[t] = min(rise[t], up(max(floors[t] - z[t], ZERO) + slack / pi[t]))
         settled.update(mine)
     return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
+
+
+def held_at_reduced_cost(
+    cluster: Cluster,
+    compared: Numbers,
+    evidence: Evidence,
+    prices: Mapping[str, Fraction],
+    z: Mapping[str, Fraction],
+    most: Mapping[str, Fraction],
+) -> dict[str, Fraction]:
+    """What numbers hold where tasks cost more than is paid for them, beyond lower bounds: nothing at an optimum."""
+    out = dict.fromkeys(z, ZERO)
+    for j, t in compared.of_user.items():
+        if t not in z:  # it has left the objective
+            continue
+        c, cost, tasks = compared.above[j], evidence.cost[j], cluster.tasks[j]
+        paid = {s: prices.get(t, ZERO) * c[s] for s in cluster.open[j]}
+        reduced = {s: cost[s] - p for s, p in paid.items()}
+        least = max(min(reduced.values()), ZERO)
+        costly, elsewhere = (
+            exact_sum(tasks[s] for s, p in paid.items() if reduced[s] - of > COST_TIE * (evidence.size[j][s] + p))
+            for of in (ZERO, least)
+        )
+        if z[t] >= most[t] * (1 - ROUNDING):  # a higher price would pay for all its users
+            costly = ZERO
+        if cluster.low[j] > 0:
+            costly = min(costly, max(exact_sum(tasks[s] for s in paid) - cluster.low[j], ZERO))
+        out[t] += max(costly, elsewhere) * max(c[s] for s in paid)
+    return out
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ def test_zero_in_place_of_a_little_is_not_verified(tmp_path, share):
     assert not fo.Allocation.load(file).certificate.ok
 
 
-def test_levels_that_near_ties_of_costs_decide_are_not_certified_from_a_slightly_lower_level():
+def test_levels_that_near_ties_of_costs_decide_are_not_certified_from_a_slightly_lower_level(tmp_path):
     """Demands differ by 1e-10 between servers: 5e-11 less for the lowest level would give a team 0.28, not 0.16."""
     some = [[0, 4, 5], [5, 1, 1], [4, 5, 0], [3, 0, 6]]
     ends = [
@@ -319,7 +319,9 @@ def test_levels_that_near_ties_of_costs_decide_are_not_certified_from_a_slightly
     share = fo.OfTeam(weights={"a": 2, "b": 1, "c": 3, "d": 3})
     try:
         answer = fo.Policy(fo.Leximin(share)).allocate(instance)
-    except fo.errors.NotCertified:
+    except fo.errors.NotCertified as refused:
+        refused.best.save(tmp_path / "best.json")
+        assert not fo.verify(tmp_path / "best.json").ok
         return
     levels = np.sort(answer.share(share) / [2, 1, 3, 3])
     np.testing.assert_allclose(levels, [*[0.141149542218] * 3, 0.159975261290], rtol=1e-6)

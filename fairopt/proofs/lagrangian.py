@@ -90,6 +90,17 @@ class Multipliers:
         )
 
 
+def charged(program: Program, multipliers: Multipliers) -> tuple[Float, float]:
+    """The cost of a task of each pair, rounded down, so that bounds hold after cancellation, and the right-hand side,
+    rounded up.
+    """
+    of_capacity, limit = program.rows.cost(multipliers.prices), float(multipliers.prices @ program.usable_rows)
+    size = of_capacity + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
+    constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
+    cost = of_capacity + multipliers.pair_cost - TERM_ROUNDING * size
+    return cost, limit + multipliers.constant + TERM_ROUNDING * constant_size
+
+
 class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
@@ -104,11 +115,8 @@ class Lagrangian:
         # a user's variable: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         unit = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
-        charged = program.rows.cost(multipliers.prices)
-        cost = charged + multipliers.pair_cost
-        size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
-        # rounded down, so that the bound holds after cancellation
-        self.by_pair, self.slopes = (cost - TERM_ROUNDING * size) / unit, np.zeros(len(pairs))
+        cost, self.right_side = charged(program, multipliers)
+        self.by_pair, self.slopes = cost / unit, np.zeros(len(pairs))
         self.linear = self.linear_extra = 0.0  # constants of linear terms, whose slopes enter pair by pair
         if self.reference is not None:
             for p in majorant.curves:
@@ -121,9 +129,6 @@ class Lagrangian:
                         self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / unit
                         self.linear_extra += times * float(p.factor.sum())
         self.cost = pairs.min(self.by_pair)
-        limit = float(multipliers.prices @ program.usable_rows)
-        self.right_side = limit + multipliers.constant
-        self.right_side += TERM_ROUNDING * (limit + max(multipliers.constant_size, abs(multipliers.constant)))
         if self.reference is None:
             self.low, self.high = program.low, program.most
             self.at = point.tasks

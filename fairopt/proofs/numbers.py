@@ -20,7 +20,7 @@ from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.shares import best_server
 from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.proofs.bound import best_response, gain_of_power, rounded_up_sum
-from fairopt.proofs.lagrangian import Lagrangian, Multipliers
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers, charged
 from fairopt.tolerances import TERM_ROUNDING
 
 TIES = (1e-9, 1e-6, 1e-4)  # relative differences of levels that count as equal
@@ -58,16 +58,9 @@ class NumbersLagrangian(Lagrangian):
     """The Lagrangian bound of an objective of which some terms are not of users' own shares."""
 
     def __init__(self, program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> None:
-        pairs = program.pairs
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
-        self.point, self.pairs = point, pairs
-        charged = program.rows.cost(multipliers.prices)
-        cost = charged + multipliers.pair_cost
-        size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
-        self.by_pair = cost - TERM_ROUNDING * size  # rounded down, so that the bound holds after cancellation
-        limit = float(multipliers.prices @ program.usable_rows)
-        self.right_side = limit + multipliers.constant
-        self.right_side += TERM_ROUNDING * (limit + max(multipliers.constant_size, abs(multipliers.constant)))
+        self.point, self.pairs = point, program.pairs
+        self.by_pair, self.right_side = charged(program, multipliers)
         self.low, self.high, self.at = program.low, program.most, point.tasks
 
     # -- terms ----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
         self._labellings = dict(labellings)
 
     @classmethod
-    def of(cls, given: Any, users: Sequence[str], default_users: bool = False) -> Teams:
+    def of(cls, given: Any, users: Sequence[str]) -> Teams:
         """The labels given to an `Instance`, checked: lists, or dicts by user."""
         if given is None:
             return cls({})

@@ -131,7 +131,7 @@ class Constraint(Block):
         """Raise if the constraint is not defined for the instance."""
 
 
-class _Bound(Constraint):
+class TaskBound(Constraint):
     """A constraint that bounds each user's number of tasks."""
 
     def _box(self, instance: Instance) -> tuple[Float, Float]:
@@ -172,7 +172,7 @@ def _between(values: sp.csr_array, low: Float, high: Float, counted: sp.csr_arra
 
 
 @dataclass(frozen=True, repr=False)
-class MinTasks(_Bound):
+class MinTasks(TaskBound):
     """Require a minimum number of tasks.
 
     Parameters
@@ -199,7 +199,7 @@ class MinTasks(_Bound):
 
 
 @dataclass(frozen=True, repr=False)
-class MaxTasks(_Bound):
+class MaxTasks(TaskBound):
     """Limit the number of tasks.
 
     Parameters
@@ -366,7 +366,7 @@ class MaxShare(_ShareBound):
 
 
 @dataclass(frozen=True, repr=False)
-class SharingIncentive(_Bound):
+class SharingIncentive(TaskBound):
     """Require that every user runs at least the tasks of its own slice, ``w_j / sum w`` of every server.
 
     These are ``sum_s min_i (w_j / sum w) C_si / d_jsi`` over eligible servers, at most the task limit. Feasible without

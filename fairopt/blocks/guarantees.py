@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.constraints import Constraint, TaskBound
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.errors import OutOfDomain
@@ -35,16 +35,11 @@ NEAR = 1e-9  # relative: a part of a guarantee that linear programs find so near
 
 
 @dataclass(frozen=True, repr=False)
-class UserGuarantees(Constraint):
+class UserGuarantees(TaskBound):
     """The guarantees of users, at most their task limits."""
 
-    def bounds(self, instance: Instance) -> tuple[Float, Float]:
+    def _box(self, instance: Instance) -> tuple[Float, Float]:
         return guaranteed_tasks(instance), np.broadcast_to(np.float64(np.inf), (instance.n_users,))
-
-    def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        low = self.bounds(pairs.instance)[0]
-        some = np.flatnonzero(low > 0)
-        return {"guaranteed": Rows(-pairs.totals[some], -low[some])}
 
     def __repr__(self) -> str:
         return "the guarantees of users"

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import Block, PerUser, as_given, brief, per_user_parameter
-from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.constraints import TaskBound
 from fairopt.blocks.guarantees import guaranteed_tasks, least_share, team_floors
-from fairopt.blocks.model import Pairs
 from fairopt.blocks.numbers import Numbers
-from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
@@ -240,18 +238,13 @@ def with_shares(block: Any, change: Callable[[Share], Share]) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class KeptBase(Constraint):
+class KeptBase(TaskBound):
     """The base of a surplus as a lower bound on tasks."""
 
     surplus: Surplus
 
-    def bounds(self, instance: Instance) -> tuple[Float, Float]:
+    def _box(self, instance: Instance) -> tuple[Float, Float]:
         return self.surplus.tasks(instance), np.full(instance.n_users, np.inf)
-
-    def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        low = self.surplus.tasks(pairs.instance)
-        some = np.flatnonzero(low > 0)
-        return {"kept": Rows(-pairs.totals[some], -low[some])}
 
     def __repr__(self) -> str:
         return f"the base of {self.surplus!r}"

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt import validation
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.hostlists import hostlist
 from fairopt.labels import by_label, joined
 from fairopt.runtime.lazy import later
 from fairopt.teams import Teams, split_weights
@@ -250,7 +251,7 @@ class Instance:
             counts=self.counts,
             users=self.users if self.team_weights or self.team_guarantees else self._users,
             resources=self._resources,
-            servers=self._servers,
+            servers=self._given_servers,
             server_types=self.server_types,
             units=self.units,
             notes=self.notes,
@@ -403,7 +404,7 @@ class Instance:
             total_capacities=self.total_capacities,
             _users=None,
             _resources=self._resources,
-            _servers=self._servers,
+            _servers=self._given_servers,
             server_types=self.server_types,
             units=self.units,
             notes=self.notes,
@@ -446,7 +447,7 @@ class Instance:
             eligible=self.eligible[:, rows],
             rates=None if self.rates is None else self.rates[:, rows],
             held=None,
-            _servers=self.servers[rows] if self._servers else None,
+            _servers=self.servers[rows] if self._given_servers else None,
             server_types=None if self.server_types is None else self.server_types[rows],
             _merged_from=None,
         )
@@ -491,7 +492,8 @@ class Instance:
         Returns
         -------
         Instance
-            Servers that differ only in type are merged too, with a type such as ``A10|T4``.
+            Servers that differ only in type are merged too, with a type such as ``A10|T4``. A row of several servers is
+            named after all of them, as ``a100-[01-09]``; `server_index` finds it by any of these names.
 
         Examples
         --------
@@ -510,7 +512,7 @@ class Instance:
             eligible=self.eligible[:, first],
             rates=None if self.rates is None else self.rates[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
-            servers=[self.servers[s] for s in first],
+            servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
             held=self.held if self.held is None or self.held.ndim == 1 else self._sum_by_class(self.held),
         )
@@ -598,8 +600,18 @@ class Instance:
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
-        """Labels of the servers."""
+        """Labels of the servers; of a row of `merged` servers all of their names, as ``a100-[01-09]``."""
+        if self._servers is None and self._merged_from is not None:
+            names: list[list[str]] = [[] for _ in range(self.n_servers)]
+            for name, row in zip(self._merged_from.servers, self._merged_from._server_classes.tolist(), strict=True):
+                names[row].append(name)
+            return tuple(map(hostlist, names))
         return tuple(self._labels.servers)
+
+    @property
+    def _given_servers(self) -> tuple[str, ...] | None:
+        """Labels of the servers, None for the default ones."""
+        return self._servers if self._merged_from is None else self.servers
 
     @property
     def _labels(self) -> validation.Labels:
@@ -928,6 +940,20 @@ class Instance:
         """
         return validation.index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
 
+    def server_index(self, server: str | int) -> int:
+        """Index of a server row given by label, index, or one of the names in its label, as of ``a100-[01-09]``.
+
+        `InvalidInstance` if there is none.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pair = fo.Instance([[1]], [[4], [4]], servers=["n1", "n2"]).merged()
+        >>> pair.servers, pair.server_index("n2")
+        (('n[1-2]',), 0)
+        """
+        return validation.row_of(server, {label: s for s, label in enumerate(self.servers)}, part=True)
+
     # -- other forms ------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
@@ -970,17 +996,17 @@ class Instance:
         ----------
         users : data frame
             One row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none),
-            ``guarantee`` (in tasks, null or NaN: none), ``team`` (null: none) and ``servers`` (names as a list or
-            joined by ``|``, null: everywhere). A column ``org [team]`` is the label ``org`` of users; every other
-            column is a resource, in units per task. Names are text or integers. Named levels of a pandas index count as
-            columns.
+            ``guarantee`` and ``held`` (in tasks, null or NaN: none), ``team`` (null: none) and ``servers`` (names as a
+            list or joined by ``|``, null: everywhere). A column ``org [team]`` is the label ``org`` of users; every
+            other column is a resource, in units per task. Names are text or integers. Named levels of a pandas index
+            count as columns.
         servers : data frame
             One row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in
             units per server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
         demands : data frame, optional
             If demands differ by server: one row per user and eligible server, with ``user``, ``server`` and the
-            resources, which ``users`` then does not have, and optionally ``rate``. With the column ``rate`` instead of
-            the resources it holds rates only.
+            resources, which ``users`` then does not have, and optionally ``rate`` and ``held``. With these instead of
+            the resources it holds nothing else.
         teams : data frame, optional
             One row per team with a weight or a guarantee: ``team``, optionally ``weight`` (null or NaN: 1); every other
             column is a resource, in units that the team is guaranteed.

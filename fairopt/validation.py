@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.hostlists import hosts
 
 Float = NDArray[np.float64]
 
@@ -202,6 +203,20 @@ def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str
     raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
 
 
+def row_of(server: str | int, rows: Mapping[str, int], part: bool = False) -> int:
+    """The index of a server row; one server of a row of several is refused, unless a ``part`` of it is enough."""
+    if isinstance(server, str) and server not in rows:
+        for label, row in rows.items():
+            if ("[" in label or "," in label) and server in (hosts(label) or ()):
+                if part:
+                    return row
+                raise InvalidInstance(
+                    f"{server!r} is one of the identical servers of the row {label!r}; name the whole row, or read "
+                    "with merge=False"
+                )
+    return index_of(server, rows, len(rows), "server")
+
+
 def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
     """Check that demands and capacities are finite and nonnegative, and that every user has a positive demand."""
     by_server = (labels.users, labels.servers, labels.resources)
@@ -378,7 +393,7 @@ def _by_user_and_server(given: Mapping[Any, Any], name: str, labels: Labels, bla
     for user, row in given.items():
         if isinstance(row, Mapping):
             for server, number in row.items():
-                out[at[user], index_of(server, columns, shape[1], "server")] = as_floats(number, name)
+                out[at[user], row_of(server, columns)] = as_floats(number, name)
             continue
         numbers = as_floats(row, f"{name} of user {labels.users[at[user]]!r}")
         if numbers.shape not in ((), shape[1:]):
@@ -458,7 +473,7 @@ def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> NDArray
             raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")
         allowed[at[user]] = False
         for name in [names] if isinstance(names, str) else names:
-            allowed[at[user], index_of(name, columns, len(columns), "server")] = True
+            allowed[at[user], row_of(name, columns)] = True
     return allowed
 
 

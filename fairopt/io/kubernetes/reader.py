@@ -93,7 +93,7 @@ def _arguments(
     types = [server.labels.get(_TYPE, "") for server in kept]
     at = {server.name: s for s, server in enumerate(kept)}
     notes.add(
-        "{pod} on servers that were left out: these {counts} as waiting",
+        "{pod} on servers that were left out {counts} as waiting",
         *(pod.name for pod in requesting if pod.runs_on is not None and pod.runs_on not in at),
     )
     places = {key: spec.texts for key, spec in {pod.spec.key: pod.spec for pod in requesting}.items()}

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
+from fairopt.hostlists import hosts
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.accounts import read_accounts
 from fairopt.io.slurm.fields import Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
-from fairopt.io.slurm.places import hosts, satisfies
+from fairopt.io.slurm.places import satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
@@ -139,7 +140,7 @@ def _held(job: SlurmJob, name: str, at: Mapping[str, int], notes: Notes) -> dict
         notes.add("{running job} without a list of its servers {counts} as waiting", name)
         return {}
     if not names <= at.keys():
-        notes.add("{running job} with tasks on servers that were left out: these {counts} as waiting", name)
+        notes.add("{running job} on servers that were left out: tasks there count as waiting", name)
     return {at[host]: 1.0 for host in names if host in at}
 
 

@@ -8,7 +8,7 @@ tree is filled again; likewise if a user waited until a row stopped it and had n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,23 +71,40 @@ def floors(cluster: verify.Cluster) -> dict[str, Any]:
     return out
 
 
+def filling(forest: verify.Forest, more: Sequence[float], watch: bool = False) -> verify.Filling:
+    """A filling in floats with ``more`` capacity of each resource, as a part of the total of which shares are taken."""
+    made = verify.Filling(forest, float, watch=watch)
+    made.used = [used - by for used, by in zip(made.used, [*more, *[0.0] * len(forest.rows)], strict=True)]
+    return made
+
+
 def fill(
-    instance: Instance, cluster: verify.Cluster, policy: verify.Block, floors: Mapping[str, Any] | None, clock: Clock
+    instance: Instance,
+    cluster: verify.Cluster,
+    policy: verify.Block,
+    floors: Mapping[str, Any] | None,
+    clock: Clock,
+    more: Sequence[float] | None = None,
 ) -> Filled:
-    """Fill the tree of a policy on several different servers; ``floors`` are as by the function of that name."""
+    """Fill the tree of a policy on several different servers; ``floors`` are as by the function of that name.
+
+    Shares are fractions of the capacities of ``cluster``; the instance may have ``more`` of each resource, as fractions
+    of these.
+    """
     tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster, clock)
     forest = tree.forest(cluster, (), floors)
     rows = _Rows(programs)
-    _explore(forest, programs, rows)
+    more = [0.0] * instance.n_resources if more is None else more
+    _explore(forest, programs, rows, more)
     while True:
         check("filling the tree", len(rows.prices))
-        filling = verify.Filling(forest._replace(rows=rows.costs), float, watch=True)
-        over, row, table = programs.place(np.array(filling.run()))
+        made = filling(forest._replace(rows=rows.costs), more, watch=True)
+        over, row, table = programs.place(np.array(made.run()))
         if over > FITS and (over > NEARLY or row not in rows.prices):
             rows.add(row)
             continue
         placements, missing = [], None
-        for before, waiting in filling.waited:
+        for before, waiting in made.waited:
             placement, missing = programs.room(np.array(before), np.array(waiting))
             if missing is not None:
                 break
@@ -98,7 +115,7 @@ def fill(
         rows.add(missing)
 
 
-def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
+def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows, more: Sequence[float]) -> None:
     """Find rows in the order in which they stop users.
 
     The filling goes on until tasks cannot be placed. Within the step in which that begins, the first row is found as by
@@ -111,11 +128,11 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; lower some")
     while True:
         check("filling the tree", len(rows.prices))
-        filling = verify.Filling(forest._replace(starts=start.tolist(), rows=rows.costs), float)
+        made = filling(forest._replace(starts=start.tolist(), rows=rows.costs), more)
         seen, wait = [start], 1
-        for _ in filling.steps():
+        for _ in made.steps():
             check()
-            seen.append(np.array(filling.now()))
+            seen.append(np.array(made.now()))
             if len(seen) > wait and programs.place(seen[-1])[0] > FITS:
                 break
             if len(seen) > wait:

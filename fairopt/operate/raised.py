@@ -1,0 +1,354 @@
+"""Answers after a small change of the instance, with the coefficients of shares held as they were.
+
+Each is an answer of the policy itself, solved and certified like any other. Shares are fractions of total capacities,
+so that they fall as a capacity grows; here their coefficients stay, which separates what a capacity makes possible from
+what only its denominator moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import AtLeast, tiers_of
+from fairopt.blocks.base import ByUser, is_ours
+from fairopt.blocks.constraints import (
+    Constraint,
+    MaxShare,
+    MaxTasks,
+    MinShare,
+    MinTasks,
+    Reserve,
+    SharingIncentive,
+)
+from fairopt.blocks.model import Point
+from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import OfTeam, with_shares
+from fairopt.errors import Infeasible, NotCertified
+from fairopt.instance import Instance
+from fairopt.methods.cluster import hierarchy
+from fairopt.policies.hierarchical import HDRF
+from fairopt.policy import Policy
+from fairopt.proofs import gate, verify
+from fairopt.runtime.clock import Clock, begin
+
+__all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
+
+Float = NDArray[np.float64]
+
+BY = 0.01  # the part by which numbers are raised
+# Relative change of an objective that is none: answers are certified to 1e-6, and most are better than 1e-9.
+SAME_VALUE = 1e-7
+
+
+class Change(NamedTuple):
+    """One number raised by `BY`, or a block relaxed.
+
+    ``kind`` is "capacity" (``of`` a server row and a resource), "limit", "weight" or "guarantee" (of a user or team),
+    "floor" or "ceiling" (of a user: tasks that it has at least or at most), "block" (of a constraint, relaxed or left
+    out), or "guarantees" (of all but these users, lowered).
+    """
+
+    kind: str
+    of: Any = None
+
+
+@dataclass(frozen=True, repr=False)
+class Held(Share):
+    """A share with the coefficients that it has on one instance, kept as bytes so that blocks compare."""
+
+    share: Share
+    numbers: bytes
+    n_users: int
+
+    def per_task(self, instance: Instance) -> Float:
+        unmerged, chosen = instance._merged_from, instance._parent
+        if unmerged is not None:
+            c = self.per_task(unmerged)
+            return c if c.ndim == 1 else c[:, np.unique(unmerged._server_classes, return_index=True)[1]]
+        if chosen is not None:
+            return self.per_task(chosen[0])[chosen[1]]
+        c = np.frombuffer(self.numbers).reshape(self.n_users, -1)
+        return c[:, 0] if c.shape[1] == 1 else c
+
+    def __repr__(self) -> str:
+        return repr(self.share)
+
+
+def holding(instance: Instance) -> Callable[[Share], Share]:
+    """A function that gives shares the coefficients that they have on an instance."""
+    part = np.flatnonzero(instance.task_limits > 0)
+    some = instance._taking_part(part)
+
+    def hold(share: Share) -> Share:
+        if not share._is_plain:  # `OfTeam` and `Surplus` are of another share
+            inner: Any = share
+            return replace(inner, share=hold(inner.share))
+        c = share.coefficients(some)
+        numbers = np.zeros((instance.n_users, *c.shape[1:]))
+        numbers[part] = c
+        return Held(share, numbers.tobytes(), instance.n_users)
+
+    return hold
+
+
+def _held_constraint(constraint: Constraint, instance: Instance, hold: Callable[[Share], Share]) -> Constraint:
+    """A constraint whose numbers do not follow the total capacities."""
+    if isinstance(constraint, SharingIncentive):
+        slices = np.minimum(instance.own_slices, instance.task_limits)
+        return MinTasks(tuple(np.where(np.isfinite(slices), slices, 0.0).tolist()))
+    held: Constraint = with_shares(constraint, hold)
+    return held
+
+
+def relaxed(constraint: Constraint, point: Point | None = None) -> Constraint | None:
+    """A constraint relaxed by `BY`; None if it has no number to relax, so that it can only be left out."""
+    if isinstance(constraint, (MaxShare, MinShare)):
+        return replace(constraint, level=_times(constraint.level, 1 + BY * (1 if isinstance(constraint, MaxShare) else -1)))
+    if isinstance(constraint, MaxTasks):
+        return MaxTasks(_times(constraint.tasks, 1 + BY))
+    if isinstance(constraint, MinTasks):
+        return MinTasks(_times(constraint.tasks, 1 - BY))
+    if isinstance(constraint, Reserve):
+        return Reserve(constraint.resource, constraint.fraction * (1 - BY))
+    if isinstance(constraint, AtLeast) and point is not None:
+        return replace(constraint, level=constraint.level - BY * constraint.objective.drop(point))
+    return None
+
+
+def _times(values: Any, factor: float) -> Any:
+    """A parameter by user times a number."""
+    if isinstance(values, ByUser):
+        return ByUser({name: value * factor for name, value in values.pairs})
+    if isinstance(values, tuple):
+        return tuple(value * factor for value in values)
+    return values * factor
+
+
+def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
+    """An instance with raised capacities, limits, weights and guarantees; other changes are of the policy."""
+    capacities, limits = np.array(instance.capacities, dtype=float), np.array(instance.task_limits, dtype=float)
+    weights: dict[str, float] = {}
+    guarantees: dict[str, Any] = {}
+    for kind, of in changes:
+        if kind == "capacity":
+            capacities[of] *= 1 + BY
+        elif kind == "limit":
+            limits[of] *= 1 + BY
+        elif kind == "weight":
+            weights |= _raised_weight(instance, of)
+        elif kind == "guarantee" and isinstance(of, str):
+            guarantees[of] = {name: units * (1 + BY) for name, units in instance.team_guarantees[of].items()}
+        elif kind == "guarantee":
+            guarantees[instance.users[of]] = float(instance.guarantees[of]) * (1 + BY)
+        elif kind == "guarantees":
+            guarantees |= _lowered_guarantees(instance, of)
+    new: dict[str, Any] = {"capacities": capacities, "task_limits": limits}
+    if weights:
+        new["weights"] = weights
+    if guarantees:
+        new["guarantees"] = guarantees
+    return instance.replace(**new)
+
+
+def _lowered_guarantees(instance: Instance, kept: tuple[int, ...]) -> dict[str, Any]:
+    """All guarantees lowered, but for those of some users and of the teams that they are all of."""
+    out: dict[str, Any] = {
+        user: float(instance.guarantees[j]) * (1 - BY) for j, user in enumerate(instance.users) if j not in kept
+    }
+    for team, given in instance.team_guarantees.items():
+        if not set(instance.teams.names.get(team, ())) <= set(kept):
+            out[team] = {name: units * (1 - BY) for name, units in given.items()}
+    return out
+
+
+def _raised_weight(instance: Instance, name: str) -> dict[str, float]:
+    """The raised weight of a user, of a team that has one, or of the members of another."""
+    if name in instance.team_weights:
+        return {name: instance.team_weights[name] * (1 + BY)}
+    members = [instance._position[name]] if name in instance._position else instance.teams.names[name].tolist()
+    return {instance.users[j]: float(instance._own_weights[j]) * (1 + BY) for j in members}
+
+
+class SolvedAgain:
+    """Answers of a `Policy` after changes, as tasks by user and server row of ``instance``."""
+
+    def __init__(self, allocation: Allocation, clock: Clock) -> None:
+        policy: Policy = allocation.policy
+        whole, self.clock = allocation.instance, clock
+        ours = all(map(is_ours, (policy.objective, *policy.constraints, *policy.objective.share_blocks())))
+        self.instance = instance = whole.merged() if ours else whole
+        hold = holding(instance)
+        self.given = policy
+        self.objective = with_shares(policy.objective, hold)
+        self.constraints = tuple(_held_constraint(one, instance, hold) for one in policy.constraints)
+        self.known: dict[frozenset[Change], Float | None] = {}
+        self.unfit: set[frozenset[Change]] = set()  # changes that do not fit, such as higher floors
+
+    def after(self, *changes: Change) -> Float | None:
+        """The tasks after changes, shape (n_users, n_servers); None if no answer was certified, or none exists."""
+        key = frozenset(changes)
+        if key not in self.known:
+            self.known[key] = self._solve(key)
+        return self.known[key]
+
+    def _solve(self, changes: frozenset[Change]) -> Float | None:
+        constraints, objective = list(self.constraints), self.objective
+        out = set[int]()
+        for kind, of in changes:
+            if kind == "block":
+                new = relaxed(constraints[of], self.point)
+                out |= {of} if new is None else set()
+                constraints[of] = new or constraints[of]
+            elif kind in ("floor", "ceiling"):
+                user, tasks = of
+                bound = MinTasks if kind == "floor" else MaxTasks
+                constraints.append(bound({self.instance.users[user]: tasks}))
+            elif kind == "weight" and not self._of_instance(of):
+                objective = with_shares(objective, lambda share, team=of: _with_team_weight(share, team, self.instance))
+        kept = [one for k, one in enumerate(constraints) if k not in out]
+        instance_changes = [c for c in changes if c.kind != "weight" or self._of_instance(c.of)]
+        instance = _changed(self.instance, instance_changes)
+        try:
+            return Policy(objective, kept).allocate(instance, time_limit=self.clock.left).tasks_by_server
+        except (NotCertified, Infeasible) as error:
+            if isinstance(error, Infeasible):
+                self.unfit.add(changes)
+            return None
+
+    def _of_instance(self, name: str) -> bool:
+        """Whether a weight counts as the instance has it, and not as a team's in `OfTeam`."""
+        shares = [_of_team(share) for share in self.objective.share_blocks()]
+        return not any(s is not None and name in self.instance.teams.labelling(s.by).names for s in shares)
+
+    @cached_property
+    def point(self) -> Point | None:
+        """The tasks before changes, of users who take part."""
+        base = self.after()
+        if base is None:
+            return None
+        part = np.flatnonzero(self.instance.task_limits > 0)
+        return Point(self.instance._taking_part(part), base[part])
+
+    def _losses(self, table: Float) -> list[float]:
+        """By how much the value of each tier is smaller at other tasks, relative to its drop towards zero."""
+        part = np.flatnonzero(self.instance.task_limits > 0)
+        other, best = Point(self.instance._taking_part(part), table[part]), self.point
+        assert best is not None
+        return [(tier.value(best) - tier.value(other)) / (tier.drop(best) or 1.0) for tier in tiers_of(self.objective)]
+
+    def decides(self, user: int, unit: float) -> bool:
+        """Whether all optimal answers give a user the same tasks: with others the objective is smaller.
+
+        ``unit`` is a number of tasks that counts as much, for users without tasks.
+        """
+        base = self.after()
+        if base is None or self._is_strict:
+            return True
+        tasks = float(base[user].sum())
+        step = BY * max(tasks, BY * unit)
+        tries = [Change("ceiling", (user, tasks - step))] if tasks > step else []
+        if tasks + step <= self.instance.task_limits[user]:
+            tries.append(Change("floor", (user, tasks + step)))
+        for change in tries:
+            found = self.after(change)
+            if found is not None and max(self._losses(found)) <= SAME_VALUE:
+                return False
+        return True
+
+    @cached_property
+    def _is_strict(self) -> bool:
+        """Whether the objective has a single optimum in each user's share."""
+        terms = [term for tier in tiers_of(self.objective) for term in tier.terms()]
+        plain = [term for term in terms if isinstance(term.share, Share) and not term.share._counts_teams]
+        return any(term.factor > 0 and (term.is_order or (term.alpha or 0) > 0) for term in plain)
+
+
+class FilledAgain:
+    """Answers of `HDRF` after changes: the tree is filled again, with shares of the unchanged total capacities."""
+
+    def __init__(self, allocation: Allocation, clock: Clock) -> None:
+        self.policy: HDRF = allocation.policy
+        self.instance, self.clock = allocation.instance.merged(), clock
+        self.constraints: tuple[Constraint, ...] = ()
+        self.known: dict[frozenset[Change], Float | None] = {}
+        self.unfit: set[frozenset[Change]] = set()
+
+    def after(self, *changes: Change) -> Float | None:
+        """The tasks after changes, shape (n_users, n_servers); None if they do not fit."""
+        key = frozenset(changes)
+        if key not in self.known:
+            try:
+                self.known[key] = self._fill(key)
+            except Infeasible:
+                self.known[key] = None
+                self.unfit.add(key)
+        return self.known[key]
+
+    def _fill(self, changes: frozenset[Change]) -> Float:
+        instance, weights = self.instance, dict(self.policy.weights or {})
+        room = instance.capacities * instance.counts[:, None]
+        more, capacities = np.zeros(instance.n_resources), np.array(instance.capacities, dtype=float)
+        for kind, of in changes:
+            if kind == "capacity":
+                s, i = of
+                more[i] += BY * room[s, i] / instance.total_capacities[i]
+                capacities[s, i] *= 1 + BY
+            elif kind == "weight":
+                own = instance._own_weights[instance._position[of]] if of in instance._position else 1.0
+                weights[of] = weights.get(of, instance.team_weights.get(of, float(own))) * (1 + BY)
+        kept = [change for change in changes if change.kind not in ("capacity", "weight")]
+        bounded = _changed(instance, kept) if kept else instance
+        cluster = gate.cluster_of(bounded)
+        block = verify.block(repr(HDRF(self.policy.by, weights or None)))
+        floors = hierarchy.floors(cluster) if bounded.team_guarantees else None
+        out = np.zeros(instance.eligible.shape)
+        if not cluster.active:
+            return out
+        if instance.n_servers > 1:
+            roomy = bounded.with_capacities(capacities)
+            return hierarchy.fill(roomy, cluster, block, floors, self.clock, more.tolist()).tasks
+        tree = verify.Tree.of(cluster, block)
+        filling = hierarchy.filling(tree.forest(cluster, (), floors), more.tolist())
+        out[tree.users, 0] = filling.run()
+        return out
+
+    def decides(self, user: int, unit: float) -> bool:
+        """Whether all answers give a user the same tasks: they do."""
+        return True
+
+
+def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:
+    """Answers after changes; None for mechanisms for which none are known, and for whole tasks."""
+    if allocation.certificate.whole or allocation.given_bundles is not None:
+        return None
+    clock = begin(time_limit)
+    if isinstance(allocation.policy, HDRF):
+        return FilledAgain(allocation, clock)
+    return SolvedAgain(allocation, clock) if isinstance(allocation.policy, Policy) else None
+
+
+def _of_team(share: Any) -> OfTeam | None:
+    """The `OfTeam` in a share."""
+    if isinstance(share, OfTeam):
+        return share
+    inner = getattr(share, "share", None)
+    return None if inner is None or share._is_plain else _of_team(inner)
+
+
+def _with_team_weight(share: Share, team: str, instance: Instance) -> Share:
+    """A share in which a team's weight is raised."""
+    inner: Any = share
+    if isinstance(share, OfTeam):
+        if team not in instance.teams.labelling(share.by).names:
+            return share
+        given = {} if share.weights is None else dict(share.weights.pairs)  # type: ignore[union-attr]
+        weight = given.get(team, instance.team_weights.get(team, 1.0))
+        return replace(share, weights={**given, team: weight * (1 + BY)})
+    return share if share._is_plain else replace(inner, share=_with_team_weight(inner.share, team, instance))

@@ -1,0 +1,239 @@
+"""An explanation in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, tasks_of
+
+if TYPE_CHECKING:
+    from fairopt.operate.explain import Explainer
+
+__all__ = ["sentences"]
+
+TINY = 1e-12
+
+
+def sentences(found: Explanation, about: Explainer) -> Explanation:
+    """The explanation with its sentences."""
+    lines = _Words(found, about)
+    return replace(found, sentences=tuple(filter(None, lines.all())))
+
+
+class _Words:
+    """The sentences of one explanation."""
+
+    def __init__(self, found: Explanation, about: Explainer) -> None:
+        self.found, self.about, self.instance = found, about, about.instance
+        self.subject = about.subject(found.name)
+        titles = zip(self.instance.resources, self.instance.units or [""] * self.instance.n_resources, strict=True)
+        self.title = {name: f"{unit} of {name}" if unit else name for name, unit in titles}
+
+    def all(self) -> list[str]:
+        """The sentences in order."""
+        found = self.found
+        if not self.instance.task_limits[self.subject.members].any():
+            return [self._nothing()]
+        if any(b.kind == "undecided" for b in found.binding):
+            return [
+                f"{found.name} has {self._amount()}, but {found.policy} does not decide how many: other answers, in "
+                "which it has more or fewer, are as good for it."
+            ]
+        if self.about.again is None or self.about._is_split(self.subject):
+            return self._facts()
+        return [self._stops(), self._gain(), self._weight(), self._also(), self._totals()]
+
+    def _amount(self) -> str:
+        """What it has."""
+        found = self.found
+        if not self.subject.is_team:
+            return tasks_of(found.tasks)
+        total = self.instance.total_capacities
+        held = np.array([found.units[name] for name in self.instance.resources])
+        i = int(np.argmax(np.divide(held, total, out=np.zeros(len(held)), where=total > 0)))
+        return f"{number(held[i])} {self.title[self.instance.resources[i]]}"
+
+    def _nothing(self) -> str:
+        what = "asks for no tasks (its task limit is 0)"
+        if self.subject.is_team:
+            what = "asks for no tasks (the task limits of its users are 0)"
+        return f"{self.found.name} {what}."
+
+    def _facts(self) -> list[str]:
+        """Only what is known without answers to changes."""
+        found, about = self.found, self.about
+        limits = [b for b in found.binding if b.kind == "limit"]
+        full = [b for b in found.binding if b.kind == "fact"]
+        parts = []
+        if limits and not self.subject.is_team:
+            parts.append("all that it asks for")
+        elif limits:
+            parts.append(f"all that {listed([b.name for b in limits])} ask for" if len(limits) > 1 else (
+                f"all that {limits[0].name} asks for"
+            ))
+        text = f"{found.name} has {self._amount()}" + (f", {parts[0]}" if parts else "")
+        if full:
+            text += f"; where it runs, {self._are_full(full)}"
+        if about.again is not None:
+            team = next(t for t in self.about.levels if self.subject.members[0] in self.instance.teams.names[t])
+            return [f"{text}.", f"{found.policy} compares teams: see {team} for what stops it."]
+        why = "of whole tasks" if about.allocation.certificate.whole else f"under {found.policy}"
+        return [f"{text}.", f"What more of anything would give it {why} is not known."]
+
+    def _where(self, b: Binding) -> str:
+        """On which servers a resource is full."""
+        if not b.servers:
+            return ""
+        i = self.instance.resource_index(b.name)
+        have = {self.instance.servers[s] for s in np.flatnonzero(self.about.room[:, i] > 0)}
+        return " on all servers" if have <= {*b.servers} and len(have) > 1 else f" on {listed(b.servers)}"
+
+    def _are_full(self, some: list[Binding]) -> str:
+        """Which resources are full, and where: servers of one resource together."""
+        merged: dict[str, Binding] = {}
+        for b in some:
+            before = merged.get(b.name)
+            merged[b.name] = b if before is None else replace(before, servers=(*before.servers, *b.servers))
+        parts = [f"{b.name}{{}} full{self._where(b)}" for b in merged.values()]
+        return listed([part.format(" is") for part in parts])
+
+    def _stops(self) -> str:
+        """What stops it, and beside whom."""
+        found, parts = self.found, list[str]()
+        by: dict[str, list[Binding]] = {}
+        for b in found.binding:
+            by.setdefault(b.kind, []).append(b)
+        head = f"{found.name} stops at {self._amount()} because "
+        if "limit" in by and not self.subject.is_team:
+            head = f"{found.name} has {self._amount()}: "
+            parts.append("its own task limit stops it")
+        elif "limit" in by:
+            parts.append(f"{listed([b.name for b in by['limit']])} run{'s' * (len(by['limit']) == 1)} all the tasks "
+                         f"of {'its' if len(by['limit']) == 1 else 'their'} limit")
+        if "resource" in by:
+            parts.append(self._are_full(by["resource"]))
+        if "block" in by:
+            parts.append(f"{listed([b.name for b in by['block']])} bind{'s' * (len(by['block']) == 1)}")
+        for b in by.get("guarantee", ()):
+            own = b.name == found.name
+            if b.amount is None and not own:
+                parts.append("others have guarantees")
+            elif own:
+                parts.append("it gets no more than its guarantee")
+            else:
+                parts.append(f"it gets no more than {b.name} requires")
+        if "together" in by:
+            parts.append(self._jointly(by["together"]))
+        if "objective" in by:
+            full = [b for b in self.about._facts(self.subject) if b.kind == "fact"]
+            parts.append(
+                f"{found.policy} prefers others" + (f" where {self._are_full(full)}" if full else "")
+                + ": none of 1% more of a resource would be its"
+            )
+        if not parts:  # only its weight
+            parts.append("of its weight")
+        return head + listed(parts) + self._who() + "."
+
+    def _jointly(self, some: list[Binding]) -> str:
+        """What binds together."""
+        full = [b for b in some if b.name in self.title]
+        rest = [b.name for b in some if b.name not in self.title]
+        words = [f"{b.name}{self._where(b)}" for b in full]
+        words += ["its own task limit" if name == self.found.name else name for name in rest]
+        return f"{listed(words)} bind together: only all of them help"
+
+    def _who(self) -> str:
+        """Who stops there too."""
+        found = self.found
+        if found.beside:
+            stop = "stop" if len(found.beside) > 1 else "stops"
+            level = "" if found.level is None else f", at the same level ({number(found.level)})"
+            if self.about.again is not None and not self.about.equalises:
+                level = ""
+            return f"; {listed(found.beside)} {stop} there too{level}"
+        if found.sharing:
+            use = "use" if len(found.sharing) > 1 else "uses"
+            resources = {b.name for b in found.binding if b.kind in ("resource", "together")}
+            return f"; {listed(found.sharing)} {use} {'it' if len(resources) == 1 else 'them'} too"
+        return ""
+
+    def _cost(self, b: Binding) -> str:
+        """What a change costs others."""
+        base = self.about.base.sum(axis=1)
+        lost = losses(self._grouped(b.others), TINY * float(base.max(initial=1.0)))
+        return f"and take {listed(lost)}" if lost else "and cost nobody anything"
+
+    def _grouped(self, others: dict[str, float] | object) -> dict[str, float]:
+        """Changes of users; for a team, summed by the teams beside it."""
+        changes = dict(others)  # type: ignore[call-overload]
+        if not self.subject.is_team:
+            return changes
+        out: dict[str, float] = {}
+        by = next((by for by in self.instance.teams if self.found.name in self.instance.teams.labelling(by).names), None)
+        labels = self.instance.teams[by] if by else [None] * self.instance.n_users
+        for user, change in changes.items():
+            name = labels[self.instance.user_index(user)] or user
+            out[name] = out.get(name, 0.0) + change
+        return out
+
+    def _gain(self) -> str:
+        """What more of what stops it would give."""
+        able = [b for b in self.found.binding if b.gain is not None and b.kind != "weight"]
+        if not able:
+            return ""
+        b = max(able, key=lambda one: (one.gain or 0.0) * (one.amount or 1.0))
+        gain = b.gain or 0.0
+        if b.kind == "resource":
+            of = self.title[b.name]
+            where = "" if not b.servers or len([o for o in able if o.name == b.name]) == 1 else f" on {listed(b.servers)}"
+            what = f"{number(b.units or 0.0)} {of}" if self.subject.is_team and b.units else tasks_of(gain)
+            if self.subject.is_team and not b.units:
+                what = f"its users {tasks_of(gain)}"
+            return f"One more {of}{where} would give it {what}, {self._cost(b)}."
+        if b.kind == "together":
+            return f"1% more of all of them would give it {tasks_of(gain)}, {self._cost(b)}."
+        if b.kind == "limit":
+            return f"One more task allowed would give it {tasks_of(gain)}, {self._cost(b)}."
+        if b.kind == "guarantee" and b.amount is None:
+            what = "With a guarantee 1% larger" if b.name == self.found.name else "With these 1% smaller"
+            return f"{what} it would have {tasks_of(gain)} more, {self._cost(b)}."
+        if b.kind == "guarantee":
+            return f"One more task required would give it {tasks_of(gain)}, {self._cost(b)}."
+        how = f"With {b.name} relaxed by 1%" if b.relaxed else f"Without {b.name}"
+        return f"{how} it would have {tasks_of(gain)} more, {self._cost(b)}."
+
+    def _weight(self) -> str:
+        """What a larger weight would give."""
+        for b in self.found.binding:
+            if b.kind == "weight" and b.gain is not None and b.amount is not None:
+                more = tasks_of(b.gain * b.amount * 0.01)
+                return f"A weight 1% larger would give it {more}, {self._cost_of_weight(b)}."
+        return ""
+
+    def _cost_of_weight(self, b: Binding) -> str:
+        scaled = {name: change * (b.amount or 1.0) * 0.01 for name, change in b.others.items()}
+        return self._cost(replace(b, others=scaled))
+
+    def _also(self) -> str:
+        """What else moves it."""
+        parts = []
+        for b in self.found.also:
+            if b.kind == "total":
+                continue
+            if b.gain is None:
+                parts.append(f"{b.name}{self._where(b)} (no answer was certified)")
+            elif b.kind == "resource":
+                parts.append(f"{b.name}{self._where(b)} ({b.gain:+.3g} tasks for one more)")
+            else:
+                parts.append(f"{b.name} ({b.gain:+.3g} tasks if {'relaxed by 1%' if b.relaxed else 'left out'})")
+        return f"What else moves it: {listed(parts)}." if parts else ""
+
+    def _totals(self) -> str:
+        """What moves it only because a total grows."""
+        parts = [f"{b.name} ({b.gain:+.3g} tasks for one more)" for b in self.found.also if b.kind == "total"]
+        if not parts:
+            return ""
+        return f"More {listed(parts)} would move it only because shares are fractions of the total."

@@ -410,7 +410,7 @@ class Allocation:
         return later("fairopt.plots:draw")(self, kind, ax, users, resources)
 
     def explain(self, name: str, *, time_limit: float | None = None) -> Explanation:
-        """What stops a user or team: its limit, full resources, its weight or a constraint; and what would give it more.
+        """What stops a user or team: its limit, full resources, its weight or a constraint; what gives it more.
 
         Each thing that may stop it is raised by 1%, and the policy is solved again, with the coefficients of shares
         held as they are: one solve for each full capacity, reached limit and constraint. For mechanisms other than
@@ -440,7 +440,7 @@ class Allocation:
         >>> fo.MostTasks().allocate(pool.with_task_limits({"web": 20})).explain("batch").sentences[0]
         'batch stops at 1 task because net is full; web uses it too.'
         """
-        return later("fairopt.operate.explain:explain")(self, name, time_limit)  # type: ignore[no-any-return]
+        return later("fairopt.operate.explain:explain")(self, name, time_limit)
 
     def __repr__(self) -> str:
         name = label(self.policy)

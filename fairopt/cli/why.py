@@ -8,7 +8,7 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Constraints, Method, Solver, TimeLimit, Verbose, named
-from fairopt.cli.inputs import Source, reading
+from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, working
 from fairopt.display import visible
 from fairopt.operate.explain import Explainer
@@ -16,6 +16,7 @@ from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.why import explanation_tables
 
+MOST = 100  # teams or users, if none are named
 WHY = """Say what stops a user or a team, and what would give it more.
 
 The answer is solved again with each full resource, each reached limit and each constraint raised by 1 %, while \
@@ -52,7 +53,7 @@ def why(
     verbose: Verbose = False,
 ) -> None:
     """Say what stops a user or a team."""
-    asked = [named(one, constraint) for one in policy or [None]]
+    asked = [named(one, constraint) for one in [*(policy or ()), *([] if policy else [None])]]
     instance = source.read()
     found = []
     for of in asked:
@@ -60,7 +61,10 @@ def why(
         with working(label(mechanism), verbose):
             options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
             about = Explainer(mechanism.allocate(instance, **options), time_limit)
-            found += [about.explain(one, bool(name)) for one in name or about.worst_first()]
+            found += [about.explain(one, bool(name)) for one in name or about.worst_first()[:MOST]]
+    kind = "teams" if instance.teams.mixed else "users"
+    if not name and len(about.worst_first()) > MOST:
+        say_notes([f"at most {MOST} {kind} are explained, the worst off; name others"])
     if as_json:
         typer.echo(files.as_json({"format": "fairopt.explanations/1", "explanations": [e.to_dict() for e in found]}))
         return

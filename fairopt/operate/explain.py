@@ -17,6 +17,7 @@ from fairopt.blocks.teams import kept_bases
 from fairopt.display import label
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.operate.explanation import Binding, Explanation
 from fairopt.operate.raised import BY, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.words import sentences
@@ -28,7 +29,7 @@ Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
-# The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of their objective.
+# The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of objectives.
 LEAST = 2e-3
 SAME = 1e-6  # relative difference of equal levels
 MOST_ROWS = 60  # full capacities that are raised one by one; of more, those of one resource together
@@ -36,6 +37,7 @@ MOST_LIMITS = 8  # the same of members at their limits
 NOTHING = 1e-9  # of what it could run alone: as good as no tasks
 
 Row = tuple[int, int]
+Raisable = tuple[list[Change], Callable[[str, list[Change]], Binding]]  # changes, and what makes their record
 
 
 def explain(allocation: Allocation, name: str, time_limit: float | None = None) -> Explanation:
@@ -84,7 +86,7 @@ class Explainer:
         raise InvalidInstance(f"there is no {kind} {name!r}; {nearest(name, [*instance.users, *teams])}")
 
     def worst_first(self) -> list[str]:
-        """The teams under the label that is shown, or all users, the lowest level first."""
+        """The teams under the innermost label, or all users, the lowest level first; last who has all it asks for."""
         instance = self.instance
         by = instance.teams.outermost_first[-1] if instance.teams.mixed else None
         if by is None:
@@ -93,7 +95,12 @@ class Explainer:
             without = np.flatnonzero(instance.teams.labelling(by).of_user < 0)
             names = [t for t in instance.teams.labelling(by).names if t in instance.teams.names]
             names += [instance.users[j] for j in without]
-        return sorted(names, key=lambda name: (self._level(self.subject(name)) or 0.0, name))
+        return sorted(names, key=lambda name: (self._has_all(name), self._level(self.subject(name)) or 0.0, name))
+
+    def _has_all(self, name: str) -> bool:
+        """Whether a user or team runs all tasks that it asks for."""
+        members = self.subject(name).members
+        return bool((self.at_limit | (self.instance.task_limits == 0))[members].all())
 
     # -- what the policy compares -----------------------------------------------------------------------------------
 
@@ -103,8 +110,10 @@ class Explainer:
         found = None if self.again is None else self.again.after()
         if found is not None:
             return found
-        return self.whole._sum_by_class(self.allocation.tasks_by_server) if self._merges else (
-            self.allocation.tasks_by_server
+        return (
+            self.whole._sum_by_class(self.allocation.tasks_by_server)
+            if self._merges
+            else (self.allocation.tasks_by_server)
         )
 
     @property
@@ -149,9 +158,15 @@ class Explainer:
 
     def _level(self, subject: Subject) -> float | None:
         if subject.name in self.levels or not subject.is_team:
-            return self.levels.get(subject.name)
+            return self.levels.get(subject.name, self.levels.get(self.instance.users[subject.members[0]]))
         own = sum(float(self.instance._own_weights[j]) for j in subject.members)
         return self.value(self.base, subject) / self.instance.team_weights.get(subject.name, own)
+
+    @property
+    def equalises_all(self) -> bool:
+        """Whether the policy decides everything that it compares, as leximin and alpha-fairness do."""
+        terms = tiers_of(self.allocation.policy.objective)[0].terms()
+        return any(term.is_order or term.is_curved for term in terms) or BY_LEXIMIN in self._note
 
     @cached_property
     def equalises(self) -> bool:
@@ -182,9 +197,9 @@ class Explainer:
         """Full capacities, as (server row, resource)."""
         used = np.einsum("js,jsi->si", self.base, self.demands)
         if self.allocation.given_bundles is not None:
-            used = self.allocation.usage if not self._merges else self.whole._sum_by_class(
-                self.allocation.usage[None]
-            )[0]
+            used = (
+                self.allocation.usage if not self._merges else self.whole._sum_by_class(self.allocation.usage[None])[0]
+            )
         return [(int(s), int(i)) for s, i in np.argwhere((used > 0) & (used >= self.usable * (1 - FULL)))]
 
     @cached_property
@@ -196,7 +211,9 @@ class Explainer:
     def touches(self, user: int, row: Row) -> bool:
         """Whether tasks of a user could use a capacity."""
         s, i = row
-        return bool(self.instance.task_limits[user] > 0 and self.instance.eligible[user, s] and self.demands[user, s, i])
+        return bool(
+            self.instance.task_limits[user] > 0 and self.instance.eligible[user, s] and self.demands[user, s, i]
+        )
 
     @cached_property
     def alone(self) -> Float:
@@ -214,8 +231,7 @@ class Explainer:
     def moved_to(self, subject: Subject, table: Float) -> float:
         """By how much the level differs at other tasks, relative to the level and to `BY`."""
         before = self.value(self.base, subject)
-        alone = float((self.per_task.max(axis=1) * self.alone)[subject.members].sum())
-        return (self.value(table, subject) - before) / (BY * max(before, 1e-3 * alone))
+        return (self.value(table, subject) - before) / (BY * max(before, 1e-3 * self._alone(subject)))
 
     def gains(self, subject: Subject, changes: Sequence[Change]) -> bool:
         """Whether it has more after changes."""
@@ -241,7 +257,9 @@ class Explainer:
             for j in np.flatnonzero(np.abs(change) > noise)
             if j not in subject.members
         }
-        return Binding(kind, name, gain=float(change[subject.members].sum()), units=units, others=others, **given)
+        percent = self.moved_to(subject, table) * 100 * BY
+        gain = float(change[subject.members].sum())
+        return Binding(kind, name, gain=gain, units=units, others=others, percent=percent, **given)
 
     # -- explaining -------------------------------------------------------------------------------------------------
 
@@ -252,26 +270,50 @@ class Explainer:
             return self._explanation(subject, [], [])
         if self.again is None or self._is_split(subject):
             return self._explanation(subject, self._facts(subject), [])
-        user = int(subject.members[0])
-        if not subject.is_team and not self.again.decides(user, float(self.alone[user])):
+        if not self._decides(subject):
             policy = label(self.allocation.policy)
             return self._explanation(subject, [Binding("undecided", policy)], [])
         binding, also = self._found(subject)
         if detail:
-            if not any(b.kind in ("limit", "weight") for b in binding):
+            if subject.is_team or not any(b.kind == "limit" for b in binding):
                 binding += self._weight(subject)
             named = {b.name for b in (*binding, *also)}
-            also += [b for i, r in enumerate(self.instance.resources) if r not in named for b in self._total(subject, i)]
+            also += [
+                b for i, r in enumerate(self.instance.resources) if r not in named for b in self._total(subject, i)
+            ]
         members: Iterable[Explanation] = ()
         if subject.is_team and detail:
             members = [self.explain(self.instance.users[j], False) for j in subject.members]
         return self._explanation(subject, binding, also, tuple(members))
 
+    def _decides(self, subject: Subject) -> bool:
+        """Whether all optimal answers give a user, or the members of a team together, as much."""
+        assert self.again is not None
+        compared = subject.name in self.levels if subject.is_team else BY_LEXIMIN in self._note
+        if isinstance(self.again, FilledAgain) or self.again.is_strict or (compared and self.equalises_all):
+            return True
+        value, alone = self.value(self.base, subject), self._alone(subject)
+        return self.again.decides(subject.name, value, BY * max(value, BY * alone))
+
+    def _alone(self, subject: Subject) -> float:
+        """The shares that its users could have if each were alone."""
+        return float((self.per_task.max(axis=1) * self.alone)[subject.members].sum())
+
     def _is_split(self, subject: Subject) -> bool:
         """Whether a user is only a part of the numbers that the policy compares."""
-        return bool(self.blocks) and self.blocks[0]._counts_teams and subject.name not in self.levels and not (
-            subject.is_team
+        of_teams = bool(self.blocks) and self.blocks[0]._counts_teams
+        return of_teams and not subject.is_team and len(self._team_of(subject)) > 1 and OPEN in self._note
+
+    def _team_of(self, subject: Subject) -> Indices:
+        """The members of the team that the policy compares in which a user is."""
+        names = self.blocks[0]._names(self.some)
+        return next(
+            rows for name, rows in self.instance.teams.names.items() if name in names and subject.members[0] in rows
         )
+
+    @property
+    def _note(self) -> str:
+        return self.allocation.certificate.note or ""
 
     def _facts(self, subject: Subject) -> list[Binding]:
         """What is reached or full where it runs."""
@@ -307,11 +349,14 @@ class Explainer:
     def _found(self, subject: Subject) -> tuple[list[Binding], list[Binding]]:
         """What stops it, and what else moves it."""
         binding, also = list[Binding](), list[Binding]()
-        able: list[tuple[list[Change], Callable[[str, list[Change]], Binding]]] = []
+        able: list[Raisable] = []
         for changes, make in self._limits(subject):
             able.append((changes, make))
-            if self.gains(subject, changes):
+            moved = self.moved(subject, changes)
+            if moved > LEAST:
                 binding.append(make("limit", changes))
+            elif not abs(moved) <= LEAST:
+                also.append(make("limit", changes))
         for rows, used in self._groups(subject):
             changes = [Change("capacity", row) for row in rows]
             make = self._maker(subject, rows)
@@ -343,7 +388,7 @@ class Explainer:
             changes = [Change("guarantees", tuple(subject.members.tolist()))]
             if self.gains(subject, changes):
                 binding.append(self.binding(subject, "guarantee", "guarantees of others", changes, None))
-        binding += own
+        binding += [b for b in own if b.gain is not None or not binding]  # one that cannot grow explains nothing else
         if not binding:
             binding = self._together(subject, able) or [Binding("objective", label(self.allocation.policy))]
         return binding, also
@@ -359,11 +404,11 @@ class Explainer:
 
         return make
 
-    def _limits(self, subject: Subject) -> list[tuple[list[Change], Callable[[str, list[Change]], Binding]]]:
+    def _limits(self, subject: Subject) -> list[Raisable]:
         """The limits that its users have reached, each with what makes its record."""
         reached = [j for j in subject.members.tolist() if self.at_limit[j]]
         groups = [[j] for j in reached] if len(reached) <= MOST_LIMITS else [reached]
-        out = []
+        out = list[Raisable]()
         for users in groups:
             there = float(self.instance.task_limits[users].sum())
             name = self.instance.users[users[0]] if len(users) == 1 else f"{len(users)} of its users"
@@ -396,7 +441,8 @@ class Explainer:
             bounds = constraint.bounds(self.some)
             low = 0.0 if bounds is None else float(bounds[0][at[0]])
             if low > 0 and tasks <= low * (1 + SAME) and low < self.instance.task_limits[j] * (1 - FULL):
-                changes = [Change("floor", (j, low * (1 + BY)))]
+                value = self.value(self.base, subject) * low / tasks
+                changes = [Change("floor", (subject.name, value * (1 + BY)))]
                 if self.gains(subject, changes) or frozenset(changes) in self.again.unfit:
                     return [self.binding(subject, "guarantee", name, changes, BY * low, amount=low)]
         return []
@@ -410,9 +456,7 @@ class Explainer:
             return []
         return [self.binding(subject, "guarantee", subject.name, changes, None)]
 
-    def _together(
-        self, subject: Subject, able: list[tuple[list[Change], Callable[[str, list[Change]], Binding]]]
-    ) -> list[Binding]:
+    def _together(self, subject: Subject, able: list[Raisable]) -> list[Binding]:
         """A least set of things of which only all together help; empty if not even all do."""
 
         def all_of(some: Sequence[tuple[list[Change], Any]]) -> list[Change]:
@@ -434,8 +478,10 @@ class Explainer:
             return []
         j = subject.members
         amount = self.instance.team_weights.get(subject.name, float(self.instance._own_weights[j].sum()))
-        if subject.is_team and subject.name not in self.instance.team_weights and (
-            subject.name in self.levels or isinstance(self.again, FilledAgain)
+        if (
+            subject.is_team
+            and subject.name not in self.instance.team_weights
+            and (subject.name in self.levels or isinstance(self.again, FilledAgain))
         ):
             amount = 1.0
         return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
@@ -452,8 +498,9 @@ class Explainer:
         table = self.allocation.policy.allocate(changed).tasks_by_server
         if abs(self.moved_to(subject, table)) <= LEAST:
             return []
+        percent = self.moved_to(subject, table) * 100 * BY
         gain, there = float((table - self.base)[subject.members].sum()), float(self.room[:, i].sum())
-        return [Binding("total", self.instance.resources[i], amount=there, gain=gain / (BY * there))]
+        return [Binding("total", self.instance.resources[i], amount=there, gain=gain / (BY * there), percent=percent)]
 
     def _same_shares(self, changed: Instance) -> bool:
         """Whether shares have the same coefficients on a changed instance."""
@@ -504,10 +551,12 @@ class Explainer:
         for s, i in rows:
             used += self.base[:, s] * self.demands[:, s, i] / self.room[s, i]
         used[subject.members] = 0.0
-        of_teams = subject.is_team or subject.name in self.levels and subject.name not in self.instance._position
-        names = self._team_uses(subject, used) if of_teams else {
-            self.instance.users[j]: float(used[j]) for j in np.flatnonzero(used)
-        }
+        of_teams = subject.is_team or (subject.name in self.levels and subject.name not in self.instance._position)
+        names = (
+            self._team_uses(subject, used)
+            if of_teams
+            else {self.instance.users[j]: float(used[j]) for j in np.flatnonzero(used)}
+        )
         order = sorted(names, key=lambda name: (-names[name], name))
         mine = self._level(subject)
         same: list[str] = []
@@ -515,9 +564,11 @@ class Explainer:
             same = self._same_event(subject, order)
         elif self.equalises and mine is not None:
             same = [name for name in order if abs(self.levels.get(name, np.inf) - mine) <= SAME * mine]
-            same = [name for name in same if name not in self.instance._position or not self.at_limit[
-                self.instance._position[name]
-            ]]
+            same = [
+                name
+                for name in same
+                if name not in self.instance._position or not self.at_limit[self.instance._position[name]]
+            ]
         return tuple(same), tuple(name for name in order if name not in same)
 
     def _is_of(self, row: Row, name: str, servers: tuple[str, ...]) -> bool:
@@ -546,5 +597,6 @@ class Explainer:
         return [
             name
             for name in names
-            if stopped[-1] & ({name} if name in self.instance._position else {self.instance.users[j] for j in teams[name]})
+            if stopped[-1]
+            & ({name} if name in self.instance._position else {self.instance.users[j] for j in teams[name]})
         ]

@@ -11,17 +11,17 @@ from fairopt.runtime.lazy import later
 
 __all__ = ["KINDS", "Binding", "Explanation", "listed", "number"]
 
-KINDS = {
-    "limit": "its own task limit",
-    "resource": "a full resource",
-    "together": "bind together: only all of them help",
-    "weight": "its weight",
-    "block": "a constraint of the policy",
-    "guarantee": "a guarantee",
-    "objective": "the objective prefers others",
-    "undecided": "the objective does not decide it",
-    "total": "moves it only because a total grows",
-    "fact": "known to be full, or reached; what it changes is not known",
+KINDS = {  # in tables
+    "limit": "task limit",
+    "resource": "full",
+    "together": "together",
+    "weight": "weight",
+    "block": "constraint",
+    "guarantee": "guarantee",
+    "objective": "others first",
+    "undecided": "not decided",
+    "total": "total only",
+    "fact": "full",
 }
 FORMAT = "fairopt.explanation/1"
 LOSERS = 3  # named in a sentence
@@ -51,6 +51,8 @@ class Binding:
         The same in units of the resource that it holds.
     others : dict of float
         The tasks that other users gain with it, where they change.
+    percent : float or None
+        By how many percent its level rises with 1% more (or without the constraint).
     relaxed : bool
         Of a ``block``: whether it was relaxed by 1%, and not left out.
 
@@ -70,6 +72,7 @@ class Binding:
     gain: float | None = None
     units: float | None = None
     others: Mapping[str, float] = field(default_factory=dict)
+    percent: float | None = None
     relaxed: bool = False
 
 
@@ -130,7 +133,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str | None:
-        return later("fairopt.report.why:explanation_page")(self)  # type: ignore[no-any-return]
+        return later("fairopt.report.why:explanation_page")(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as plain data.
@@ -176,6 +179,11 @@ def tasks_of(value: float) -> str:
     """A number of tasks in words."""
     text = number(value)
     return f"{text} task" if text == "1" else f"{text} tasks"
+
+
+def percent(value: float) -> str:
+    """A change in percent."""
+    return f"{value:+.0f}%" if abs(value) >= 10 else f"{value:+.2g}%"
 
 
 def losses(others: Mapping[str, float], least: float) -> Sequence[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from fairopt.blocks.constraints import (
     SharingIncentive,
 )
 from fairopt.blocks.model import Point
-from fairopt.blocks.shares import Share
+from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.teams import OfTeam, with_shares
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
@@ -51,8 +51,8 @@ class Change(NamedTuple):
     """One number raised by `BY`, or a block relaxed.
 
     ``kind`` is "capacity" (``of`` a server row and a resource), "limit", "weight" or "guarantee" (of a user or team),
-    "floor" or "ceiling" (of a user: tasks that it has at least or at most), "block" (of a constraint, relaxed or left
-    out), or "guarantees" (of all but these users, lowered).
+    "floor" or "ceiling" (of a user or team: shares that it has at least or at most), "block" (of a constraint, relaxed
+    or left out), or "guarantees" (of all but these users, lowered).
     """
 
     kind: str
@@ -110,7 +110,9 @@ def _held_constraint(constraint: Constraint, instance: Instance, hold: Callable[
 def relaxed(constraint: Constraint, point: Point | None = None) -> Constraint | None:
     """A constraint relaxed by `BY`; None if it has no number to relax, so that it can only be left out."""
     if isinstance(constraint, (MaxShare, MinShare)):
-        return replace(constraint, level=_times(constraint.level, 1 + BY * (1 if isinstance(constraint, MaxShare) else -1)))
+        return replace(
+            constraint, level=_times(constraint.level, 1 + BY * (1 if isinstance(constraint, MaxShare) else -1))
+        )
     if isinstance(constraint, MaxTasks):
         return MaxTasks(_times(constraint.tasks, 1 + BY))
     if isinstance(constraint, MinTasks):
@@ -207,11 +209,10 @@ class SolvedAgain:
                 out |= {of} if new is None else set()
                 constraints[of] = new or constraints[of]
             elif kind in ("floor", "ceiling"):
-                user, tasks = of
-                bound = MinTasks if kind == "floor" else MaxTasks
-                constraints.append(bound({self.instance.users[user]: tasks}))
+                name, level = of
+                constraints.append((MinShare if kind == "floor" else MaxShare)({name: level}, self.compared))
             elif kind == "weight" and not self._of_instance(of):
-                objective = with_shares(objective, lambda share, team=of: _with_team_weight(share, team, self.instance))
+                objective = with_shares(objective, partial(_with_team_weight, team=of, instance=self.instance))
         kept = [one for k, one in enumerate(constraints) if k not in out]
         instance_changes = [c for c in changes if c.kind != "weight" or self._of_instance(c.of)]
         instance = _changed(self.instance, instance_changes)
@@ -243,27 +244,27 @@ class SolvedAgain:
         assert best is not None
         return [(tier.value(best) - tier.value(other)) / (tier.drop(best) or 1.0) for tier in tiers_of(self.objective)]
 
-    def decides(self, user: int, unit: float) -> bool:
-        """Whether all optimal answers give a user the same tasks: with others the objective is smaller.
+    def decides(self, name: str, value: float, step: float) -> bool:
+        """Whether all optimal answers give a user, or a team's members together, the same shares.
 
-        ``unit`` is a number of tasks that counts as much, for users without tasks.
+        With a ``step`` more or less than their ``value`` the objective is then smaller.
         """
-        base = self.after()
-        if base is None or self._is_strict:
-            return True
-        tasks = float(base[user].sum())
-        step = BY * max(tasks, BY * unit)
-        tries = [Change("ceiling", (user, tasks - step))] if tasks > step else []
-        if tasks + step <= self.instance.task_limits[user]:
-            tries.append(Change("floor", (user, tasks + step)))
-        for change in tries:
+        tries = [Change("ceiling", (name, value - step))] if value > step else []
+        for change in (*tries, Change("floor", (name, value + step))):
             found = self.after(change)
             if found is not None and max(self._losses(found)) <= SAME_VALUE:
                 return False
         return True
 
+    @property
+    def compared(self) -> Share:
+        """The share of users that the policy compares, with held coefficients; tasks if it has none."""
+        shares = tiers_of(self.objective)[0].share_blocks()
+        share = shares[0]._of_user if shares else Tasks()
+        return share if share.coefficients(self.instance).all() else Tasks()
+
     @cached_property
-    def _is_strict(self) -> bool:
+    def is_strict(self) -> bool:
         """Whether the objective has a single optimum in each user's share."""
         terms = [term for tier in tiers_of(self.objective) for term in tier.terms()]
         plain = [term for term in terms if isinstance(term.share, Share) and not term.share._counts_teams]
@@ -318,10 +319,6 @@ class FilledAgain:
         filling = hierarchy.filling(tree.forest(cluster, (), floors), more.tolist())
         out[tree.users, 0] = filling.run()
         return out
-
-    def decides(self, user: int, unit: float) -> bool:
-        """Whether all answers give a user the same tasks: they do."""
-        return True
 
 
 def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:

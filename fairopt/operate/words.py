@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, tasks_of
+from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
 
 if TYPE_CHECKING:
     from fairopt.operate.explain import Explainer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["sentences"]
 
 TINY = 1e-12
+SAME = 1e-6  # relative difference of equal levels
 
 
 def sentences(found: Explanation, about: Explainer) -> Explanation:
@@ -71,9 +73,11 @@ class _Words:
         if limits and not self.subject.is_team:
             parts.append("all that it asks for")
         elif limits:
-            parts.append(f"all that {listed([b.name for b in limits])} ask for" if len(limits) > 1 else (
-                f"all that {limits[0].name} asks for"
-            ))
+            parts.append(
+                f"all that {listed([b.name for b in limits])} ask for"
+                if len(limits) > 1
+                else (f"all that {limits[0].name} asks for")
+            )
         text = f"{found.name} has {self._amount()}" + (f", {parts[0]}" if parts else "")
         if full:
             text += f"; where it runs, {self._are_full(full)}"
@@ -107,14 +111,14 @@ class _Words:
         for b in found.binding:
             by.setdefault(b.kind, []).append(b)
         head = f"{found.name} stops at {self._amount()} because "
+        if "resource" in by:
+            parts.append(self._are_full(by["resource"]))
         if "limit" in by and not self.subject.is_team:
             head = f"{found.name} has {self._amount()}: "
             parts.append("its own task limit stops it")
         elif "limit" in by:
-            parts.append(f"{listed([b.name for b in by['limit']])} run{'s' * (len(by['limit']) == 1)} all the tasks "
-                         f"of {'its' if len(by['limit']) == 1 else 'their'} limit")
-        if "resource" in by:
-            parts.append(self._are_full(by["resource"]))
+            has, its = ("has", "its task limit") if len(by["limit"]) == 1 else ("have", "their task limits")
+            parts.append(f"{listed([b.name for b in by['limit']])} {has} reached {its}")
         if "block" in by:
             parts.append(f"{listed([b.name for b in by['block']])} bind{'s' * (len(by['block']) == 1)}")
         for b in by.get("guarantee", ()):
@@ -130,8 +134,9 @@ class _Words:
         if "objective" in by:
             full = [b for b in self.about._facts(self.subject) if b.kind == "fact"]
             parts.append(
-                f"{found.policy} prefers others" + (f" where {self._are_full(full)}" if full else "")
-                + ": none of 1% more of a resource would be its"
+                f"{found.policy} prefers others"
+                + (f" where {self._are_full(full)}" if full else "")
+                + ", who would get all of 1% more of any resource"
             )
         if not parts:  # only its weight
             parts.append("of its weight")
@@ -150,9 +155,11 @@ class _Words:
         found = self.found
         if found.beside:
             stop = "stop" if len(found.beside) > 1 else "stops"
-            level = "" if found.level is None else f", at the same level ({number(found.level)})"
-            if self.about.again is not None and not self.about.equalises:
-                level = ""
+            mine, levels = found.level, self.about.levels
+            same = mine is not None and all(
+                abs(levels.get(name, np.inf) - mine) <= SAME * mine for name in found.beside
+            )
+            level = f", at the same level ({number(mine or 0.0)})" if same else ""
             return f"; {listed(found.beside)} {stop} there too{level}"
         if found.sharing:
             use = "use" if len(found.sharing) > 1 else "uses"
@@ -166,13 +173,14 @@ class _Words:
         lost = losses(self._grouped(b.others), TINY * float(base.max(initial=1.0)))
         return f"and take {listed(lost)}" if lost else "and cost nobody anything"
 
-    def _grouped(self, others: dict[str, float] | object) -> dict[str, float]:
+    def _grouped(self, changes: Mapping[str, float]) -> Mapping[str, float]:
         """Changes of users; for a team, summed by the teams beside it."""
-        changes = dict(others)  # type: ignore[call-overload]
         if not self.subject.is_team:
             return changes
         out: dict[str, float] = {}
-        by = next((by for by in self.instance.teams if self.found.name in self.instance.teams.labelling(by).names), None)
+        by = next(
+            (by for by in self.instance.teams if self.found.name in self.instance.teams.labelling(by).names), None
+        )
         labels = self.instance.teams[by] if by else [None] * self.instance.n_users
         for user, change in changes.items():
             name = labels[self.instance.user_index(user)] or user
@@ -184,11 +192,13 @@ class _Words:
         able = [b for b in self.found.binding if b.gain is not None and b.kind != "weight"]
         if not able:
             return ""
-        b = max(able, key=lambda one: (one.gain or 0.0) * (one.amount or 1.0))
+        b = max(able, key=lambda one: (one.kind == "resource", one.percent or 0.0))
         gain = b.gain or 0.0
         if b.kind == "resource":
             of = self.title[b.name]
-            where = "" if not b.servers or len([o for o in able if o.name == b.name]) == 1 else f" on {listed(b.servers)}"
+            where = (
+                "" if not b.servers or len([o for o in able if o.name == b.name]) == 1 else f" on {listed(b.servers)}"
+            )
             what = f"{number(b.units or 0.0)} {of}" if self.subject.is_team and b.units else tasks_of(gain)
             if self.subject.is_team and not b.units:
                 what = f"its users {tasks_of(gain)}"
@@ -223,17 +233,19 @@ class _Words:
         for b in self.found.also:
             if b.kind == "total":
                 continue
-            if b.gain is None:
+            if b.percent is None:
                 parts.append(f"{b.name}{self._where(b)} (no answer was certified)")
-            elif b.kind == "resource":
-                parts.append(f"{b.name}{self._where(b)} ({b.gain:+.3g} tasks for one more)")
+            elif b.kind == "block" and not b.relaxed:
+                parts.append(f"{b.name} ({percent(b.percent)} if left out)")
             else:
-                parts.append(f"{b.name} ({b.gain:+.3g} tasks if {'relaxed by 1%' if b.relaxed else 'left out'})")
+                what = f"the limit of {b.name}" if b.kind == "limit" else f"{b.name}{self._where(b)}"
+                raised = "relaxed by 1%" if b.kind == "block" else "1% larger"
+                parts.append(f"{what} ({percent(b.percent)} if {raised})")
         return f"What else moves it: {listed(parts)}." if parts else ""
 
     def _totals(self) -> str:
         """What moves it only because a total grows."""
-        parts = [f"{b.name} ({b.gain:+.3g} tasks for one more)" for b in self.found.also if b.kind == "total"]
+        parts = [f"{b.name} ({percent(b.percent or 0.0)})" for b in self.found.also if b.kind == "total"]
         if not parts:
             return ""
-        return f"More {listed(parts)} would move it only because shares are fractions of the total."
+        return f"1% more {listed(parts)} would move it only because shares are fractions of the total."

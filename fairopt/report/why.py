@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from fairopt.operate.explanation import KINDS, Binding, Explanation, listed, number
+from fairopt.operate.explanation import KINDS, Binding, Explanation, listed
 from fairopt.report.pages import page
 from fairopt.report.tables import Column, Table, numbers, shortened
 
@@ -20,10 +18,11 @@ def explanation_tables(found: Explanation) -> list[Table]:
     out = []
     rows = [*((b, "stops it") for b in found.binding), *((b, "moves it") for b in found.also)]
     if rows:
-        names = Column(f"{found.name}:", shortened([b.name for b, _ in rows]), right=False)
-        kinds = Column("what", [KINDS[b.kind] if b.kind != "resource" else role for b, role in rows], right=False)
+        names = Column("by", shortened([b.name for b, _ in rows]), right=False)
         columns = [
-            kinds,
+            Column(
+                "how", [role if b.kind in ("resource", "block") else KINDS[b.kind] for b, role in rows], right=False
+            ),
             Column("on", shortened([listed(b.servers, 2) or "-" for b, _ in rows], SERVERS), right=False),
             Column("there is", numbers([_or_nan(b.amount) for b, _ in rows])),
             Column("tasks for one more", numbers([_per_unit(b) for b, _ in rows])),
@@ -33,8 +32,10 @@ def explanation_tables(found: Explanation) -> list[Table]:
         out.append(Table(f"What stops {found.name}", names, [columns[:2], columns[2:4], columns[4:]]))
     if found.members:
         names = Column("user", shortened([m.name for m in found.members]), right=False)
-        stops = [listed(dict.fromkeys(b.name if b.kind != "limit" else "its limit" for b in m.binding), 3) or "-"
-                 for m in found.members]
+        stops = [
+            listed(dict.fromkeys(b.name if b.kind != "limit" else "its limit" for b in m.binding), 3) or "-"
+            for m in found.members
+        ]
         columns = [
             Column("tasks", numbers([m.tasks for m in found.members])),
             Column("level", numbers([_or_nan(m.level) for m in found.members])),
@@ -67,8 +68,3 @@ def _loser(b: Binding) -> str:
     """Who loses most."""
     lost = {name: change for name, change in b.others.items() if change < 0}
     return min(lost, key=lambda name: lost[name]) if lost else "-"
-
-
-def summary(found: Iterable[Explanation]) -> list[str]:
-    """One sentence each."""
-    return [one.sentences[0] for one in found if one.sentences]

@@ -50,12 +50,12 @@ class Case(NamedTuple):
 
 
 KINDS: dict[str, Callable[[Any], Any]] = {
-    "leximin": lambda s: fo.Leximin(s),
-    "max-min": lambda s: fo.MaxMin(s),
+    "leximin": fo.Leximin,
+    "max-min": fo.MaxMin,
     "alpha 0.5": lambda s: fo.AlphaFair(0.5, s),
     "alpha 1": lambda s: fo.AlphaFair(1, s),
     "alpha 2": lambda s: fo.AlphaFair(2, s),
-    "total": lambda s: fo.Total(s),
+    "total": fo.Total,
     "tiers": lambda s: fo.MaxMin(s).then(fo.Total(fo.Tasks())),
     "sum": lambda s: fo.AlphaFair(2, s) + 0.1 * fo.Total(fo.Tasks()),
 }
@@ -68,10 +68,15 @@ def case(seed: int) -> Case:
     if seed % 8 == 7:
         return _tree(seed, r)
     servers = r.choice([1, 1, 1, 2, 3])
-    n, m = r.randint(1, 6), r.randint(1, 4)
+    n, m = r.randint(1, 6), r.choice([1, 2, 2, 3, 3, 4])
     demands = np.array([[r.choice([0.0, r.uniform(0.1, 4), r.uniform(0.1, 4)]) for _ in range(m)] for _ in range(n)])
     demands[~demands.any(axis=1), 0] = 1.0
+    twice = m > 1 and r.random() < 0.02
+    if twice:  # two resources that bind together
+        demands[:, -1] = demands[:, 0]
     capacities = np.array([[r.uniform(5, 20) for _ in range(m)] for _ in range(servers)])
+    if twice:
+        capacities[:, -1] = capacities[:, 0]
     limits = [r.choice([None, None, r.uniform(0.2, 4)]) for _ in range(n)]
     given: dict[str, Any] = {"weights": [r.choice([1, r.uniform(0.5, 3)]) for _ in range(n)], "task_limits": limits}
     given["eligible"] = [[r.random() < 0.8 for _ in range(servers)] for _ in range(n)]
@@ -89,10 +94,12 @@ def case(seed: int) -> Case:
     if r.random() < 0.25 and not of_teams:
         part = [r.choice([0, r.uniform(0, 0.9 / n)]) for _ in range(n)]
         base = base.replace(guarantees=base.own_slices * np.minimum(np.array(part) * n, 1.0))
+    kind = r.choice([*KINDS, "leximin", "leximin"]) if not of_teams else "leximin"
     share = r.choice([fo.DominantShare(), fo.DominantShare(), fo.Tasks(), fo.PNormShare(2)])
     if by_server:
         share = fo.DominantShare()
-    kind = r.choice(list(KINDS)) if not of_teams else "leximin"
+    if kind == "total" and r.random() < 0.75:  # sums of dominant shares have many optima
+        share = fo.Tasks()
     block = r.choice(BLOCKS) if not of_teams else "none"
     c = share.coefficients(base)
     held = Given(tuple(map(tuple, c.tolist())) if c.ndim == 2 else tuple(c.tolist()))
@@ -202,8 +209,10 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
     base = made.solve(instance)
 
     def value(table: Any) -> float:
-        return float((np.where(instance.eligible, c, 0.0)[rows] * table[rows]).sum()) if c.shape[1] > 1 else float(
-            (c[rows, 0] * table[rows].sum(axis=1)).sum()
+        return (
+            float((np.where(instance.eligible, c, 0.0)[rows] * table[rows]).sum())
+            if c.shape[1] > 1
+            else float((c[rows, 0] * table[rows].sum(axis=1)).sum())
         )
 
     before = value(base)
@@ -247,6 +256,9 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
         limits[j] *= 1 + by
         change = moved(instance.replace(task_limits=limits))
         is_named = any(b.kind == "limit" and b.name == instance.users[j] for b in found.binding)
+        if any(b.kind == "limit" and b.name == instance.users[j] for b in found.also):
+            faults += [] if abs(change) > GAINS else [f"the limit of {instance.users[j]} does not move it"]
+            continue
         if is_named and change <= GAINS:
             faults.append(f"the limit of {instance.users[j]} is named, but a higher one gives {change:.3g}")
         if not is_named and abs(change) > STAYS:
@@ -304,7 +316,11 @@ def _together(made: Case, found: Explanation, joint: list[Binding], rows: Any, m
 
 def _undecided(made: Case, found: Explanation, rows: Any, base: Any, by: float) -> list[str]:
     """Faults of a statement that the objective does not decide: it has the same value at other tasks of a user."""
-    tasks, user = float(base[rows].sum()), found.name
+    c = made.per_task[:, None] if made.per_task.ndim == 1 else made.per_task
+    level, name = float((c[rows] * base[rows]).sum()), found.name
+    share = Given(
+        tuple(map(tuple, made.per_task.tolist())) if made.per_task.ndim == 2 else tuple(made.per_task.tolist())
+    )
     objective = made.mechanism.objective
     from fairopt.blocks.algebra import tiers_of
     from fairopt.blocks.model import Point
@@ -313,7 +329,7 @@ def _undecided(made: Case, found: Explanation, rows: Any, base: Any, by: float) 
         return [tier.value(Point(made.instance, table)) for tier in tiers_of(objective)]
 
     best = values(base)
-    for bound in (fo.MaxTasks({user: tasks * (1 - by)}), fo.MinTasks({user: tasks * (1 + by) + 1e-4})):
+    for bound in (fo.MaxShare({name: level * (1 - by)}, share), fo.MinShare({name: level * (1 + by) + 1e-4}, share)):
         try:
             other = values(made.solve(made.instance, more=[bound]))
         except Infeasible:
@@ -326,11 +342,11 @@ def _undecided(made: Case, found: Explanation, rows: Any, base: Any, by: float) 
 def _weight(made: Case, found: Explanation, moved: Any, by: float) -> float:
     """What a larger weight gives."""
     instance = made.instance
-    if made.kind.startswith("OfTeam"):
+    if made.kind.startswith("OfTeam") and found.name not in instance.users:
         return float(moved(instance, team_weights={found.name: 1 + by}))
-    members = [found.name] if found.name in instance.users else [
-        instance.users[j] for j in instance.teams.names[found.name]
-    ]
+    members = (
+        [found.name] if found.name in instance.users else [instance.users[j] for j in instance.teams.names[found.name]]
+    )
     weights = {user: float(instance._own_weights[instance.user_index(user)]) * (1 + by) for user in members}
     return float(moved(instance.with_weights(weights)))
 

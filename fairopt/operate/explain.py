@@ -18,7 +18,7 @@ from fairopt.display import label
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
-from fairopt.operate.explanation import Binding, Explanation
+from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.words import sentences
 from fairopt.team_sums import team_sums
@@ -259,7 +259,10 @@ class Explainer:
         }
         percent = self.moved_to(subject, table) * 100 * BY
         gain = float(change[subject.members].sum())
-        return Binding(kind, name, gain=gain, units=units, others=others, percent=percent, **given)
+        shares = (self.per_task * (table - self.base)).sum(axis=1)
+        mine = float(shares[subject.members].sum())
+        lost = -float(np.minimum(np.delete(shares, subject.members), 0.0).sum()) / mine if mine > 0 else 0.0
+        return Binding(kind, name, gain=gain, units=units, others=others, percent=percent, lost=lost, **given)
 
     # -- explaining -------------------------------------------------------------------------------------------------
 
@@ -387,7 +390,7 @@ class Explainer:
         if self.instance._has_guarantees:
             changes = [Change("guarantees", tuple(subject.members.tolist()))]
             if self.gains(subject, changes):
-                binding.append(self.binding(subject, "guarantee", "guarantees of others", changes, None))
+                binding.append(self.binding(subject, "guarantee", listed(self._guaranteed(subject)), changes, None))
         binding += [b for b in own if b.gain is not None or not binding]  # one that cannot grow explains nothing else
         if not binding:
             binding = self._together(subject, able) or [Binding("objective", label(self.allocation.policy))]
@@ -420,11 +423,24 @@ class Explainer:
             out.append(([Change("limit", j) for j in users], make))
         return out
 
+    def _guaranteed(self, subject: Subject) -> list[str]:
+        """The other users and teams that get no more than their guarantee, or all that have one."""
+        instance, tasks = self.instance, self.base.sum(axis=1)
+        others = np.setdiff1d(np.flatnonzero(instance.guarantees > 0), subject.members)
+        at = [instance.users[j] for j in others if tasks[j] <= instance.guarantees[j] * (1 + SAME)]
+        mine = {*subject.members.tolist()}
+        at += [team for team in instance.team_guarantees if not mine >= {*instance.teams.names.get(team, ())}]
+        return at or [instance.users[j] for j in others]
+
     def _own_floor(self, subject: Subject) -> list[Binding]:
         """Its guarantee, or another lower bound at which it is."""
         if subject.is_team:
             return self._team_floor(subject)
         j = int(subject.members[0])
+        for team in self.instance.team_guarantees:
+            changes = [Change("guarantee", team)]
+            if j in self.instance.teams.names.get(team, ()) and self.gains(subject, changes):
+                return [self.binding(subject, "guarantee", team, changes, None)]
         tasks = float(self.base[j].sum())
         floor = float(guaranteed_tasks(self.instance)[j])
         assert self.again is not None

@@ -53,6 +53,8 @@ class Binding:
         The tasks that other users gain with it, where they change.
     percent : float or None
         By how many percent its level rises with 1% more (or without the constraint).
+    lost : float
+        The shares that others lose together, as a part of what it gains.
     relaxed : bool
         Of a ``block``: whether it was relaxed by 1%, and not left out.
 
@@ -73,6 +75,7 @@ class Binding:
     units: float | None = None
     others: Mapping[str, float] = field(default_factory=dict)
     percent: float | None = None
+    lost: float = 0.0
     relaxed: bool = False
 
 

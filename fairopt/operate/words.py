@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["sentences"]
 
 TINY = 1e-12
+MANY = 0.05  # of what it gains: losses of others, each too small to be told from rounding, that are named
 SAME = 1e-6  # relative difference of equal levels
 
 
@@ -122,11 +123,16 @@ class _Words:
         if "block" in by:
             parts.append(f"{listed([b.name for b in by['block']])} bind{'s' * (len(by['block']) == 1)}")
         for b in by.get("guarantee", ()):
-            own = b.name == found.name
-            if b.amount is None and not own:
-                parts.append("others have guarantees")
-            elif own:
+            if b.name == found.name:
                 parts.append("it gets no more than its guarantee")
+            elif b.name in self.instance.team_guarantees and self._is_mine(b.name):
+                parts.append(f"{b.name} gets no more than its guarantee")
+            elif b.amount is None:
+                parts.append(
+                    f"the guarantees of {b.name} come first"
+                    if " and " in b.name
+                    else f"the guarantee of {b.name} comes first"
+                )
             else:
                 parts.append(f"it gets no more than {b.name} requires")
         if "together" in by:
@@ -136,11 +142,16 @@ class _Words:
             parts.append(
                 f"{found.policy} prefers others"
                 + (f" where {self._are_full(full)}" if full else "")
-                + ", who would get all of 1% more of any resource"
+                + ", and 1% more of any one resource would give it nothing"
             )
         if not parts:  # only its weight
             parts.append("of its weight")
         return head + listed(parts) + self._who() + "."
+
+    def _is_mine(self, name: str) -> bool:
+        """Whether it is the subject, or a team that has all its users."""
+        members = self.instance.teams.names.get(name, ())
+        return name == self.found.name or {*self.subject.members.tolist()} <= {*members}
 
     def _jointly(self, some: list[Binding]) -> str:
         """What binds together."""
@@ -171,7 +182,9 @@ class _Words:
         """What a change costs others."""
         base = self.about.base.sum(axis=1)
         lost = losses(self._grouped(b.others), TINY * float(base.max(initial=1.0)))
-        return f"and take {listed(lost)}" if lost else "and cost nobody anything"
+        if lost:
+            return f"and take {listed(lost)}"
+        return "and take a little from many others" if b.lost > MANY else "and cost nobody anything"
 
     def _grouped(self, changes: Mapping[str, float]) -> Mapping[str, float]:
         """Changes of users; for a team, summed by the teams beside it."""
@@ -199,6 +212,8 @@ class _Words:
             where = (
                 "" if not b.servers or len([o for o in able if o.name == b.name]) == 1 else f" on {listed(b.servers)}"
             )
+            if self.about.per_task.shape[1] > 1:  # tasks count differently on other servers
+                return f"1% more {of}{where} would raise its share by {number(b.percent or 0.0)}%, {self._cost(b)}."
             what = f"{number(b.units or 0.0)} {of}" if self.subject.is_team and b.units else tasks_of(gain)
             if self.subject.is_team and not b.units:
                 what = f"its users {tasks_of(gain)}"
@@ -208,7 +223,8 @@ class _Words:
         if b.kind == "limit":
             return f"One more task allowed would give it {tasks_of(gain)}, {self._cost(b)}."
         if b.kind == "guarantee" and b.amount is None:
-            what = "With a guarantee 1% larger" if b.name == self.found.name else "With these 1% smaller"
+            own = self._is_mine(b.name)
+            what = "With a guarantee 1% larger" if own else f"If what is guaranteed to {b.name} were 1% smaller,"
             return f"{what} it would have {tasks_of(gain)} more, {self._cost(b)}."
         if b.kind == "guarantee":
             return f"One more task required would give it {tasks_of(gain)}, {self._cost(b)}."

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fairopt as fo
-from fairopt.errors import Infeasible
+from fairopt.errors import Infeasible, NotCertified
 from fairopt.operate.explain import Explainer
 from fairopt.operate.explanation import Binding, Explanation
 from oracle.hierarchy import Problem, drawn, filled
@@ -70,10 +70,10 @@ def case(seed: int) -> Case:
     servers = r.choice([1, 1, 1, 2, 3])
     n, m = r.randint(1, 6), r.choice([1, 2, 2, 3, 3, 4])
     demands = np.array([[r.choice([0.0, r.uniform(0.1, 4), r.uniform(0.1, 4)]) for _ in range(m)] for _ in range(n)])
-    demands[~demands.any(axis=1), 0] = 1.0
     twice = m > 1 and r.random() < 0.02
     if twice:  # two resources that bind together
         demands[:, -1] = demands[:, 0]
+    demands[~demands.any(axis=1)] = 1.0
     capacities = np.array([[r.uniform(5, 20) for _ in range(m)] for _ in range(servers)])
     if twice:
         capacities[:, -1] = capacities[:, 0]
@@ -189,7 +189,7 @@ def check(seed: int, by: float = 0.01) -> Found | None:
     made = case(seed)
     try:
         answer = made.mechanism.allocate(made.instance)
-    except Infeasible:
+    except (Infeasible, NotCertified):
         return None
     found = answer.explain(made.name)
     faults = tuple(_faults(made, found, answer, by))
@@ -217,10 +217,13 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
 
     before = value(base)
     alone = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
-    scale = max(before, 1e-3 * float((c.max(axis=1) * alone)[rows].sum())) * by / 0.01
+    scale = max(before, 1e-3 * float((c.max(axis=1) * alone)[rows].sum()))
+
+    def change_to(table: Any) -> float:
+        return (value(table) - before) / scale
 
     def moved(changed: fo.Instance, **given: Any) -> float:
-        return (value(made.solve(changed, **given)) - before) / scale
+        return change_to(made.solve(changed, **given)) / (by / 0.01)
 
     def capacity(*which: tuple[int, int]) -> fo.Instance:
         raised = np.array(instance.capacities)
@@ -246,8 +249,8 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
                 faults += [f"{what}, not named"] if abs(change) > STAYS else []
             elif one in found.binding:
                 faults += [f"{what}, named as binding"] if change <= GAINS else []
-            elif np.sign(change) != np.sign(one.gain) or abs(change) < GAINS:
-                faults.append(f"{what}, named with {one.gain:.3g}")
+            elif np.sign(change) != np.sign(one.percent) or abs(change) < GAINS:
+                faults.append(f"{what}, named with {one.percent:.3g}%")
     # limits
     for j in rows.tolist():
         if not np.isfinite(instance.task_limits[j]) or instance.task_limits[j] == 0 or len(rows) > 8:
@@ -275,7 +278,7 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
         if b.kind == "weight" and made.kind != "HDRF":
             faults += [] if _weight(made, found, moved, by) > GAINS else ["its weight is named, but does not matter"]
     if made.kind != "HDRF" and made.per_task.ndim == 1:  # else placements with the same shares differ in tasks
-        faults += _totals(made, found, base, rows, by)
+        faults += _totals(made, found, change_to, by)
     return faults
 
 
@@ -351,7 +354,7 @@ def _weight(made: Case, found: Explanation, moved: Any, by: float) -> float:
     return float(moved(instance.with_weights(weights)))
 
 
-def _totals(made: Case, found: Explanation, base: Any, rows: Any, by: float) -> list[str]:
+def _totals(made: Case, found: Explanation, change_to: Any, by: float) -> list[str]:
     """Faults of what moves it only because a total grows."""
     instance, faults = made.instance, list[str]()
     named = {b.name: b for b in found.also if b.kind == "total"}
@@ -362,9 +365,7 @@ def _totals(made: Case, found: Explanation, base: Any, rows: Any, by: float) -> 
         raised = np.array(instance.capacities)
         raised[:, i] *= 1 + by
         table = made.solve(instance.with_capacities(raised), real=True)
-        before = float(base[rows].sum())
-        alone = float(np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)[rows].sum())
-        change = (float(table[rows].sum()) - before) / max(before, 1e-3 * alone) / (by / 0.01)
+        change = change_to(table) / (by / 0.01)
         if resource in named and not (abs(change) > GAINS and np.sign(change) == np.sign(named[resource].gain)):
             faults.append(f"the total of {resource} is named, but moves it by {change:.3g}")
         if resource not in named and abs(change) > STAYS:

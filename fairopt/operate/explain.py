@@ -19,7 +19,7 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.operate.explanation import Binding, Explanation, listed
-from fairopt.operate.raised import BY, Change, FilledAgain, SolvedAgain, again, relaxed
+from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.words import sentences
 from fairopt.team_sums import team_sums
 
@@ -105,16 +105,16 @@ class Explainer:
     # -- what the policy compares -----------------------------------------------------------------------------------
 
     @cached_property
+    def given(self) -> Float:
+        """The tasks of the answer, shape (n_users, n_servers)."""
+        tasks = self.allocation.tasks_by_server
+        return self.whole._sum_by_class(tasks) if self._merges else tasks
+
+    @cached_property
     def base(self) -> Float:
-        """The tasks before changes, shape (n_users, n_servers)."""
+        """The tasks with which those after changes are compared: solved in the same way."""
         found = None if self.again is None else self.again.after()
-        if found is not None:
-            return found
-        return (
-            self.whole._sum_by_class(self.allocation.tasks_by_server)
-            if self._merges
-            else (self.allocation.tasks_by_server)
-        )
+        return self.given if found is None else found
 
     @property
     def _merges(self) -> bool:
@@ -145,14 +145,16 @@ class Explainer:
     def levels(self) -> dict[str, float]:
         """What the policy compares, by user or team."""
         if isinstance(self.again, FilledAgain):
-            out = dict(zip(self.instance.users, (self.per_task * self.base).sum(axis=1).tolist(), strict=True))
+            shares = (self.per_task * self.given).sum(axis=1)
+            weight = self.again.weight
+            out = {user: float(shares[j]) / weight(user) for j, user in enumerate(self.instance.users)}
             for by in self.instance.teams:
                 sums = team_sums(self.allocation, by)
-                out |= dict(zip(sums.names, (sums.dominant / sums.weights).tolist(), strict=True))
+                out |= {name: float(v) / weight(name) for name, v in zip(sums.names, sums.dominant, strict=True)}
             return out
         if not self.blocks or not len(self.part):
             return {}
-        numbers, shares = self.blocks[0]._numbers(self.some), (self.per_task * self.base).sum(axis=1)[self.part]
+        numbers, shares = self.blocks[0]._numbers(self.some), (self.per_task * self.given).sum(axis=1)[self.part]
         z = numbers.above(shares) / numbers.weights
         return dict(zip(self.blocks[0]._names(self.some), z.tolist(), strict=True))
 
@@ -160,7 +162,7 @@ class Explainer:
         if subject.name in self.levels or not subject.is_team:
             return self.levels.get(subject.name, self.levels.get(self.instance.users[subject.members[0]]))
         own = sum(float(self.instance._own_weights[j]) for j in subject.members)
-        return self.value(self.base, subject) / self.instance.team_weights.get(subject.name, own)
+        return self.value(self.given, subject) / self.instance.team_weights.get(subject.name, own)
 
     @property
     def equalises_all(self) -> bool:
@@ -321,7 +323,7 @@ class Explainer:
     def _facts(self, subject: Subject) -> list[Binding]:
         """What is reached or full where it runs."""
         out = [self._limit_fact(j) for j in subject.members.tolist() if self.at_limit[j]]
-        runs = self.base[subject.members].sum(axis=0) > 0
+        runs = self.given[subject.members].sum(axis=0) > 0
         rows = [r for r in self.full if runs[r[0]] and any(self.touches(j, r) for j in subject.members.tolist())]
         for i in dict.fromkeys(i for _, i in rows):
             servers = [s for s, k in rows if k == i]
@@ -393,7 +395,9 @@ class Explainer:
                 binding.append(self.binding(subject, "guarantee", listed(self._guaranteed(subject)), changes, None))
         binding += [b for b in own if b.gain is not None or not binding]  # one that cannot grow explains nothing else
         if not binding:
-            binding = self._together(subject, able) or [Binding("objective", label(self.allocation.policy))]
+            unknown = any(b.gain is None for b in also)
+            other = Binding("unknown" if unknown else "objective", label(self.allocation.policy))
+            binding = self._together(subject, able) or [other]
         return binding, also
 
     def _maker(self, subject: Subject, rows: list[Row]) -> Callable[[str, list[Change]], Binding]:
@@ -492,14 +496,8 @@ class Explainer:
         changes = [Change("weight", subject.name)]
         if not self.gains(subject, changes):
             return []
-        j = subject.members
-        amount = self.instance.team_weights.get(subject.name, float(self.instance._own_weights[j].sum()))
-        if (
-            subject.is_team
-            and subject.name not in self.instance.team_weights
-            and (subject.name in self.levels or isinstance(self.again, FilledAgain))
-        ):
-            amount = 1.0
+        assert self.again is not None
+        amount = self.again.weight(subject.name)
         return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
 
     def _total(self, subject: Subject, i: int) -> list[Binding]:
@@ -511,7 +509,11 @@ class Explainer:
         changed = self.instance.with_capacities(capacities)
         if self._same_shares(changed):
             return []
-        table = self.allocation.policy.allocate(changed).tasks_by_server
+        assert self.again is not None
+        try:
+            table = self.allocation.policy.allocate(changed, time_limit=self.again.clock.left).tasks_by_server
+        except UNKNOWN:
+            return [Binding("total", self.instance.resources[i])]
         if abs(self.moved_to(subject, table)) <= LEAST:
             return []
         percent = self.moved_to(subject, table) * 100 * BY
@@ -538,14 +540,14 @@ class Explainer:
         members: tuple[Explanation, ...] = (),
     ) -> Explanation:
         rows = subject.members
-        held = np.einsum("js,jsi->i", self.base[rows], self.demands[rows])
+        held = np.einsum("js,jsi->i", self.given[rows], self.demands[rows])
         if self.allocation.given_bundles is not None:
             held = self.allocation.bundles[rows].sum(axis=(0, 1))
         beside, sharing = self._beside(subject, binding)
         made = Explanation(
             subject.name,
             label(self.allocation.policy),
-            float(self.base[rows].sum()),
+            float(self.given[rows].sum()),
             dict(zip(self.instance.resources, held.tolist(), strict=True)),
             self._level(subject),
             tuple(binding),

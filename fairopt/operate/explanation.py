@@ -20,6 +20,7 @@ KINDS = {  # in tables
     "guarantee": "guarantee",
     "objective": "others first",
     "undecided": "not decided",
+    "unknown": "not known",
     "total": "total only",
     "fact": "full",
 }
@@ -36,8 +37,9 @@ class Binding:
     kind : str
         ``limit`` (its own task limit), ``resource`` (full), ``together`` (those of this kind bind together: only all of
         them help), ``weight``, ``block`` (a constraint), ``guarantee`` (its own, or those of others), ``objective``
-        (which prefers others), ``undecided`` (other answers are optimal too), ``total`` (moves it only because shares
-        are fractions of a total that grows), ``fact`` (full or reached, where changes are not known).
+        (which prefers others), ``undecided`` (other answers are optimal too), ``unknown`` (answers to changes could
+        not be certified), ``total`` (moves it only because shares are fractions of a total that grows), ``fact`` (full
+        or reached, where changes are not known).
     name : str
         The resource, user, team or constraint.
     servers : tuple of str

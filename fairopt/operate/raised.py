@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, tiers_of
-from fairopt.blocks.base import ByUser, is_ours
+from fairopt.blocks.base import ByUser, as_given, is_ours
 from fairopt.blocks.constraints import (
     Constraint,
     MaxShare,
@@ -30,7 +30,7 @@ from fairopt.blocks.constraints import (
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.teams import OfTeam, with_shares
-from fairopt.errors import Infeasible, NotCertified
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain, OutOfTime
 from fairopt.instance import Instance
 from fairopt.methods.cluster import hierarchy
 from fairopt.policies.hierarchical import HDRF
@@ -45,6 +45,7 @@ Float = NDArray[np.float64]
 BY = 0.01  # the part by which numbers are raised
 # Relative change of an objective that is none: answers are certified to 1e-6, and most are better than 1e-9.
 SAME_VALUE = 1e-7
+UNKNOWN = (NotCertified, OutOfDomain, OutOfTime)  # errors after which an answer is not known
 
 
 class Change(NamedTuple):
@@ -218,10 +219,19 @@ class SolvedAgain:
         instance = _changed(self.instance, instance_changes)
         try:
             return Policy(objective, kept).allocate(instance, time_limit=self.clock.left).tasks_by_server
-        except (NotCertified, Infeasible) as error:
+        except (*UNKNOWN, Infeasible) as error:
             if isinstance(error, Infeasible):
                 self.unfit.add(changes)
             return None
+
+    def weight(self, name: str) -> float:
+        """The weight of a user or team; of a team that has none, the sum of those of its members."""
+        instance = self.instance
+        for share in [] if self._of_instance(name) else self.objective.share_blocks():
+            if (team := _of_team(share)) is not None:
+                return _team_weight(team, name, instance)
+        members = [instance._position[name]] if name in instance._position else instance.teams.names[name]
+        return instance.team_weights.get(name, float(instance._own_weights[members].sum()))
 
     def _of_instance(self, name: str) -> bool:
         """Whether a weight counts as the instance has it, and not as a team's in `OfTeam`."""
@@ -286,11 +296,18 @@ class FilledAgain:
         key = frozenset(changes)
         if key not in self.known:
             try:
-                self.known[key] = self._fill(key)
-            except Infeasible:
+                self.known[key] = self.clock.run(lambda: self._fill(key))
+            except (*UNKNOWN, Infeasible, ArithmeticError) as error:
                 self.known[key] = None
-                self.unfit.add(key)
+                if isinstance(error, Infeasible):
+                    self.unfit.add(key)
         return self.known[key]
+
+    def weight(self, name: str) -> float:
+        """The weight of a user or team."""
+        instance = self.instance
+        own = float(instance._own_weights[instance._position[name]]) if name in instance._position else 1.0
+        return (self.policy.weights or {}).get(name, instance.team_weights.get(name, own))
 
     def _fill(self, changes: frozenset[Change]) -> Float:
         instance, weights = self.instance, dict(self.policy.weights or {})
@@ -302,8 +319,7 @@ class FilledAgain:
                 more[i] += BY * room[s, i] / instance.total_capacities[i]
                 capacities[s, i] *= 1 + BY
             elif kind == "weight":
-                own = instance._own_weights[instance._position[of]] if of in instance._position else 1.0
-                weights[of] = weights.get(of, instance.team_weights.get(of, float(own))) * (1 + BY)
+                weights[of] = self.weight(of) * (1 + BY)
         kept = [change for change in changes if change.kind not in ("capacity", "weight")]
         bounded = _changed(instance, kept) if kept else instance
         cluster = gate.cluster_of(bounded)
@@ -339,13 +355,18 @@ def _of_team(share: Any) -> OfTeam | None:
     return None if inner is None or share._is_plain else _of_team(inner)
 
 
+def _team_weight(share: OfTeam, team: str, instance: Instance) -> float:
+    """The weight of a team in a share."""
+    given = {} if share.weights is None else dict(as_given(share.weights))
+    return float(given.get(team, instance.team_weights.get(team, 1.0)))
+
+
 def _with_team_weight(share: Share, team: str, instance: Instance) -> Share:
     """A share in which a team's weight is raised."""
     inner: Any = share
     if isinstance(share, OfTeam):
         if team not in instance.teams.labelling(share.by).names:
             return share
-        given = {} if share.weights is None else dict(share.weights.pairs)  # type: ignore[union-attr]
-        weight = given.get(team, instance.team_weights.get(team, 1.0))
-        return replace(share, weights={**given, team: weight * (1 + BY)})
+        given = {} if share.weights is None else dict(as_given(share.weights))
+        return replace(share, weights={**given, team: _team_weight(share, team, instance) * (1 + BY)})
     return share if share._is_plain else replace(inner, share=_with_team_weight(inner.share, team, instance))

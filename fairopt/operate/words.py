@@ -47,6 +47,8 @@ class _Words:
             ]
         if self.about.again is None or self.about._is_split(self.subject):
             return self._facts()
+        if any(b.kind == "unknown" for b in found.binding):
+            return [f"{found.name} has {self._amount()}; what stops it is not known.", self._also()]
         return [self._stops(), self._gain(), self._weight(), self._also(), self._totals()]
 
     def _amount(self) -> str:
@@ -102,8 +104,10 @@ class _Words:
         for b in some:
             before = merged.get(b.name)
             merged[b.name] = b if before is None else replace(before, servers=(*before.servers, *b.servers))
-        parts = [f"{b.name}{{}} full{self._where(b)}" for b in merged.values()]
-        return listed([part.format(" is") for part in parts])
+        by_place: dict[str, list[str]] = {}
+        for b in merged.values():
+            by_place.setdefault(self._where(b), []).append(b.name)
+        return listed([f"{listed(r)} {'is' if len(r) == 1 else 'are'} full{place}" for place, r in by_place.items()])
 
     def _stops(self) -> str:
         """What stops it, and beside whom."""
@@ -244,24 +248,25 @@ class _Words:
         return self._cost(replace(b, others=scaled))
 
     def _also(self) -> str:
-        """What else moves it."""
-        parts = []
+        """What else moves it, and of what that is not known."""
+        parts, unknown = list[str](), list[str]()
         for b in self.found.also:
-            if b.kind == "total":
-                continue
+            what = f"the limit of {b.name}" if b.kind == "limit" else f"{b.name}{self._where(b)}"
             if b.percent is None:
-                parts.append(f"{b.name}{self._where(b)} (no answer was certified)")
+                unknown.append(f"more {b.name}" if b.kind == "total" else what)
             elif b.kind == "block" and not b.relaxed:
                 parts.append(f"{b.name} ({percent(b.percent)} if left out)")
-            else:
-                what = f"the limit of {b.name}" if b.kind == "limit" else f"{b.name}{self._where(b)}"
+            elif b.kind != "total":
                 raised = "relaxed by 1%" if b.kind == "block" else "1% larger"
                 parts.append(f"{what} ({percent(b.percent)} if {raised})")
-        return f"What else moves it: {listed(parts)}." if parts else ""
+        also = f"What else moves it: {listed(parts)}." if parts else ""
+        missing = f"Whether {listed(unknown)} would move it is not known: no answer was certified." if unknown else ""
+        return " ".join(filter(None, (also, missing)))
 
     def _totals(self) -> str:
         """What moves it only because a total grows."""
-        parts = [f"{b.name} ({percent(b.percent or 0.0)})" for b in self.found.also if b.kind == "total"]
+        known = [b for b in self.found.also if b.kind == "total" and b.percent is not None]
+        parts = [f"{b.name} ({percent(b.percent or 0.0)})" for b in known]
         if not parts:
             return ""
         return f"1% more {listed(parts)} would move it only because shares are fractions of the total."

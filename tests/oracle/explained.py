@@ -275,8 +275,10 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
             relax = by if b.relaxed else (None if "EnvyFree" in b.name else by)
             if moved(instance, relax=relax) <= GAINS:
                 faults.append(f"{b.name} is named, but relaxed it gives nothing")
-        if b.kind == "weight" and made.kind != "HDRF":
-            faults += [] if _weight(made, found, moved, by) > GAINS else ["its weight is named, but does not matter"]
+        if b.kind == "weight" and not _weight(made, found, moved, change_to, by) > GAINS:
+            faults.append("its weight is named, but does not matter")
+        if b.kind == "guarantee" and not _guaranteed(made, found, b, rows, moved, by) > GAINS:
+            faults.append(f"a guarantee is named ({b.name}), but does not matter")
     if made.kind != "HDRF" and made.per_task.ndim == 1:  # else placements with the same shares differ in tasks
         faults += _totals(made, found, change_to, by)
     return faults
@@ -342,9 +344,32 @@ def _undecided(made: Case, found: Explanation, rows: Any, base: Any, by: float) 
     return ["the objective does decide it"]
 
 
-def _weight(made: Case, found: Explanation, moved: Any, by: float) -> float:
+def _guaranteed(made: Case, found: Explanation, b: Binding, rows: Any, moved: Any, by: float) -> float:
+    """What more guaranteed to it gives, or less to others; infinite if no more can be guaranteed."""
+    instance = made.instance
+    tasks = np.array(instance.guarantees)
+    if b.name == found.name:
+        tasks[rows] *= 1 + by
+    elif b.amount is None:
+        tasks[np.setdiff1d(np.arange(len(tasks)), rows)] *= 1 - by
+    try:
+        if b.amount is not None and b.name != found.name:  # a bound of the policy
+            return float(moved(instance, more=[fo.MinTasks({found.name: b.amount * (1 + by)})]))
+        return float(moved(instance.replace(guarantees=tasks)))
+    except Infeasible:
+        return np.inf
+
+
+def _weight(made: Case, found: Explanation, moved: Any, change_to: Any, by: float) -> float:
     """What a larger weight gives."""
     instance = made.instance
+    if made.kind == "HDRF":
+        own = dict(made.mechanism.weights or {})
+        before = own.get(found.name)
+        if before is None:
+            before = float(instance._own_weights[instance.user_index(found.name)])
+        other = fo.HDRF(made.mechanism.by, own | {found.name: before * (1 + by)})
+        return float(change_to(other.allocate(instance).tasks_by_server)) / (by / 0.01)
     if made.kind.startswith("OfTeam") and found.name not in instance.users:
         return float(moved(instance, team_weights={found.name: 1 + by}))
     members = (

@@ -31,6 +31,7 @@ Indices = NDArray[np.intp]
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
 # The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of objectives.
 LEAST = 2e-3
+CLEAR = 1e-2  # the same of changes of which a tenth is compared
 SAME = 1e-6  # relative difference of equal levels
 MOST_ROWS = 60  # full capacities that are raised one by one; of more, those of one resource together
 MOST_LIMITS = 8  # the same of members at their limits
@@ -55,6 +56,8 @@ class Subject(NamedTuple):
 
 class Explainer:
     """An answer and those after changes, which users and teams share."""
+
+    detail = True
 
     def __init__(self, allocation: Allocation, time_limit: float | None = None) -> None:
         self.allocation = allocation
@@ -228,7 +231,7 @@ class Explainer:
         """By how much the level changes with changes, relative to the level and to `BY`; NaN if it is not known."""
         assert self.again is not None
         table = self.again.after(*changes)
-        return np.nan if table is None else self.moved_to(subject, table)
+        return np.nan if table is None else self.moved_to(subject, table) * BY / changes[0].by
 
     def moved_to(self, subject: Subject, table: Float) -> float:
         """By how much the level differs at other tasks, relative to the level and to `BY`."""
@@ -264,13 +267,23 @@ class Explainer:
         shares = (self.per_task * (table - self.base)).sum(axis=1)
         mine = float(shares[subject.members].sum())
         lost = -float(np.minimum(np.delete(shares, subject.members), 0.0).sum()) / mine if mine > 0 else 0.0
-        return Binding(kind, name, gain=gain, units=units, others=others, percent=percent, lost=lost, **given)
+        steady = not self.detail or self._is_steady(subject, changes)
+        numbers: dict[str, Any] = {"gain": gain, "units": units, "others": others, "percent": percent, "lost": lost}
+        return Binding(kind, name, **numbers, steady=steady, **given)
+
+    def _is_steady(self, subject: Subject, changes: Sequence[Change]) -> bool:
+        """Whether a tenth of the changes moves it in the same direction."""
+        moved = self.moved(subject, changes)
+        if abs(moved) < CLEAR or not {change.kind for change in changes} <= {"capacity", "limit", "weight"}:
+            return True
+        first = self.moved(subject, [change._replace(by=change.by / 10) for change in changes])
+        return bool(np.isnan(first)) or first * moved > LEAST * abs(moved)
 
     # -- explaining -------------------------------------------------------------------------------------------------
 
     def explain(self, name: str, detail: bool = True) -> Explanation:
         """What stops a user or team; without ``detail`` weights, totals and members are left out."""
-        subject = self.subject(name)
+        subject, self.detail = self.subject(name), detail
         if not self.instance.task_limits[subject.members].any():
             return self._explanation(subject, [], [])
         if self.again is None or self._is_split(subject):

@@ -57,6 +57,8 @@ class Binding:
         By how many percent its level rises with 1% more (or without the constraint).
     lost : float
         The shares that others lose together, as a part of what it gains.
+    steady : bool
+        Whether the first 0.1% moves it in the same direction as the whole 1%.
     relaxed : bool
         Of a ``block``: whether it was relaxed by 1%, and not left out.
 
@@ -78,6 +80,7 @@ class Binding:
     others: Mapping[str, float] = field(default_factory=dict)
     percent: float | None = None
     lost: float = 0.0
+    steady: bool = True
     relaxed: bool = False
 
 

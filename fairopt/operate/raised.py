@@ -49,7 +49,7 @@ UNKNOWN = (NotCertified, OutOfDomain, OutOfTime)  # errors after which an answer
 
 
 class Change(NamedTuple):
-    """One number raised by `BY`, or a block relaxed.
+    """One number raised by a part ``by`` of it, or a block relaxed by that.
 
     ``kind`` is "capacity" (``of`` a server row and a resource), "limit", "weight" or "guarantee" (of a user or team),
     "floor" or "ceiling" (of a user or team: shares that it has at least or at most), "block" (of a constraint, relaxed
@@ -58,6 +58,7 @@ class Change(NamedTuple):
 
     kind: str
     of: Any = None
+    by: float = BY
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,20 +109,20 @@ def _held_constraint(constraint: Constraint, instance: Instance, hold: Callable[
     return held
 
 
-def relaxed(constraint: Constraint, point: Point | None = None) -> Constraint | None:
-    """A constraint relaxed by `BY`; None if it has no number to relax, so that it can only be left out."""
-    if isinstance(constraint, (MaxShare, MinShare)):
-        return replace(
-            constraint, level=_times(constraint.level, 1 + BY * (1 if isinstance(constraint, MaxShare) else -1))
-        )
+def relaxed(constraint: Constraint, point: Point | None = None, by: float = BY) -> Constraint | None:
+    """A constraint relaxed by a part; None if it has no number to relax, so that it can only be left out."""
+    if isinstance(constraint, MaxShare):
+        return replace(constraint, level=_times(constraint.level, 1 + by))
+    if isinstance(constraint, MinShare):
+        return replace(constraint, level=_times(constraint.level, 1 - by))
     if isinstance(constraint, MaxTasks):
-        return MaxTasks(_times(constraint.tasks, 1 + BY))
+        return MaxTasks(_times(constraint.tasks, 1 + by))
     if isinstance(constraint, MinTasks):
-        return MinTasks(_times(constraint.tasks, 1 - BY))
+        return MinTasks(_times(constraint.tasks, 1 - by))
     if isinstance(constraint, Reserve):
-        return Reserve(constraint.resource, constraint.fraction * (1 - BY))
+        return Reserve(constraint.resource, constraint.fraction * (1 - by))
     if isinstance(constraint, AtLeast) and point is not None:
-        return replace(constraint, level=constraint.level - BY * constraint.objective.drop(point))
+        return replace(constraint, level=constraint.level - by * constraint.objective.drop(point))
     return None
 
 
@@ -139,19 +140,19 @@ def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
     capacities, limits = np.array(instance.capacities, dtype=float), np.array(instance.task_limits, dtype=float)
     weights: dict[str, float] = {}
     guarantees: dict[str, Any] = {}
-    for kind, of in changes:
+    for kind, of, by in changes:
         if kind == "capacity":
-            capacities[of] *= 1 + BY
+            capacities[of] *= 1 + by
         elif kind == "limit":
-            limits[of] *= 1 + BY
+            limits[of] *= 1 + by
         elif kind == "weight":
-            weights |= _raised_weight(instance, of)
+            weights |= _raised_weight(instance, of, by)
         elif kind == "guarantee" and isinstance(of, str):
-            guarantees[of] = {name: units * (1 + BY) for name, units in instance.team_guarantees[of].items()}
+            guarantees[of] = {name: units * (1 + by) for name, units in instance.team_guarantees[of].items()}
         elif kind == "guarantee":
-            guarantees[instance.users[of]] = float(instance.guarantees[of]) * (1 + BY)
+            guarantees[instance.users[of]] = float(instance.guarantees[of]) * (1 + by)
         elif kind == "guarantees":
-            guarantees |= _lowered_guarantees(instance, of)
+            guarantees |= _lowered_guarantees(instance, of, by)
     new: dict[str, Any] = {"capacities": capacities, "task_limits": limits}
     if weights:
         new["weights"] = weights
@@ -160,23 +161,23 @@ def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
     return instance.replace(**new)
 
 
-def _lowered_guarantees(instance: Instance, kept: tuple[int, ...]) -> dict[str, Any]:
+def _lowered_guarantees(instance: Instance, kept: tuple[int, ...], by: float) -> dict[str, Any]:
     """All guarantees lowered, but for those of some users and of the teams that they are all of."""
     out: dict[str, Any] = {
-        user: float(instance.guarantees[j]) * (1 - BY) for j, user in enumerate(instance.users) if j not in kept
+        user: float(instance.guarantees[j]) * (1 - by) for j, user in enumerate(instance.users) if j not in kept
     }
     for team, given in instance.team_guarantees.items():
         if not set(instance.teams.names.get(team, ())) <= set(kept):
-            out[team] = {name: units * (1 - BY) for name, units in given.items()}
+            out[team] = {name: units * (1 - by) for name, units in given.items()}
     return out
 
 
-def _raised_weight(instance: Instance, name: str) -> dict[str, float]:
+def _raised_weight(instance: Instance, name: str, by: float) -> dict[str, float]:
     """The raised weight of a user, of a team that has one, or of the members of another."""
     if name in instance.team_weights:
-        return {name: instance.team_weights[name] * (1 + BY)}
+        return {name: instance.team_weights[name] * (1 + by)}
     members = [instance._position[name]] if name in instance._position else instance.teams.names[name].tolist()
-    return {instance.users[j]: float(instance._own_weights[j]) * (1 + BY) for j in members}
+    return {instance.users[j]: float(instance._own_weights[j]) * (1 + by) for j in members}
 
 
 class SolvedAgain:
@@ -204,16 +205,16 @@ class SolvedAgain:
     def _solve(self, changes: frozenset[Change]) -> Float | None:
         constraints, objective = list(self.constraints), self.objective
         out = set[int]()
-        for kind, of in changes:
+        for kind, of, by in changes:
             if kind == "block":
-                new = relaxed(constraints[of], self.point)
+                new = relaxed(constraints[of], self.point, by)
                 out |= {of} if new is None else set()
                 constraints[of] = new or constraints[of]
             elif kind in ("floor", "ceiling"):
                 name, level = of
                 constraints.append((MinShare if kind == "floor" else MaxShare)({name: level}, self.compared))
             elif kind == "weight" and not self._of_instance(of):
-                objective = with_shares(objective, partial(_with_team_weight, team=of, instance=self.instance))
+                objective = with_shares(objective, partial(_with_team_weight, team=of, by=by, instance=self.instance))
         kept = [one for k, one in enumerate(constraints) if k not in out]
         instance_changes = [c for c in changes if c.kind != "weight" or self._of_instance(c.of)]
         instance = _changed(self.instance, instance_changes)
@@ -313,13 +314,13 @@ class FilledAgain:
         instance, weights = self.instance, dict(self.policy.weights or {})
         room = instance.capacities * instance.counts[:, None]
         more, capacities = np.zeros(instance.n_resources), np.array(instance.capacities, dtype=float)
-        for kind, of in changes:
+        for kind, of, by in changes:
             if kind == "capacity":
                 s, i = of
-                more[i] += BY * room[s, i] / instance.total_capacities[i]
-                capacities[s, i] *= 1 + BY
+                more[i] += by * room[s, i] / instance.total_capacities[i]
+                capacities[s, i] *= 1 + by
             elif kind == "weight":
-                weights[of] = self.weight(of) * (1 + BY)
+                weights[of] = self.weight(of) * (1 + by)
         kept = [change for change in changes if change.kind not in ("capacity", "weight")]
         bounded = _changed(instance, kept) if kept else instance
         cluster = gate.cluster_of(bounded)
@@ -361,12 +362,12 @@ def _team_weight(share: OfTeam, team: str, instance: Instance) -> float:
     return float(given.get(team, instance.team_weights.get(team, 1.0)))
 
 
-def _with_team_weight(share: Share, team: str, instance: Instance) -> Share:
+def _with_team_weight(share: Share, team: str, by: float, instance: Instance) -> Share:
     """A share in which a team's weight is raised."""
     inner: Any = share
     if isinstance(share, OfTeam):
         if team not in instance.teams.labelling(share.by).names:
             return share
         given = {} if share.weights is None else dict(as_given(share.weights))
-        return replace(share, weights={**given, team: _team_weight(share, team, instance) * (1 + BY)})
-    return share if share._is_plain else replace(inner, share=_with_team_weight(inner.share, team, instance))
+        return replace(share, weights={**given, team: _team_weight(share, team, instance) * (1 + by)})
+    return share if share._is_plain else replace(inner, share=_with_team_weight(inner.share, team, by, instance))

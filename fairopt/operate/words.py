@@ -49,7 +49,7 @@ class _Words:
             return self._facts()
         if any(b.kind == "unknown" for b in found.binding):
             return [f"{found.name} has {self._amount()}; what stops it is not known.", self._also()]
-        return [self._stops(), self._gain(), self._weight(), self._also(), self._totals()]
+        return [self._stops(), self._gain(), self._weight(), self._also(), self._unsteady(), self._totals()]
 
     def _amount(self) -> str:
         """What it has."""
@@ -262,6 +262,12 @@ class _Words:
         also = f"What else moves it: {listed(parts)}." if parts else ""
         missing = f"Whether {listed(unknown)} would move it is not known: no answer was certified." if unknown else ""
         return " ".join(filter(None, (also, missing)))
+
+    def _unsteady(self) -> str:
+        """What moves it otherwise in the beginning."""
+        some = [b for b in (*self.found.binding, *self.found.also) if not b.steady]
+        names = ["its weight" if b.kind == "weight" else f"{b.name}{self._where(b)}" for b in some]
+        return f"The first 0.1% more of {listed(names)} has no such effect, or another one." if names else ""
 
     def _totals(self) -> str:
         """What moves it only because a total grows."""

@@ -236,6 +236,7 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
     kinds = [b.kind for b in found.binding]
     if "undecided" in kinds:
         return _undecided(made, found, rows, base, by)
+    stays = STAYS * 0.01 / by  # what solvers leave does not depend on the change
     # capacities, one by one
     named = {_rows(instance, b): b for b in (*found.binding, *found.also) if b.kind == "resource"}
     joint = [b for b in found.binding if b.kind == "together"]
@@ -245,11 +246,13 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
             where = {at for at in named if (s, i) in at}
             change = moved(capacity(*(next(iter(where)) if where else [(s, i)])))
             what = f"{instance.resources[i]} on {instance.servers[s]} moves it by {change:.3g}"
+            if one is not None and by < 0.01 and not one.steady:
+                continue
             if one is None:
-                faults += [f"{what}, not named"] if abs(change) > STAYS else []
+                faults += [f"{what}, not named"] if abs(change) > stays else []
             elif one in found.binding:
                 faults += [f"{what}, named as binding"] if change <= GAINS else []
-            elif np.sign(change) != np.sign(one.percent) or abs(change) < GAINS:
+            elif np.sign(change) != np.sign(one.percent) or (abs(change) < GAINS and by == 0.01):
                 faults.append(f"{what}, named with {one.percent:.3g}%")
     # limits
     for j in rows.tolist():
@@ -260,11 +263,11 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
         change = moved(instance.replace(task_limits=limits))
         is_named = any(b.kind == "limit" and b.name == instance.users[j] for b in found.binding)
         if any(b.kind == "limit" and b.name == instance.users[j] for b in found.also):
-            faults += [] if abs(change) > GAINS else [f"the limit of {instance.users[j]} does not move it"]
+            faults += [] if abs(change) > GAINS or by < 0.01 else [f"the limit of {instance.users[j]} does not move it"]
             continue
         if is_named and change <= GAINS:
             faults.append(f"the limit of {instance.users[j]} is named, but a higher one gives {change:.3g}")
-        if not is_named and abs(change) > STAYS:
+        if not is_named and abs(change) > stays:
             faults.append(f"the limit of {instance.users[j]} is not named, but a higher one gives {change:.3g}")
     # what binds together
     if joint:
@@ -275,7 +278,7 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
             relax = by if b.relaxed else (None if "EnvyFree" in b.name else by)
             if moved(instance, relax=relax) <= GAINS:
                 faults.append(f"{b.name} is named, but relaxed it gives nothing")
-        if b.kind == "weight" and not _weight(made, found, moved, change_to, by) > GAINS:
+        if b.kind == "weight" and (b.steady or by == 0.01) and not _weight(made, found, moved, change_to, by) > GAINS:
             faults.append("its weight is named, but does not matter")
         if b.kind == "guarantee" and not _guaranteed(made, found, b, rows, moved, by) > GAINS:
             faults.append(f"a guarantee is named ({b.name}), but does not matter")
@@ -391,7 +394,7 @@ def _totals(made: Case, found: Explanation, change_to: Any, by: float) -> list[s
         raised[:, i] *= 1 + by
         table = made.solve(instance.with_capacities(raised), real=True)
         change = change_to(table) / (by / 0.01)
-        if resource in named and not (abs(change) > GAINS and np.sign(change) == np.sign(named[resource].gain)):
+        if resource in named and not (abs(change) > GAINS and np.sign(change) == np.sign(named[resource].percent)):
             faults.append(f"the total of {resource} is named, but moves it by {change:.3g}")
         if resource not in named and abs(change) > STAYS:
             faults.append(f"the total of {resource} moves it by {change:.3g}, and is not named")

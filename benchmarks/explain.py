@@ -4,7 +4,8 @@ With the coefficients of shares as constants of a user-defined share (for hierar
 what a sentence names is raised by 1%, and the user or team must gain; every capacity and limit that it does not name is
 raised by 1%, and its level must stay. What is said to move it only because a total grows must do so with the policy's
 own share. ``joint`` sentences say that several things bind together, and ``not decided`` that the objective has the
-same value at other tasks of the user, which is checked as well. Faults are listed.
+same value at other tasks of the user, which is checked as well; ``not at once`` ones say that the first 0.1% of a
+change has another effect than all of it. Faults are listed.
 
 ``smaller`` repeats the check with changes of 0.1%, for statements that depend on the size of the change.
 
@@ -48,6 +49,7 @@ def rows(found: dict[str, list[Found]]) -> list[dict[str, Any]]:
         sorts = Counter(sort for one in some for sort in one.sorts)
         joint = sum("together" in one.sorts for one in some)
         open_ones = sum("undecided" in one.sorts for one in some)
+        late = sum("The first 0.1% more" in one.text for one in some)
         out.append(
             {
                 "policy": kind,
@@ -55,7 +57,8 @@ def rows(found: dict[str, list[Found]]) -> list[dict[str, Any]]:
                 "faults": sum(bool(one.faults) for one in some),
                 "joint": joint,
                 "not decided": open_ones,
-                "of all": f"{(joint + open_ones) / max(len(some), 1):.1%}",
+                "not at once": late,
+                "of all": f"{(joint + open_ones + late) / max(len(some), 1):.1%}",
                 **{sort: sorts[sort] for sort in ("resource", "limit", "weight", "block", "guarantee", "total")},
             }
         )

@@ -7,11 +7,22 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Constraints, Method, Solver, TimeLimit, Verbose, named
+from fairopt.cli.commands import (
+    DEFAULT,
+    WHAT_POLICY,
+    AsJson,
+    Constraints,
+    Method,
+    Solver,
+    TimeLimit,
+    Verbose,
+    named,
+    say_compared,
+)
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, working
 from fairopt.display import visible
-from fairopt.operate.explain import Explainer
+from fairopt.operate.explain import Explainer, subject_of
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.why import explanation_tables
@@ -53,11 +64,15 @@ def why(
     verbose: Verbose = False,
 ) -> None:
     """Say what stops a user or a team."""
-    asked = [named(one, constraint) for one in [*(policy or ()), *([] if policy else [None])]]
+    given: list[str | None] = [*policy] if policy else [None]
+    asked = [named(one, constraint) for one in given]
     instance = source.read()
+    for one in name or ():  # before anything is solved
+        subject_of(instance, one)
     found = []
     for of in asked:
         mechanism = of(instance)
+        say_compared({label(mechanism): mechanism}, instance)
         with working(label(mechanism), verbose):
             options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
             about = Explainer(mechanism.allocate(instance, **options), time_limit)
@@ -68,12 +83,12 @@ def why(
     if as_json:
         typer.echo(files.as_json({"format": "fairopt.explanations/1", "explanations": [e.to_dict() for e in found]}))
         return
-    for k, one in enumerate(found):
-        lines = one.sentences if name else one.sentences[:1]
-        if len(asked) > 1 and (k == 0 or found[k - 1].policy != one.policy):
-            say(f"{one.policy}:", style="bold")
+    for k, each in enumerate(found):
+        lines = each.sentences if name else each.sentences[:1]
+        if len(asked) > 1 and (k == 0 or found[k - 1].policy != each.policy):
+            say(f"{each.policy}:", style="bold")
         for line in lines:
             say(visible(line))
         if name:
-            for table in explanation_tables(one):
+            for table in explanation_tables(each):
                 console_for().print(table)

@@ -23,7 +23,7 @@ from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain
 from fairopt.operate.words import sentences
 from fairopt.team_sums import team_sums
 
-__all__ = ["Explainer", "explain"]
+__all__ = ["Explainer", "explain", "subject_of"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -35,7 +35,6 @@ CLEAR = 1e-2  # the same of changes of which a tenth is compared
 SAME = 1e-6  # relative difference of equal levels
 MOST_ROWS = 60  # full capacities that are raised one by one; of more, those of one resource together
 MOST_LIMITS = 8  # the same of members at their limits
-NOTHING = 1e-9  # of what it could run alone: as good as no tasks
 
 Row = tuple[int, int]
 Raisable = tuple[list[Change], Callable[[str, list[Change]], Binding]]  # changes, and what makes their record
@@ -52,6 +51,17 @@ class Subject(NamedTuple):
     name: str
     members: Indices
     is_team: bool
+
+
+def subject_of(instance: Instance, name: str) -> Subject:
+    """The user or team of a name; `InvalidInstance` with the nearest names if there is none."""
+    teams = instance.teams.names
+    if name in instance._position:
+        return Subject(name, np.array([instance._position[name]]), False)
+    if name in teams:
+        return Subject(name, teams[name], len(teams[name]) > 1)
+    kind = "user or team" if teams else "user"
+    raise InvalidInstance(f"there is no {kind} {name!r}; {nearest(name, [*instance.users, *teams])}")
 
 
 class Explainer:
@@ -79,14 +89,8 @@ class Explainer:
     # -- who --------------------------------------------------------------------------------------------------------
 
     def subject(self, name: str) -> Subject:
-        """The user or team of a name; `InvalidInstance` with the nearest names if there is none."""
-        instance, teams = self.instance, self.instance.teams.names
-        if name in instance._position:
-            return Subject(name, np.array([instance._position[name]]), False)
-        if name in teams:
-            return Subject(name, teams[name], len(teams[name]) > 1)
-        kind = "user or team" if teams else "user"
-        raise InvalidInstance(f"there is no {kind} {name!r}; {nearest(name, [*instance.users, *teams])}")
+        """The user or team of a name."""
+        return subject_of(self.instance, name)
 
     def worst_first(self) -> list[str]:
         """The teams under the innermost label, or all users, the lowest level first; last who has all it asks for."""

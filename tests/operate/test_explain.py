@@ -8,6 +8,7 @@ from oracle.explained import check
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
+from fairopt.operate.raised import SolvedAgain
 
 
 def pool(**given: Any) -> fo.Instance:
@@ -86,6 +87,26 @@ def test_two_resources_that_bind_together_are_named_together() -> None:
         "a stops at 5 tasks because cpu and memory bind together: only all of them help; b"
     )
     assert found.sentences[1] == "1% more of all of them would give it 0.05 tasks, and cost nobody anything."
+
+
+def test_an_effect_that_sets_in_later_is_said_to() -> None:
+    given: dict[str, Any] = {"weights": [10, 1], "task_limits": [None, 5], "resources": ["cpu", "net"]}
+    late = fo.Instance([[1, 1], [0, 1]], [4, 9.01], users=["first", "second"], **given)
+    found = fo.DRF().allocate(late).explain("second")  # 0.01 of the network is free before first takes of second's
+    (cpu,) = (b for b in found.also if b.kind == "resource")
+    assert cpu.name == "cpu" and not cpu.steady and cpu.percent == pytest.approx(100 * -0.03 / 5)
+    assert "The first 0.1% more of cpu has no such effect, or another one." in found.sentences
+
+
+def test_answers_that_could_not_be_certified_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    solve = SolvedAgain._solve
+    monkeypatch.setattr(SolvedAgain, "_solve", lambda self, changes: None if changes else solve(self, changes))
+    found = fo.DRF().allocate(pool()).explain("web")
+    assert found.binding[0].kind == "unknown"
+    assert found.sentences == (
+        "web has 12.5 tasks; what stops it is not known.",
+        "Whether net would move it is not known: no answer was certified.",
+    )
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------

@@ -72,16 +72,11 @@ class _Words:
         found, about = self.found, self.about
         limits = [b for b in found.binding if b.kind == "limit"]
         full = [b for b in found.binding if b.kind == "fact"]
-        parts = []
+        text = f"{found.name} has {self._amount()}"
         if limits and not self.subject.is_team:
-            parts.append("all that it asks for")
+            text += ", all that it asks for"
         elif limits:
-            parts.append(
-                f"all that {listed([b.name for b in limits])} ask for"
-                if len(limits) > 1
-                else (f"all that {limits[0].name} asks for")
-            )
-        text = f"{found.name} has {self._amount()}" + (f", {parts[0]}" if parts else "")
+            text += f", all that {listed([b.name for b in limits])} ask{'s' * (len(limits) == 1)} for"
         if full:
             text += f"; where it runs, {self._are_full(full)}"
         if about.again is not None:
@@ -122,7 +117,8 @@ class _Words:
             head = f"{found.name} has {self._amount()}: "
             parts.append("its own task limit stops it")
         elif "limit" in by:
-            has, its = ("has", "its task limit") if len(by["limit"]) == 1 else ("have", "their task limits")
+            one = len(by["limit"]) == 1 and by["limit"][0].name in self.instance.users
+            has, its = ("has", "its task limit") if one else ("have", "their task limits")
             parts.append(f"{listed([b.name for b in by['limit']])} {has} reached {its}")
         if "block" in by:
             parts.append(f"{listed([b.name for b in by['block']])} bind{'s' * (len(by['block']) == 1)}")

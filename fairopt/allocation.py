@@ -359,8 +359,10 @@ class Allocation:
         Returns
         -------
         pandas.DataFrame
-            Indexed by label. With units columns are named ``memory (GiB)`` and ``price of memory (per GiB)``. If the
-            policy decides bundles, ``<resource> of tasks`` is the part that tasks use. Fractions of capacity 0 are NaN.
+            Indexed by label. Where a label or a resource has the name of another column, its column is
+            ``weight (label)`` or ``tasks (resource)``. With units columns are named ``memory (GiB)`` and
+            ``price of memory (per GiB)``. If the policy decides bundles, ``<resource> of tasks`` is the part that tasks
+            use. Fractions of capacity 0 are NaN.
 
         Raises
         ------

@@ -330,6 +330,14 @@ def test_a_resource_named_like_a_column_hides_none(resource):
     assert frame[f"{resource} (resource)"].tolist() == [4]
 
 
+def test_a_frame_by_user_has_the_weights_that_were_given():
+    given = {"weights": {"a": 3, "vision": 8}, "teams": {"team": ["vision", "vision"]}, "users": ["a", "b"]}
+    a = fo.DRF().allocate(fo.Instance([[1, 2], [2, 1]], [8, 8], **given))
+    assert a.instance.weights.tolist() == [6, 2]  # the team's, divided
+    assert a.to_frame()["weight"].to_dict() == {"a": 3, "b": 1}
+    assert a.to_frame("team")["weight"].to_dict() == {"vision": 8}
+
+
 @pytest.mark.parametrize("label", ["user", "weight", "task limit", "guarantee", "tasks", "share", "dominant share"])
 def test_a_label_named_like_a_column_hides_none(label):
     teams = {label: ["p", "q"], f"{label} (label)": ["r", None]}

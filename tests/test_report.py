@@ -644,6 +644,13 @@ def test_twelve_resources_fit_and_no_number_is_cut(width: int) -> None:
     assert len(set(headers)) == len(headers) == 2 + 12
 
 
+def test_units_of_teams_are_of_the_resource_that_is_used_most() -> None:
+    teams = {"team": ["vision", "vision", "nlp"]}
+    cluster = fo.Instance([[1, 2, 0], [1, 1, 0], [2, 1, 0]], [90, 8, 0], resources=["ram", "gpu", "none"], teams=teams)
+    titles = [table.title for table in compare(["drf", "hdrf:by=team"], cluster).team_tables()]
+    assert titles == ["Dominant share of each team (%)", "gpu of each team, the most used resource"]
+
+
 def test_long_names_that_end_differently_stay_different() -> None:
     names = [f"namespace-of-the-team-of-product-{k}" for k in range(3)]
     assert shortened(names) == [f"namespace-of-the…oduct-{k}" for k in range(3)]

@@ -43,6 +43,7 @@ FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
 NAME = 24  # characters of a name: leaves room for numbers on 80 columns
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
+SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9
 LEAST = 6  # characters of a name on a narrow terminal
 ROOM = 12  # characters of a type's name as a column header
 PLACEMENT = (
@@ -296,10 +297,13 @@ def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any
 
 
 def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:
-    """Dominant shares of teams, then units of each resource, with teams as rows and policies as columns, by label."""
+    """For each label, dominant shares of teams and their units of the most used resource, with policies as columns."""
+    if not (instance.teams.mixed and allocations):
+        return []
     out: list[Table] = []
-    headers = list(allocations) if whole_names else shortened(list(allocations))
-    for by in instance.teams.outermost_first if instance.teams.mixed and allocations else ():
+    headers, i = list(allocations) if whole_names else shortened(list(allocations)), _most_used(allocations)
+    most_used = ", the most used resource" if instance.n_resources > 1 else ""
+    for by in instance.teams.outermost_first:
         sums = [team_sums(a, by) for a in allocations.values()]
         chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
         names = [sums[0].names[t] for t in chosen]
@@ -307,10 +311,15 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
         first = Column(by + fewer, names if whole_names else shortened(names), right=False)
         shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
         out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
-        for i, title in enumerate(instance.resource_titles):
-            units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
-            out.append(Table(f"{title} of each {by}", first, [units]))
+        units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
+        out.append(Table(f"{instance.resource_titles[i]} of each {by}{most_used}", first, [units]))
     return out
+
+
+def _most_used(allocations: Mapping[str, Allocation]) -> int:
+    """The resource of whose total capacity users hold the largest part on average; of several, the first."""
+    parts = [[*a.metrics()["utilisation"].values()] for a in allocations.values()]
+    return int(np.nan_to_num(np.mean(parts, axis=0)).round(SAME_USE).argmax())
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:

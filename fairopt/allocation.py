@@ -396,16 +396,17 @@ class Allocation:
             (both by team if a team has several users);
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
             resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
-            utilisation by ``types`` of server.
+            utilisation by ``types`` of server; what is ``held`` now, and what waits, beside the answer.
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on; for ``types`` one for tasks and one for each resource. Default: a new figure.
+            The axes to draw on; for ``held`` one for each resource, and for ``types`` one more, for tasks. Default: a
+            new figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, if there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
-            For ``types`` a Figure.
+            For ``held`` and ``types`` a Figure.
 
         Examples
         --------

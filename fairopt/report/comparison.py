@@ -271,7 +271,8 @@ class Comparison:
         Parameters
         ----------
         kind : str, default "shares"
-            As in `Allocation.plot`. ``region`` is one panel with a point per policy; ``types`` has bars by policy.
+            As in `Allocation.plot`. ``region`` is one panel with a point per policy; ``held`` and ``types`` have
+            bars by policy.
         ax : sequence of matplotlib.axes.Axes, optional
             Axes to draw on, one per panel. Default: a new figure.
         users, resources : (str, str), optional

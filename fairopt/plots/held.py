@@ -51,7 +51,9 @@ WAITING: dict[str, Any] = {"facecolor": "white", "edgecolor": GREYS[1], "hatch":
 def check_held(instance: Instance) -> None:
     """Raise `InvalidBlock` if it is not known what is held."""
     if instance.held is None:
-        raise InvalidBlock("kind='held': the instance does not say which tasks run now; give Instance(held=...)")
+        raise InvalidBlock(
+            "kind='held': it is not known which tasks run now; give Instance(held=...) or a column held of users.csv"
+        )
 
 
 def held_bars(

@@ -31,6 +31,8 @@ OF_TEAMS, OF_USERS = "hdrf", "drf"  # the default policies, with and without tea
 DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}."
 SOLVE = """Compute the optimal allocation under one policy, and certify it.
 
+If the input says which tasks run now, further tables show what each team and user holds beside what is fair.
+
 \b
 [bold]Examples[/]
   fairopt solve cluster/ --policy drf

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.held_now import EVEN, OVER, HeldNow, held_now
+from fairopt.held_now import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.instance import Instance
 from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = ["held_sentences", "held_tables"]
 
-NAMED = 3  # users or teams in the sentence
+NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
+NAMED = 2  # users or teams on each side in the sentence
 
 
 def held_tables(allocation: Allocation) -> list[Table]:
@@ -38,31 +38,26 @@ def _table(instance: Instance, by: str, found: HeldNow) -> Table:
     scarcest = 1 + found.scarcest
     groups = []
     for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
+        apart = found.difference[rows, k]
+        both = numbers([*found.fair[rows, k], *apart])  # with the same decimals
         group = [
-            Column(f"{titles[k]}: fair", numbers(found.fair[rows, k])),
+            Column(f"{titles[k]}: fair", both[: len(rows)]),
             Column("held", numbers(found.held[rows, k])),
-            Column("difference", _signed(found.difference[rows, k])),
+            Column("+/-", ["+" * int(x > 0) + text for x, text in zip(apart, both[len(rows) :], strict=True)]),
         ]
         if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
             group.append(Column("waiting", numbers(found.waiting[rows, k])))
         groups.append(group)
-    groups[0].insert(0, Column("state", [_state(found, r) for r in rows], right=False))
+    elsewhere = [int(found.judged[r]) != found.scarcest and found.states[r] != EVEN for r in rows]
+    states = [found.states[r] + "*" * other for r, other in zip(rows, elsewhere, strict=True)]
+    groups[0].insert(0, Column("state", states, right=False))
     title = f"Held now beside what is fair, by {by}"
     if len(rows) < len(found.names):
         title += " (the largest differences)"
         by += f" ({len(rows)} of {len(found.names):,})"
-    return Table(title, Column(by, shortened([found.names[r] for r in rows]), right=False), groups)
-
-
-def _state(found: HeldNow, row: int) -> str:
-    """The state of a row, with the resource that decides it where that is not the scarcest."""
-    state, resource = found.states[row], int(found.judged[row])
-    return state if resource == found.scarcest or state == EVEN else f"{state} ({short(found.resources[resource], 12)})"
-
-
-def _signed(values: NDArray[np.float64]) -> list[str]:
-    """Numbers of a column, those above 0 with a plus."""
-    return ["+" + text if value > 0 else text for value, text in zip(values.tolist(), numbers(values), strict=True)]
+    if any(elsewhere):
+        title += f"; *: uses no {short(found.resources[found.scarcest])}"
+    return Table(title, Column(by, shortened([found.names[r] for r in rows], NAME), right=False), groups)
 
 
 def held_sentences(allocation: Allocation) -> list[str]:
@@ -76,11 +71,11 @@ def held_sentences(allocation: Allocation) -> list[str]:
 
 def _differences(instance: Instance, found: HeldNow) -> str:
     """The largest differences."""
-    rows = [r for r in found.largest_first if found.states[r] != EVEN]
-    if not rows:
+    over, under = ([r for r in found.largest_first if found.states[r] == state] for state in (OVER, UNDER))
+    if not (over or under):
         return "held now: each has its fair share"
-    words = list[str]()
-    for r, name in zip(rows, shortened([found.names[r] for r in rows[:NAMED]]), strict=False):
+    rows, words = [*over[:NAMED], *under[:NAMED]], list[str]()
+    for r, name in zip(rows, shortened([found.names[r] for r in rows]), strict=True):
         i = int(found.judged[r])
         more = "more" if found.states[r] == OVER else "less"
         text = f"{name} holds {_units(instance, i, abs(found.difference[r, 1 + i]))} {more}"
@@ -88,7 +83,7 @@ def _differences(instance: Instance, found: HeldNow) -> str:
         if 0 < found.waiting[r, 1 + i] < np.inf:
             text += f" and waits for {_amount(found.waiting[r, 1 + i])}"
         words.append(text)
-    others = len(rows) - len(words)
+    others = len(over) + len(under) - len(words)
     if others:
         words.append(f"{others:,} other{'s differ' if others > 1 else ' differs'}")
     return "held now: " + "; ".join(words)

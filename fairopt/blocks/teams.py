@@ -194,7 +194,7 @@ class Surplus(_Composed):
             for team, floor in team_floors(instance).items():
                 if team in names:
                     t = names.index(team)
-                    base[t] = max(base[t], least_share(instance, floor, inner.per_task))
+                    base[t] = max(base[t], least_share(instance, floor, inner.per_task).value)
         return Numbers(inner.per_task, inner.weights, inner.of_user, base)
 
 

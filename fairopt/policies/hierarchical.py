@@ -145,10 +145,10 @@ class HDRF:
         merged = instance.merged()
         tasks, entry = None, dict[str, Any](kind="filling")
         several = merged.n_servers > 1 and bool((instance.task_limits > 0).any())
-        cluster = gate.cluster_of(merged) if several or instance.team_guarantees else None
-        if cluster is not None and instance.team_guarantees:
-            entry["floors"] = floors(cluster)
-        if cluster is not None and several:
+        if instance.team_guarantees:
+            entry["floors"] = floors(merged)
+        if several:
+            cluster = gate.cluster_of(merged)
             try:
                 found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"), clock)
             except ArithmeticError as error:
@@ -225,4 +225,8 @@ def written(allocation: Allocation) -> dict[str, Any]:
         [[j, s, x * float(part[s])] for j, k, x in placement for s in of_class[k]]
         for placement in entry.get("placements") or ()
     ]
-    return {"kind": "filling", "rows": rows, "placements": placements, "floors": entry.get("floors") or {}}
+    floors = {
+        team: {i: use | {"tasks": [[j, of_class[k][0], x] for j, k, x in use["tasks"]]} for i, use in uses.items()}
+        for team, uses in (entry.get("floors") or {}).items()
+    }
+    return {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import feasibility
+from fairopt.blocks.guarantees import team_floors
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
@@ -24,7 +25,7 @@ from fairopt.methods.simplex import DUAL, Simplex
 from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 
 # Tasks that exceed capacities by less fit, as they do by less than the second if no new row shows it. Prices below the
@@ -44,31 +45,9 @@ class Filled(NamedTuple):
     entry: dict[str, Any]
 
 
-def floors(cluster: verify.Cluster) -> dict[str, Any]:
+def floors(instance: Instance) -> dict[str, Any]:
     """Evidence for what teams are guaranteed: tasks that use so much, and prices by which none use more."""
-    out: dict[str, Any] = {}
-    for team, units in cluster.team_guarantees.items():
-        members = [j for j in cluster.members[team] if j in cluster.active]
-        named = {cluster.resource(name): float(v) for name, v in units.items()}
-        room = np.array([min(named.get(k, np.inf), float(c)) for k, c in enumerate(cluster.capacity)])
-        needs = np.array([[float(d) for d in cluster.demands[j][cluster.open[j][0]]] for j in members])
-        needs = needs.reshape(len(members), cluster.m)
-        limits = [cluster.limits[j] for j in members]
-        unit = np.where(room > 0, room, 1.0)
-        each = np.max(needs / unit, axis=1, initial=0.0)  # tasks in shares of what the team may use
-        most = [None if t is None else float(t) * e for t, e in zip(limits, each, strict=True)]
-        out[team] = {}
-        for i in named if members else ():
-            worth = needs[:, i] / unit[i] / each
-            matrix = (needs / unit / each[:, None]).T
-            found = optimize.linprog(-worth, A_ub=matrix, b_ub=room / unit, bounds=[(0, t) for t in most])
-            if found.x is None:
-                raise NotCertified(f"what {team!r} can use of its guarantee was not found ({found.message})")
-            tasks = np.maximum(found.x, 0.0) / each
-            prices = np.maximum(-found.ineqlin.marginals, 0.0) * unit[i] / unit
-            listed = [[j, x] for j, x in zip(members, tasks.tolist(), strict=True) if x > 0]
-            out[team][str(i)] = {"tasks": listed, "prices": prices.tolist()}
-    return out
+    return {team: {str(i): use.entry for i, use in floor.uses.items()} for team, floor in team_floors(instance).items()}
 
 
 def fill(

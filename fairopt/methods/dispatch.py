@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
-from fairopt.blocks.teams import Surplus
+from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.evidence.above import lifted
@@ -186,6 +186,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
+            constraints += kept_bases(objective)
             constraints += (keep_level(program.objective, program.point(answer.tasks, answer.bundles)),)
     return judged
 

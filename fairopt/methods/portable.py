@@ -14,7 +14,7 @@ from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.guarantees import TeamGuarantees, least_share, team_floors
 from fairopt.blocks.shares import Share, coefficients_cached
-from fairopt.blocks.teams import OfTeam, Surplus
+from fairopt.blocks.teams import OfTeam, Surplus, kept_bases
 from fairopt.errors import FairoptError
 from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import decides_bundles
@@ -188,8 +188,9 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()
         if not last:
-            keeps = keep_level(objective, program.point(own_tasks))
-            constraints += (keeps,)
+            keeps = keep_level(program.objective, program.point(own_tasks))
+            bases = kept_bases(objective)
+            constraints += (*bases, keeps)
             entry |= {"tasks": program.expand(own_tasks).tolist()}
             entry |= {"level": keeps.level} if type(keeps) is KeptLevel else {}
         flat = own.flat
@@ -198,6 +199,7 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         yield entry
         if cluster is not None and not last:
             verify.leave_at_base(cluster, verify.block(repr(objective)), flat, entry)
+            rows += [[]] * len(bases)  # they are bounds on tasks
             rows.append(verify.keep_level(cluster, verify.block(repr(objective)), flat, entry))
 
 

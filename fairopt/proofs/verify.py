@@ -857,20 +857,22 @@ class Cluster:
         """
         objective, level = condition.given["objective"], number(condition.given["level"], "a level")
         factor, smallest = as_max_min(objective)
+        if smallest.name == "MaxMin" and smallest.share.name in COMPOSED:
+            compared = Numbers(self, smallest.share, levelled=True)
+            each = {t: max(level / factor, ZERO) * w for t, w in compared.weights.items()}
+            return compared.bounded(each, False, condition.text)
         if smallest.name == "MaxMin" and self.same_on_servers(smallest.share):
-            each = [max(level / factor, ZERO) * w for w in self.weights]
-            return self._share_bounds(Block("MinShare", {"level": each, "share": smallest.share}, condition.text))
+            of_users = [max(level / factor, ZERO) * w for w in self.weights]
+            return self._share_bounds(Block("MinShare", {"level": of_users, "share": smallest.share}, condition.text))
         if not is_linear(objective):
             if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
                 raise CannotCheck(f"{condition.text} bounds an objective that is not an alpha-fair sum")
             self.kept_levels.append((objective, in_goal_units(self, objective, level), abs(level) or ONE))
             return []
-        row = {(j, s): ZERO for j in self.active for s in self.open[j]}
-        for factor, term in objective.terms:
-            _, c = self.coefficients(term.share)
-            for j, s in row:
-                row[j, s] -= factor * c[j][s]
-        return [(row, -level, False)]
+        goal = Goal(self)
+        goal.add(objective, ONE)
+        row = {(j, s): -goal.slopes[j][s] for j in self.active for s in self.open[j]}
+        return [(row, goal.constant.high - level, False)]
 
     def envy(self, j: int, k: int) -> Row | None:
         """The row ``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None if j can never envy k."""
@@ -2096,7 +2098,7 @@ class Numbers:
         return [
             self._bound(members[t], [t], level[t], most, what)
             for t in names
-            if t in level and level[t] != math.inf and (level[t] != 0 or most)
+            if t in level and level[t] != math.inf and (most or level[t] != 0 or self.base[t].low > 0)
         ]
 
     def of_teams(self, level: Mapping[str, Any], most: bool, what: str) -> Rows:
@@ -2122,16 +2124,21 @@ class Numbers:
 def bases_kept(cluster: Cluster, objective: Block) -> Iterator[None]:
     """Inside the context the bases of an objective's surpluses are lower bounds on tasks."""
     before = list(cluster.low)
+    keep_bases(cluster, objective)
+    try:
+        yield
+    finally:
+        cluster.low = before
+
+
+def keep_bases(cluster: Cluster, objective: Block) -> None:
+    """Make the bases of an objective's surpluses lower bounds on tasks."""
     for _, term in objective.terms:
         kept = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
         for j, x in kept.items():
             if cluster.total(j) < x * (1 - BLOCK_VIOLATION):
                 raise Fault(f"user {cluster.users[j]!r} is below its base")
             cluster.low[j] = max(cluster.low[j], min(x, cluster.total(j)))
-    try:
-        yield
-    finally:
-        cluster.low = before
 
 
 def leave_at_base(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> None:
@@ -3471,6 +3478,7 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     users, each number's, up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the
     tolerance of constraints.
     """
+    keep_bases(cluster, tier)
     tier = of_those_who_rise(cluster, tier)
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)

@@ -97,13 +97,19 @@ def test_guarantees_that_do_not_fit_are_infeasible_by_so_much():
     with pytest.raises(Infeasible, match="takes 9 cpu of 8, 1 more than there is and 12 gpu of 8, 4 more"):
         fo.DRF().allocate(fo.Instance([[1, 2], [1, 1]], [8, 8], guarantees=[3, 6], resources=["cpu", "gpu"]))
     apart = fo.Instance([[1], [1]], [[8], [7]], eligible=[[1, 0], [1, 0]], guarantees=[5, 5], resources=["cpu"])
-    with pytest.raises(Infeasible, match=r"cannot be kept, only 0.8 times as much: there is too little cpu where"):
+    with pytest.raises(Infeasible, match=r"only 0.8 times as much for user 'user1' .* there is too little cpu where"):
         fo.NashWelfare().allocate(apart)
     teams = fo.Instance(
-        [[1, 2], [1, 1]], [8, 8], resources=["cpu", "gpu"], teams={"team": ["a", "b"]}, guarantees={"a": {"gpu": 8}}
-    ).replace(guarantees={"a": {"gpu": 8}, "b": {"cpu": 4}})
-    with pytest.raises(Infeasible, match=r"guarantees of teams cannot be kept, only 0.6667 times as much.* gpu"):
-        fo.NashWelfare().allocate(teams)
+        [[1, 2], [1, 1], [1, 0]],
+        [8, 8],
+        resources=["cpu", "gpu"],
+        teams={"team": ["a", "b", "c"]},
+        guarantees={"a": {"gpu": 8}, "b": {"cpu": 4}, "c": {"cpu": 0.5}},
+    )
+    message = r"only 0.6667 times as much for team 'a' \(8 gpu\) and team 'b' \(4 cpu\): there is too little gpu"
+    for policy in (fo.NashWelfare(), fo.HDRF()):
+        with pytest.raises(Infeasible, match=message):
+            policy.allocate(teams)
 
 
 def test_conflict_of_a_guarantee_with_a_constraint_names_both():

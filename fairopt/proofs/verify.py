@@ -3607,10 +3607,10 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     if entry.get("why"):
         raise CannotCheck(entry["why"])
     leave_at_base(cluster, objective, rows, entry)
-    objective = of_those_who_rise(cluster, objective)
+    given, objective = objective, of_those_who_rise(cluster, objective)
     _, levelled = as_max_min(objective)
     if entry.get("tasks") and levelled.name in ("Leximin", "MaxMin"):
-        return gap_of_earlier(cluster, objective, rows, entry)
+        return gap_of_earlier(cluster, given, rows, entry)
     kind = KINDS.get(entry.get("kind", ""))
     names = {term.name for _, term in objective.terms}
     if kind is None or not names <= {*OBJECTIVES}:
@@ -3621,7 +3621,7 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         raise Fault(f"evidence of kind {entry['kind']!r} does not apply to {objective.text}")
     if kind.needs and kind.needs not in cluster.imposed:
         raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
-    with bases_kept(cluster, objective):
+    with bases_kept(cluster, given):
         for _, term in objective.terms:
             if is_surplus(term):
                 Numbers(cluster, term.share, levelled=True).refuse_at_base()

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import Constraint, TaskBound
+from fairopt.blocks.largest import largest
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.validation import distinct
 
 __all__ = [
@@ -136,8 +137,8 @@ def _floor(instance: Instance, members: Indices, given: Mapping[str, float]) -> 
     units, uses = np.zeros(instance.n_resources), dict[int, Use]()
     for i in named:
         if within[i] > 0 and pairs.demands[:, i].any():
-            uses[i] = use = pairs.best(-pairs.demands[:, i], within)
-            units[i] = within[i] if -use.value >= within[i] * (1 - NEAR) else -use.value
+            uses[i] = use = pairs.best(pairs.demands[:, i], within)
+            units[i] = within[i] if use.value >= within[i] * (1 - NEAR) else use.value
     return TeamFloor(members, units, uses)
 
 
@@ -157,32 +158,19 @@ class _Pairs(NamedTuple):
         demands = instance.per_server_demands[members[user], server]
         return cls(members, user, server, demands, instance.task_limits[members])
 
-    def best(self, costs: Float, within: Float, floor: Float | None = None) -> Use:
-        """The least cost of tasks within capacities and limits; or within limits, and above a floor."""
-        demands, limits, user = self.demands, self.limits, self.user
-        unit = np.where(within > 0, within, 1.0)
-        scale = np.max(demands / unit, axis=1, initial=0.0)  # tasks near 1
-        scale = 1.0 / np.where(scale > 0, scale, 1.0)
-        loads = sp.csr_array((demands * scale[:, None] / unit).T)
-        limited = np.flatnonzero(np.isfinite(limits))
-        place = np.full(len(limits), -1)
-        place[limited] = np.arange(len(limited))
-        some = np.flatnonzero(place[user] >= 0)
-        totals = sp.csr_array((scale[some], (place[user[some]], some)), shape=(len(limited), len(user)))
-        bound = np.arange(len(within)) if floor is None else np.flatnonzero(floor > 0)
-        of_loads, right = (loads, within / unit) if floor is None else (-loads[bound], -(floor / unit)[bound])
-        size = np.abs(costs * scale).max() or 1.0
-        table: Any = sp.vstack([of_loads, totals]).tocsr()
-        found = optimize.linprog(
-            costs * scale / size, A_ub=table, b_ub=np.concatenate([right, limits[limited]]), method="highs"
-        )
-        prices = np.zeros(len(within))
-        if found.x is None:
-            return Use(0.0, [], prices)
-        prices[bound] = np.maximum(-found.ineqlin.marginals[: len(bound)], 0.0) * size / unit[bound]
-        x = np.maximum(found.x, 0.0) * scale
-        listed = zip(self.members[user].tolist(), self.server.tolist(), x.tolist(), strict=True)
-        return Use(float(costs @ x), [part for part in listed if part[2] > 0], prices)
+    def best(self, gain: Float, within: Float, floor: Float | None = None) -> Use:
+        """The largest value of a gain at tasks within limits and capacities or, if it is given, above a floor."""
+        most = np.max(self.demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
+        limited = np.flatnonzero(np.isfinite(self.limits))
+        units = Rows(self.demands.T, within) if floor is None else Rows(-self.demands.T, -floor)
+        totals = Rows(sp.csr_array(limited[:, None] == self.user).astype(float), self.limits[limited])
+        found = largest(gain, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
+        if found is None:
+            return Use(0.0, [], np.zeros(len(within)))
+        tasks = np.maximum(found.at, 0.0)
+        listed = zip(self.members[self.user].tolist(), self.server.tolist(), tasks.tolist(), strict=True)
+        prices = np.maximum(found.multipliers[0], 0.0)
+        return Use(float(gain @ tasks), [part for part in listed if part[2] > 0], prices)
 
 
 def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:
@@ -190,4 +178,5 @@ def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:
     pairs = _Pairs.of(instance, floor.members)
     users = pairs.members[pairs.user]
     c = per_task[users] if per_task.ndim == 1 else per_task[users, pairs.server]
-    return pairs.best(c, instance.total_capacities, floor.units)
+    found = pairs.best(-c, instance.total_capacities, floor.units)
+    return found._replace(value=-found.value)

@@ -167,7 +167,7 @@ def test_weights_that_leaves_read_are_not_divided_among_a_team():
         (
             lambda: shared([[1], [1]], [4], ["a", "b"], guarantees={"a": {"resource1": 3}, "user2": 2}),
             Infeasible,
-            "only 0.8 times as much for team .a. .3 resource1. and user .user2. .2 tasks.: there is too little resource1",
+            "only 0.8 times as much for team .a. .3 resource1. and user .user2. .2 tasks.: there is too little",
         ),
     ],
 )

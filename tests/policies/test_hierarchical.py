@@ -323,7 +323,7 @@ def test_malformed_evidence_is_no_proof_and_no_crash(tmp_path):
     file = fo.HDRF().allocate(given).save(tmp_path / "answer.json")
     assert fo.Allocation.load(file).certificate.ok
     held = json.loads(file.read_text())
-    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 0, 6.0]], "prices": []}}
+    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 6.0]], "prices": []}}
     file.write_text(json.dumps(held))
     again = fo.Allocation.load(file).certificate
     assert not again.ok and "malformed" in again.note

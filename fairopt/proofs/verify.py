@@ -2053,8 +2053,8 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     for j, t in compared.of_user.items():  # at an optimum, numbers at their most have nothing on worse servers
         if t in unproved and z[t] / w[t] * (1 + ROUNDING) < highest:
             c = compared.above[j]
-            best = max(c[s] for s in cluster.open[j])
-            worse = (c[s] * cluster.tasks[j][s] for s in cluster.open[j] if c[s] < best * (1 - COST_TIE))
+            tie = max(c[s] for s in cluster.open[j]) * (1 - COST_TIE)
+            worse = (c[s] * cluster.tasks[j][s] for s in cluster.open[j] if c[s] < tie)
             rise[t] += exact_sum(worse)
     return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
 

@@ -544,7 +544,9 @@ def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool
     mine = sorted(z)
     if not question.held:
         levels = exact_lp.leximin(forms, question.all_rows, question.equal)
-        return levels, compared(mine, sorted(levels), loose)
+        verdict = compared(mine, sorted(levels), loose)
+        first = question.given_lower and not compared(mine[:1], sorted(levels)[:1], loose)
+        return levels, OPEN if verdict and first else verdict
 
     def reached(levels: list[Fraction]) -> bool:
         return not compared(mine, sorted(levels), True)

@@ -118,13 +118,21 @@ def test_conflict_of_a_guarantee_with_a_constraint_names_both():
         fo.Policy(fo.AlphaFair(1), [fo.MinTasks({"user1": 9})]).allocate(both)
 
 
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_level_of_zero_is_certified_where_a_guarantee_of_a_team_leaves_nothing(servers):
+    given = {"teams": {"team": ["a", "b", "c"]}, "guarantees": {"a": {"resource1": 4 * servers}}}
+    cluster = fo.Instance([[2, 1], [1, 1], [0, 1]], [[4, 4]] * (servers - 1) + [[4, 6]], **given)
+    answer = fo.DRF().allocate(cluster)
+    np.testing.assert_allclose(answer.tasks, [2 * servers, 0, 2 * servers + 2], atol=1e-9)
+    assert answer.certificate.ok
+
+
 def test_users_to_whom_guarantees_leave_nothing_are_named():
     pair = fo.Instance(
         [[1], [1]], [4], users=["u", "v"], teams={"team": ["a", "b"]}, guarantees={"a": {"resource1": 4}}
     )
-    for policy in (fo.DRF(), fo.NashWelfare()):
-        with pytest.raises(NotCertified, match="lower guarantees, which leave nothing for user 'v'"):
-            policy.allocate(pair)
+    with pytest.raises(NotCertified, match="lower guarantees, which leave nothing for user 'v'"):
+        fo.NashWelfare().allocate(pair)
     np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Surplus())).allocate(pair).tasks, [4, 0], atol=1e-9)
 
 

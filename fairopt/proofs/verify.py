@@ -1759,8 +1759,9 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             f"{LEVEL_PAIRS:,}"
         )
     c, above = cluster.coefficients(objective.share)
-    if any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
-        rows = rows + limits_as_rows(cluster)
+    by_server = any(len({c[j][s] for s in cluster.open[j]}) > 1 for j in cluster.active if cluster.high[j] is not None)
+    if by_server or any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
+        rows = rows + limits_as_rows(cluster)  # a share that may rise without more tasks
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
         raise Fault("an active user has no share")
@@ -2213,6 +2214,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     could = {t: min(typical * w[t] or m, m) if m > 0 else typical * w[t] or ONE for t, m in most.items()}
     unit = {t: v if v > VIOLATION * could[t] else could[t] for t, v in z.items()}
     rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
+    unproved = set(z)  # numbers that no prices bound
     room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
     broken = [row_excess(cluster, row)[0] for row in rows]
     settled, gap = set[str](), ZERO
@@ -2241,8 +2243,18 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
         paid = exact_sum(pi[t] * unit[t] for t in mine)
         gap = max(gap, exact_sum(pi[t] * rise[t] for t in earlier) / paid)
         for t in mine:
-            rise[t] = min(rise[t], up(max(floors[t] - z[t], ZERO) + slack / pi[t]))
+            by_prices = up(max(floors[t] - z[t], ZERO) + slack / pi[t])
+            rise[t] = min(rise[t], by_prices)
+            if by_prices <= GAP * unit[t]:
+                unproved.discard(t)
         settled.update(mine)
+    highest = max(v / w[t] for t, v in z.items())
+    for j, t in compared.of_user.items():  # at an optimum, numbers at their most have nothing on worse servers
+        if t in unproved and z[t] / w[t] * (1 + ROUNDING) < highest:
+            c = compared.above[j]
+            tie = max(c[s] for s in cluster.open[j]) * (1 - COST_TIE)
+            worse = (c[s] * cluster.tasks[j][s] for s in cluster.open[j] if c[s] < tie)
+            rise[t] += exact_sum(worse)
     return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
 
 
@@ -2262,7 +2274,7 @@ def held_at_reduced_cost(
         c, cost, tasks = compared.above[j], evidence.cost[j], cluster.tasks[j]
         paid = {s: prices.get(t, ZERO) * c[s] for s in cluster.open[j]}
         reduced = {s: cost[s] - p for s, p in paid.items()}
-        least = max(min(reduced.values()), ZERO)
+        least = min(reduced.values())
         costly, elsewhere = (
             exact_sum(tasks[s] for s, p in paid.items() if reduced[s] - of > COST_TIE * (evidence.size[j][s] + p))
             for of in (ZERO, least)

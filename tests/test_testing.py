@@ -86,6 +86,36 @@ def test_what_is_allowed_is_drawn(name: str, drawn: list[fo.Instance]) -> None:
     assert sum(bool(FOUND[name](instance)) for instance in drawn) >= 5
 
 
+IN_TEAMS = instances(n_users=(1, 4), teams=True, weights=True, limits=True, guarantees=True)
+
+
+@given(IN_TEAMS)
+def test_every_user_is_in_a_team_and_every_team_in_one_org_or_none(instance: fo.Instance) -> None:
+    assert None not in instance.teams["team"]
+    places = set(zip(instance.teams["team"], instance.teams["org"], strict=True))
+    assert len(places) == len({team for team, _ in places})
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda i: len({*i.teams["team"]}) == 2 and len({*i.teams["org"]}) == 1 and i.teams["org"][0],
+        lambda i: None in i.teams["org"] and i.n_users > 2 and i.teams.mixed,
+        lambda i: i.team_weights and i.guarantees.any(),
+    ],
+    ids=["two teams in an org", "a team in none", "weights and guarantees"],
+)
+def test_teams_of_all_kinds_are_drawn(wanted: Any) -> None:
+    assert find(IN_TEAMS, wanted, settings=settings(database=None)).n_users
+
+
+@settings(max_examples=10)
+@given(instances(n_users=(1, 4), teams=True, weights=True))
+def test_policies_of_teams_answer_what_is_drawn(instance: fo.Instance) -> None:
+    assert fo.HDRF(("org", "team")).allocate(instance).certificate.ok
+    assert fo.Policy(fo.MaxMin(fo.OfTeam())).allocate(instance).certificate.ok
+
+
 def test_no_users_are_allowed_where_asked_for() -> None:
     none = find(instances(n_users=0, n_servers=2, by_server=True), lambda i: True)
     assert none.n_users == 0

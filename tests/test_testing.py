@@ -106,7 +106,7 @@ def test_every_user_is_in_a_team_and_every_team_in_one_org_or_none(instance: fo.
     ids=["two teams in an org", "a team in none", "weights and guarantees"],
 )
 def test_teams_of_all_kinds_are_drawn(wanted: Any) -> None:
-    assert find(IN_TEAMS, wanted, settings=settings(database=None)).n_users
+    assert find(IN_TEAMS, wanted, settings=settings(database=None, max_examples=2000)).n_users
 
 
 @settings(max_examples=10)

@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
-from fairopt.blocks.teams import Surplus
+from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.evidence.above import lifted
@@ -175,9 +175,10 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
         raise OutOfDomain(f"{method} is {EXACT_FOR[method]}; {policy.objective} decides bundles; use method='auto'")
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
+    bases = kept_bases(policy.objective)  # in every tier
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
-        program = program_of(instance, objective, constraints)
+        program = program_of(instance, objective, (*constraints, *bases))
         if (clock := current()) is not None:
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter

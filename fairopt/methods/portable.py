@@ -13,6 +13,7 @@ from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.shares import Share, coefficients_cached
+from fairopt.blocks.teams import kept_bases
 from fairopt.errors import FairoptError
 from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import decides_bundles
@@ -117,13 +118,13 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
 def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
     """Evidence by tier; for whole tasks that of the first tier's divisible answer only."""
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
-    constraints: tuple[Constraint, ...] = tuple(policy.constraints)
+    constraints, bases = tuple[Constraint, ...](policy.constraints), kept_bases(policy.objective)
     rows = [cluster.impose(verify.block(repr(condition))) for condition in constraints] if cluster else []
     tiers, whole = tiers_of(policy.objective), allocation.placement is not None
     if whole:
         tiers, instance = tiers[:1], whole_instance(instance, number_of(tiers[0]), constraints)
     for k, objective in enumerate(tiers):
-        program = Program(instance, objective, constraints)
+        program = Program(instance, objective, (*constraints, *bases))
         if program.empty:
             yield {"kind": "empty"}
             continue

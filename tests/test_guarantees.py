@@ -144,6 +144,14 @@ def test_bases_that_do_not_fit_are_infeasible_where_another_user_can_rise(policy
         policy.allocate(fo.Instance([[4, 8], [2, 0], [8, 4]], [200, 96]))
 
 
+@pytest.mark.parametrize("teams", [False, True])
+def test_the_base_of_a_tier_is_kept_in_the_tiers_after_it(teams):
+    base, share = (1, 1, 1), fo.OfTeam() if teams else fo.DominantShare()
+    pool = fo.Instance([[1], [1], [2]], [9], teams={"team": ["a", "b", "b"]})
+    answer = fo.Policy(fo.MaxMin(fo.Surplus(share, base)).then(fo.Total(fo.Tasks()))).allocate(pool)
+    assert (answer.tasks >= np.array(base) * (1 - 1e-7)).all()
+
+
 def test_batches_and_shards_refuse_what_is_above_a_base():
     with pytest.raises(OutOfDomain, match="not of teams or above a base"):
         fo.allocate_many(fo.NashBargaining(), np.ones((3, 2, 1)), np.ones((3, 1)))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle.hierarchy import below_slice, drawn, filled, in_steps
+from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.proofs import verify as checker
+from fairopt.properties.misreports.best import verified_misreport
 
 
 def shared(demands: Any, capacities: Any, team: Any, policy: fo.HDRF | None = None, **arguments: Any) -> list[float]:
@@ -115,6 +117,26 @@ def test_every_team_and_user_has_its_slice_of_a_pool_and_nothing_is_left():
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_may_gain_by_a_lie() -> None:
+    demands, lie, room = [[2, 1, 1], [1, 0, 3], [3, 2, 0]], [3, 3, 0], [10, 9, 4]
+    tree, no_limits = (1, [0, (1, [1, 2])]), [None] * 3
+    truth = filled(Problem(demands, [room], tree, [1] * 3, no_limits))
+    lied = filled(Problem([*demands[:2], lie], [room], tree, [1] * 3, no_limits))
+    assert truth[2] == Fraction(41, 24) and lied[2] == Fraction(322, 183)  # true demands are at most the false ones
+    pool = fo.Instance(demands, room, teams={"team": [None, "a", "a"]})
+    found = verified_misreport(fo.HDRF(), pool, 2, lie)
+    assert found is not None and found.gain == pytest.approx(float(lied[2] / truth[2] - 1))
+
+
+def test_a_member_may_gain_by_posing_as_two() -> None:
+    def tasks(demands: list[list[int]]) -> list[float]:
+        teams = {"team": [None] + ["a"] * (len(demands) - 1)}
+        return fo.HDRF().allocate(fo.Instance(demands, [3, 4], teams=teams)).tasks.tolist()
+
+    assert tasks([[1, 2], [1, 1]]) == pytest.approx([8 / 7, 12 / 7])
+    assert tasks([[1, 2], [1, 0], [0, 1]]) == pytest.approx([1, 2, 2])
 
 
 def test_user_without_a_label_is_a_child_of_the_team_outside_it():

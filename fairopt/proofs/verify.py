@@ -2702,8 +2702,8 @@ class Forest(NamedTuple):
     """A tree of users and what they fill, as fractions.
 
     Branch 0 is the root, and ``parents`` of branches come before them. ``ratios`` (n_leaves, n_resources) are shares of
-    total capacity per task; each further row is a coefficient per task of each leaf, and is full at 1. ``floors`` are
-    shares by branch and resource.
+    total capacity per task; each further row is a coefficient per task of each leaf, of which a part is ``taken`` at
+    first, and is full at 1. ``floors`` are shares by branch and resource.
     """
 
     parents: Sequence[int]
@@ -2714,6 +2714,7 @@ class Forest(NamedTuple):
     limits: Sequence[Fraction | None]
     starts: Sequence[Fraction]
     rows: Sequence[Sequence[Fraction]]
+    taken: Sequence[Fraction]
     floors: Mapping[int, Mapping[int, Fraction]]
 
 
@@ -2736,8 +2737,8 @@ class Filling:
     together; those whose share stands still meanwhile rise first, until it moves. Everything between two events is
     linear, and each branch has a clock of its own, so that an event changes its ancestors only.
 
-    ``waited`` lists, if it is to ``watch``, leaves that stopped without rising in the step before, with the tasks of
-    all when that step began.
+    ``waited`` lists leaves that stopped without rising in the step before, with the tasks of all when that step began;
+    after the floors are filled only if it is to ``watch``.
     """
 
     def __init__(
@@ -2760,7 +2761,7 @@ class Filling:
             self.leaves.append(Leaf(j, parent_of, per, ratios, uses, None if limit is None else make(limit), start))
         self.nothing = [self.zero] * (self.m + self.n_rows)
         self.full = [False] * self.n_rows
-        self.used = [self.zero] * self.n_rows
+        self.used = [self.zero] * self.m + [make(part) for part in forest.taken]
         for leaf in self.leaves:
             if leaf.tasks > self.zero:
                 self.use(leaf, leaf.tasks)
@@ -2790,25 +2791,24 @@ class Filling:
             if not root.open:
                 if not self.floors:
                     return
-                self.unmet = self.short()
-                self.floors = {}
+                self.unmet, self.floors = self.short(), {}
                 self.restart()
                 continue
             upto, row = root.next, None
-            for r, (used, rate) in enumerate(zip(self.used, root.rate[self.m :], strict=True)):
-                if not self.full[r] and rate > self.zero:
-                    at = root.clock + self.positive(self.one - used) / rate
-                    if upto is None or at < upto:
-                        upto, row = at, r
-            if self.watch and not self.reaches(upto, root.clock):
+            filling = [(r, rate) for r, rate in enumerate(root.rate[self.m :]) if not self.full[r] and rate > self.zero]
+            for r, rate in filling:
+                at = root.clock + self.positive(self.one - self.used[r]) / rate
+                if upto is None or at < upto:
+                    upto, row = at, r
+            if (self.watch or self.floors) and not self.reaches(upto, root.clock):
                 self.before = self.now()
             self.advance(root, upto)
-            if row is not None:
+            # rows that are full at the same time as an event inside: after it, nobody who uses them may rise
+            if row is not None or any(self.reaches(self.one, self.used[r], self.same) for r, _ in filling):
                 self.restart(row)
             else:
                 self.happen(root)
                 if self.again:
-                    self.again = False
                     self.restart()
 
     def now(self) -> list[Any]:
@@ -2912,7 +2912,11 @@ class Filling:
                     self.offer(branch, clock + self.positive(share - branch.vector[i]) / (rate[i] - growth), i)
         if self.floors:
             for i, floor in self.floors.get(branch.number, {}).items():
-                if rate[m + i] > self.zero and not self.reaches(floor, branch.held[i]):
+                if (branch.number, i) not in self.unmet:
+                    continue
+                if self.reaches(floor, branch.held[i]):
+                    self.again = True
+                elif rate[m + i] > self.zero:
                     self.offer(branch, clock + self.positive(floor - branch.held[i]) / rate[m + i], m + i)
 
     def offer(self, branch: Branch, at: Any, cause: int) -> None:
@@ -2923,9 +2927,7 @@ class Filling:
     def happen(self, branch: Branch) -> bool:
         """Let the next event inside a branch happen, with those at the same level; whether its share jumped."""
         if branch.cause is not None:
-            if branch.cause >= self.m:
-                self.again = True
-            else:  # as large as the others, whatever the rounding
+            if branch.cause < self.m:  # as large as the others, whatever the rounding
                 branch.vector[branch.cause] = max(branch.vector[branch.cause], self.share(branch))
             self.refresh(branch)
             return False
@@ -3079,6 +3081,7 @@ class Filling:
     def restart(self, row: int | None = None) -> None:
         """Compare all levels afresh, after a row is full or a floor is met."""
         self.catch_up()
+        self.again = False
         for leaf in self.leaves:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)
@@ -3111,7 +3114,7 @@ class Filling:
             self.ended[j] = True
         which = ("full", row) if row < self.m else ("placement", row - self.m)
         self.record(*which, tuple(stopped))
-        if self.before:
+        if self.before and (self.watch or self.floors):
             waited = [j for j in stopped if not (self.sleeps[j] or self.leaves[j].tasks > self.before[j])]
             if waited:
                 self.waited.append((self.before, waited))
@@ -3135,15 +3138,17 @@ class Filling:
 
     def sleep(self) -> None:
         """While floors are filled, leaves sleep that use no resource of which a team of theirs is short."""
+        self.sleeps = [False] * len(self.leaves)
+        if not self.floors:
+            return
         wanted = [set[int]() for _ in self.branches]
-        for k, i in self.short():
+        self.unmet = self.short()
+        for k, i in self.unmet:
             wanted[k].add(i)
         for branch in self.branches[1:]:
             wanted[branch.number] |= wanted[branch.parent.number]  # type: ignore[union-attr]
-        self.sleeps = [
-            bool(self.floors) and not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number])
-            for leaf in self.leaves
-        ]
+        for leaf in self.leaves:
+            self.sleeps[leaf.number] = not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number])
 
     def record(self, cause: str, of: int, leaves: tuple[int, ...]) -> None:
         """Keep an event."""
@@ -3194,36 +3199,27 @@ class Tree(NamedTuple):
         return tree
 
     def forest(
-        self, cluster: Cluster, rows: Sequence[Mapping[Place, Fraction]], floors: Mapping[str, Any] | None = None
+        self,
+        cluster: Cluster,
+        rows: Sequence[Mapping[tuple[int | str, int], Fraction]],
+        floors: Mapping[str, Any] | None = None,
     ) -> Forest:
-        """What the tree fills: all capacities, and rows of prices by server and resource; ``floors`` proves floors.
+        """What the tree fills: all capacities, and rows; ``floors`` proves floors.
 
-        At prices p a user's task costs at least its smallest cost on a server, and all tasks together cost at most the
-        worth of the capacities.
+        A row has prices p by server and resource, and q by team and resource. At p a task costs at least its smallest
+        cost a on a server, all tasks together at most the worth of the capacities. At q a task earns b, and all tasks
+        together at least what the floors are worth. So ``sum (a - b)^+ x`` is at most the difference of the worths, and
+        ``(b - a) T`` of users who earn more than they cost. Coefficients that are rounding errors are left out.
         """
-        ratios, costs = [], list[list[Fraction]]()
+        ratios, costs, taken = [], list[list[Fraction]](), list[Fraction]()
         for j in self.users:
             demands = cluster.demands[j][cluster.open[j][0]]
             ratios.append([d / c if c else ZERO for d, c in zip(demands, cluster.capacity, strict=True)])
-        for prices in rows:
-            worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items())
-            on: dict[int, list[tuple[int, Fraction]]] = {}
-            for (s, i), p in prices.items():
-                on.setdefault(s, []).append((i, p / worth))
-            costs.append(
-                [
-                    min(
-                        exact_sum(p * cluster.demands[j][s][i] for i, p in on[s]) if s in on else ZERO
-                        for s in cluster.open[j]
-                    )
-                    for j in self.users
-                ]
-            )
         limits = [cluster.limits[j] for j in self.users]
         starts = [cluster.guarantees[j] for j in self.users]
         starts = [g if t is None else min(g, t) for g, t in zip(starts, limits, strict=True)]
-        given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts, costs)
-        kept = {}
+        given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts)
+        kept = dict[int, dict[int, Fraction]]()
         for name, units in cluster.team_guarantees.items():
             if name not in self.names:
                 if any(j in cluster.active for j in cluster.members[name]):
@@ -3232,11 +3228,37 @@ class Tree(NamedTuple):
             proofs = (floors or {}).get(name) or {}
             named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
             kept[self.names.index(name)] = {
-                i: floor_of(cluster, name, named, i, proofs.get(str(i)) or {}) / cluster.capacity[i]
+                i: floor / cluster.capacity[i]
                 for i in named
-                if named[i] and cluster.capacity[i]
+                if named[i]
+                and cluster.capacity[i]
+                and (floor := floor_of(cluster, name, named, i, proofs.get(str(i)) or {}))
             }
-        return Forest(*given, kept)
+        for prices in rows:
+            on: dict[int | str, list[tuple[int, Fraction]]] = {}
+            for (where, i), p in prices.items():
+                on.setdefault(where, []).append((i, p))
+            costs.append([])
+            floor = exact_sum(
+                p * kept[self.names.index(where)][i] * cluster.capacity[i]
+                for (where, i), p in prices.items()
+                if isinstance(where, str)
+            )
+            worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items() if isinstance(s, int))
+            earning = [(of, {*cluster.members[name]}) for name, of in on.items() if isinstance(name, str)]
+            for j, limit in zip(self.users, limits, strict=True):
+                needs = cluster.demands[j]
+                cost = min(exact_sum(p * needs[s][i] for i, p in on.get(s, ())) for s in cluster.open[j])
+                earns = exact_sum(p * needs[cluster.open[j][0]][i] for of, team in earning if j in team for i, p in of)
+                costs[-1].append(cost - earns if cost - earns > TIE * earns else ZERO)
+                if earns > cost:
+                    alone = exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
+                    worth += (earns - cost) * (alone if limit is None else min(limit, alone))
+            if not worth:
+                raise Fault("a row of the evidence has no prices")
+            costs[-1] = [cost / worth for cost in costs[-1]]
+            taken.append(floor / worth)
+        return Forest(*given, costs, taken, kept)
 
 
 def exactly(x: Fraction) -> Fraction:
@@ -3258,16 +3280,18 @@ class Replay(NamedTuple):
     def of(cls, cluster: Cluster, policy: Block, entry: Mapping[str, Any], exact: bool) -> Replay:
         """Fill in fractions or in intervals.
 
-        Evidence are prices of rows that stop users on several servers. Each row bounds all placements, so nobody stops
-        too early; as the tasks at the end fit, nobody stops too late. Users who wait when they are stopped are shown to
-        have had room until then, by a placement.
+        Evidence are prices of rows that stop users on several servers, or so that floors of teams can be filled. Each
+        row bounds all tasks that fit and hold the floors, so nobody stops too early; as the tasks at the end do so,
+        nobody stops too late. Users who wait when they are stopped are shown to have had room until then, by a
+        placement that holds the floors.
         """
         if cluster.by_server:
             raise Fault("HDRF needs demands that are the same on all servers")
         tree = Tree.of(cluster, policy)
-        rows = [{(int(s), int(i)): number(p, "a price", 0) for s, i, p in row} for row in entry.get("rows") or ()]
-        if not all(any(row.values()) for row in rows):
-            raise Fault("a row of the evidence has no prices")
+        rows = [
+            {(where if isinstance(where, str) else int(where), int(i)): number(p, "a price", 0) for where, i, p in row}
+            for row in entry.get("rows") or ()
+        ]
         alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
             len(cluster.open[j]) == cluster.servers for j in tree.users
         )
@@ -3276,7 +3300,7 @@ class Replay(NamedTuple):
         found = [x.between if isinstance(x, Bounds) else Between(x, x) for x in filling.run()]
         placements = entry.get("placements") or ()
         for k, (tasks, waiting) in enumerate(filling.waited):
-            if k >= len(placements) or not has_room(cluster, tree, tasks, waiting, placements[k]):
+            if k >= len(placements) or not has_room(cluster, tree, forest, tasks, waiting, placements[k]):
                 user = cluster.users[tree.users[waiting[0]]]
                 raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
         return cls(tree, found, filling)
@@ -3307,9 +3331,10 @@ class Replay(NamedTuple):
         forest, gap = self.filling.forest, ZERO
         here = [cluster.total(j) for j in self.tree.users]
         rows = [list(column) for column in zip(*forest.ratios, strict=True)] + [list(row) for row in forest.rows]
+        taken = [ZERO] * self.filling.m + [*forest.taken]
         left = [
-            ONE - SAME - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
-            for row, full in zip(rows, self.filling.full, strict=True)
+            ONE - SAME - part - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
+            for row, part, full in zip(rows, taken, self.filling.full, strict=True)
         ]
         for leaf, (low, high) in enumerate(self.tasks):
             size, limit = max(high, SAME / max(forest.ratios[leaf])), forest.limits[leaf]
@@ -3337,8 +3362,12 @@ def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) ->
     )
 
 
-def has_room(cluster: Cluster, tree: Tree, tasks: list[Any], waiting: Sequence[int], placement: Any) -> bool:
-    """Whether a placement, by user and server, fits, has the tasks of all leaves, and more for those that wait."""
+def has_room(
+    cluster: Cluster, tree: Tree, forest: Forest, tasks: list[Any], waiting: Sequence[int], placement: Any
+) -> bool:
+    """Whether a placement, by user and server, fits, holds floors, has the tasks of all leaves, and more for those that
+    wait.
+    """
     load: dict[Place, Fraction] = {}
     runs = dict.fromkeys(range(cluster.n), ZERO)
     for j, s, x in placement:
@@ -3357,6 +3386,21 @@ def has_room(cluster: Cluster, tree: Tree, tasks: list[Any], waiting: Sequence[i
             least += ROOM * exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
         if runs[j] < least * (1 - VIOLATION):
             return False
+    here = [runs[j] for j in tree.users]
+    if reach_floors(cluster, tree, forest, [x.between.high if isinstance(x, Bounds) else x for x in tasks]):
+        return True
+    within = all(limit is None or x <= limit * (1 + VIOLATION) for x, limit in zip(here, forest.limits, strict=True))
+    return within and reach_floors(cluster, tree, forest, here)
+
+
+def reach_floors(cluster: Cluster, tree: Tree, forest: Forest, tasks: Sequence[Fraction]) -> bool:
+    """Whether tasks of leaves reach all floors, but for `TIE`."""
+    for k, of in forest.floors.items():
+        members = {*cluster.members[tree.names[k]]}
+        team = [leaf for leaf, j in enumerate(tree.users) if j in members]
+        for i, floor in of.items():
+            if exact_sum(forest.ratios[leaf][i] * tasks[leaf] for leaf in team) * (1 + TIE) < floor:
+                return False
     return True
 
 

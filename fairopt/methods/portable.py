@@ -14,6 +14,7 @@ from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.errors import FairoptError
+from fairopt.evidence.alike import rows_of_kinds
 from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
@@ -87,14 +88,19 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
     if n * n > (PAIRS if alike else ROWS):
         raise too_many
     for k, held in enumerate(allocation.evidence):
-        kind = held and held["kind"]
-        if held and kind == "rows":
+        inner = held["found"] if held and held["kind"] == "users alike" and k == 0 else held
+        kind = inner and inner["kind"]
+        if inner is held and kind == "rows":
             found |= dict.fromkeys(row for rows in held["made"] for row in rows)
-        elif held and kind == "pulled" and k == 0:
+        elif held and kind in ("rows", "pulled") and k == 0:
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(binding_envy_rows(EnvyProgram(program), program.gather(tasks)))
+            if kind == "pulled":
+                rows = binding_envy_rows(EnvyProgram(program), program.gather(tasks))
+            else:
+                rows = rows_of_kinds(program, inner["made"])
+            found |= dict.fromkeys(rows)
         elif n * n <= ROWS:
             return None
         else:

@@ -75,8 +75,8 @@ def fill(
     instance: Instance, cluster: verify.Cluster, policy: verify.Block, floors: Mapping[str, Any] | None, clock: Clock
 ) -> Filled:
     """Fill the tree of a policy on several different servers; ``floors`` are as by the function of that name."""
-    tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster, clock)
-    forest = tree.forest(cluster, (), floors)
+    tree = verify.Tree.of(cluster, policy)
+    forest, programs = tree.forest(cluster, (), floors), _Placements(instance, tree, clock)
     rows = _Rows(programs)
     _explore(forest, programs, rows)
     while True:
@@ -158,11 +158,14 @@ class _Rows:
 
 
 class _Placements:
-    """Linear programs over placements, in dominant shares of tasks by user and eligible server."""
+    """Linear programs over placements, in dominant shares of tasks by leaf and eligible server.
 
-    def __init__(self, instance: Instance, cluster: verify.Cluster, clock: Clock) -> None:
-        self.instance, self.clock = instance, clock
-        self.users = np.array(cluster.active)
+    ``users`` are the first of each leaf, whose demands all of them have.
+    """
+
+    def __init__(self, instance: Instance, tree: verify.Tree, clock: Clock) -> None:
+        self.instance, self.clock, self.parts = instance, clock, list(tree.parts)
+        self.users = np.array([users[0] for users in tree.leaves])
         eligible = instance.eligible[self.users]
         self.user, self.server = np.nonzero(eligible)
         self.mu = instance.dominant_shares[self.users]
@@ -183,7 +186,6 @@ class _Placements:
         )
         self.matrix = sp.csc_array(entries, shape=(servers * m + n, excess + 1))
         self.most = instance.tasks_alone[self.users].sum(axis=1) * self.mu
-        self.limits = instance.task_limits[self.users] * self.mu
         self.basis: tuple[Int, Int] | None = None
         self.simplex = Simplex()
 
@@ -207,8 +209,10 @@ class _Placements:
         values, prices = self._run(costs, np.inf, held, np.full(len(held), np.inf))
         runs = np.bincount(self.user, values[:-1], len(held))
         scale = np.divide(held, runs, out=np.zeros(len(held)), where=runs > 0) / self.mu
-        table = np.zeros(self.instance.eligible.shape)
-        table[self.users[self.user], self.server] = np.maximum(values[:-1], 0.0) * scale[self.user]
+        of_leaf, table = np.zeros((len(held), self.room_of.shape[0])), np.zeros(self.instance.eligible.shape)
+        of_leaf[self.user, self.server] = np.maximum(values[:-1], 0.0) * scale[self.user]
+        users, leaves, parts = zip(*self.parts, strict=True)
+        table[list(users)] = of_leaf[list(leaves)] * np.array(list(map(float, parts)))[:, None]
         over = feasibility(self.instance, table)
         return float(values[-1]), self._row(prices), table if over < VIOLATION_TOLERANCE / 2 else table / (1.0 + over)
 

@@ -35,8 +35,8 @@ class OfUsers(Imposed):
             parts = [(r, *self.kinds.envy_rows(*envious(program, rows, r))) for r in np.flatnonzero(values).tolist()]
             if parts:
                 made = MadeRows(block.block, tuple(np.concatenate([some for _, some, _ in parts]).tolist()))
-                (their,) = rows_of(made, users.pairs) or ()
-                of_users.append((their, np.concatenate([values[r] * times for r, _, times in parts])))
+                times = np.concatenate([values[r] * times for r, _, times in parts])
+                of_users += [(one, times) for one in rows_of(made, users.pairs) or ()]
         return super().multipliers(users, of_users)
 
 

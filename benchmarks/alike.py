@@ -4,7 +4,7 @@ Jobs are solved on one pool and on several servers; ``alone`` is the same by one
 that over ``merged``. Seconds are of the wall clock, the median of interleaved runs; inf is for answers that are not
 certified within the limit. Jobs without envy have no guarantees, and those of hierarchical DRF are in teams. On random
 instances ``apart`` is the largest relative difference of the objective, or of levels for leximin and of tasks for
-hierarchical DRF; ``refused`` counts answers that only users one by one have.
+hierarchical DRF; ``refused`` counts answers that are not certified for users one by one.
 
 Run: python benchmarks/alike.py [--jobs 2048 --kinds 26 --servers 27 --teams 5 --repeats 3 --instances 1000]
 """
@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from common import arguments, interleaved, median, show
-from oracle.hierarchy import drawn as drawn_tree
+from oracle.hierarchy import drawn
+from oracle.instances import users_alike
 
 import fairopt as fo
 from fairopt.errors import NotCertified
@@ -86,53 +87,39 @@ def timed(given: Any) -> list[dict[str, object]]:
     return rows
 
 
-def drawn(seed: int) -> fo.Instance:
-    """A random instance of up to 4 kinds of users, some of them on one pool."""
-    rng = np.random.default_rng(seed)
-    kinds, n, m, servers = rng.integers(1, 5), rng.integers(4, 16), rng.integers(1, 4), rng.integers(1, 4)
-    demands = rng.lognormal(0, 1, (kinds, m)) * (rng.random((kinds, m)) < 0.8)
-    demands[demands.sum(axis=1) == 0, 0] = 1
-    eligible = rng.random((kinds, servers)) < 0.8
-    eligible[:, 0] = True
-    limits = np.where(rng.random(kinds) < 0.3, rng.lognormal(0, 1, kinds), np.inf)
-    kind, weights = rng.integers(0, kinds, n), rng.uniform(0.5, 3, n)
-    where = {"eligible": eligible[kind], "task_limits": limits[kind] * weights, "weights": weights}
-    return fo.Instance(demands[kind], rng.lognormal(3, 1, (servers, m)), **where)
-
-
-def compared(instances: int) -> list[dict[str, object]]:
+def compared(case: Any, instances: int) -> dict[str, object]:
     """How far merged answers are from those of users one by one."""
-    rows = []
-    for case in (*WITHOUT_ENVY, fo.HDRF()):
-        apart, merged_ones, refused = 0.0, 0, 0
-        for seed in range(instances):
-            policy: Any = fo.HDRF()
-            if isinstance(case, fo.HDRF):
-                instance, _, policy = drawn_tree(seed, 1 + 2 * (seed % 2), copies=3)
-            else:
-                instance, policy = drawn(seed), fo.Policy(case, [fo.EnvyFree()])
+    apart, merged_ones, refused, tree = 0.0, 0, 0, isinstance(case, fo.HDRF)
+    for seed in range(instances):
+        policy: Any
+        if tree:
+            instance, _, policy = drawn(seed, 1 + 2 * (seed % 2), copies=3)
+        else:
+            instance = users_alike(np.random.default_rng(seed), 1).replace(guarantees=None)
+            policy = fo.Policy(case, [fo.EnvyFree()])
+        with merging(1):
+            merged = policy.allocate(instance)
+        merged_ones += tree or merged.evidence[0]["kind"] == "users alike"
+        try:
             with merging(None):
                 alone = policy.allocate(instance)
-            try:
-                with merging(1):
-                    merged = policy.allocate(instance)
-            except NotCertified:
-                refused += 1
-                continue
-            merged_ones += isinstance(case, fo.HDRF) or merged.evidence[0]["kind"] == "users alike"
-            if isinstance(case, fo.HDRF):
-                pair = merged.tasks, alone.tasks
-            elif case.term.is_order:
-                pair = merged.share(case.term.share), alone.share(case.term.share)
-            else:
-                pair = np.array([merged.objective]), np.array([alone.objective])
-            apart = max(apart, float((np.abs(pair[0] - pair[1]) / np.maximum(np.abs(pair[1]), 1e-9)).max()))
-        name = "HDRF" if isinstance(case, fo.HDRF) else f"{case}, EnvyFree()"
-        rows.append({"policy": name, "instances": instances, "merged": merged_ones, "refused": refused, "apart": apart})
-    return rows
+        except NotCertified:
+            refused += 1
+            continue
+        if tree:
+            ours, theirs = merged.tasks, alone.tasks
+        elif case.term.is_order:
+            ours, theirs = merged.share(case.term.share), alone.share(case.term.share)
+        else:
+            ours, theirs = np.array([merged.objective]), np.array([alone.objective])
+        apart = max(apart, float((np.abs(ours - theirs) / np.maximum(np.abs(theirs), 1e-9)).max()))
+    name = "HDRF" if tree else f"{case}, EnvyFree()"
+    return {"policy": name, "instances": instances, "merged": merged_ones, "refused": refused, "apart": apart}
 
 
 if __name__ == "__main__":
     given = arguments(__doc__ or "", jobs=2048, kinds=26, servers=27, teams=5, repeats=3, instances=1000)
     show(f"{given.jobs:,} jobs of {given.kinds} kinds: seconds", timed(given), "alike")
-    show("Users alike, merged beside one by one", compared(given.instances), "alike_random")
+    cases = (*WITHOUT_ENVY, fo.HDRF())
+    rows = [compared(case, given.instances) for case in cases]
+    show("Users alike, merged beside one by one", rows, "alike_random")

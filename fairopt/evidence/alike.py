@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairopt.blocks.constraints import MadeRows
+from fairopt.blocks.constraints import EnvyFree, MadeRows
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.alike import Alike, alike
 from fairopt.formulation.program import Float, Program
@@ -17,7 +17,28 @@ from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.proposal import Evidence, Measured, Reader
 
-PORTABLE = {"kind", "prices", "unit", "mixtures", "levels", "rows", "kept"}  # what an entry may hold
+BY_KIND = {"users", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
+PORTABLE = BY_KIND | {"kind", "prices", "unit", "slope", "rows", "kept"}  # what it may have
+
+
+def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of evidence of kinds, whose rows are those of users, as one of users."""
+    if not entry.keys() <= PORTABLE or entry.get("kept"):
+        raise ValueError(f"{kinds.program.objective} of users who are alike has no portable evidence")
+    out = dict(entry)
+    for name in BY_KIND & entry.keys():
+        value = entry[name]
+        if name == "users":
+            out[name] = np.flatnonzero(np.isin(kinds.of_user, value)).tolist()
+        elif name == "mixtures":
+            out[name] = [(np.asarray(theta)[kinds.of_user] * kinds.part).tolist() for theta in value]
+        elif isinstance(value, Mapping):
+            out[name] = of_users(kinds, value)
+        elif not value or isinstance(value[0], Mapping):
+            out[name] = [of_users(kinds, one) for one in value]
+        else:  # levels at which a tangent is taken, per weight
+            out[name] = np.asarray(value)[kinds.of_user].tolist()
+    return out
 
 
 class OfUsers(Imposed):
@@ -28,16 +49,17 @@ class OfUsers(Imposed):
         self.kinds = kinds
 
     def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
-        users, of_users = self.kinds.program, list[tuple[BlockRows, Float]]()
+        users, charged = self.kinds.program, list[tuple[BlockRows, Float]]()
         for (block, _, rows), values in found:
-            if not isinstance(block, MadeRows):
-                raise ValueError(f"{block} of users who are alike has no portable evidence")
+            envy = block.block if isinstance(block, MadeRows) else block
+            if not isinstance(envy, EnvyFree):  # added by methods, and charged elsewhere
+                continue
             parts = [(r, *self.kinds.envy_rows(*envious(program, rows, r))) for r in np.flatnonzero(values).tolist()]
             if parts:
-                made = MadeRows(block.block, tuple(np.concatenate([some for _, some, _ in parts]).tolist()))
+                made = MadeRows(envy, tuple(np.concatenate([some for _, some, _ in parts]).tolist()))
                 times = np.concatenate([values[r] * times for r, _, times in parts])
-                of_users += [(one, times) for one in rows_of(made, users.pairs) or ()]
-        return super().multipliers(users, of_users)
+                charged += [(one, times) for one in rows_of(made, users.pairs) or ()]
+        return super().multipliers(users, charged)
 
 
 def rows_of_kinds(program: Program, made: Sequence[Sequence[int]]) -> list[int]:
@@ -92,15 +114,7 @@ class OfKinds(Evidence):
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         inner = self.kinds.inner
         held = self.found.entry(inner, self.kinds.gathered(tasks), OfUsers(self.kinds, rows))
-        wrong = (level.keys() - {"users", "prices", "rows"} for level in held.get("levels", ()))
-        if not held.keys() <= PORTABLE or held.get("kept") or any(wrong):
-            raise ValueError(f"{program.objective} of users who are alike has no portable evidence")
-        for level in held.get("levels", ()):
-            level["users"] = np.flatnonzero(np.isin(self.kinds.of_user, level["users"])).tolist()
-        if "mixtures" in held:
-            mixtures = (np.asarray(theta)[self.kinds.of_user] * self.kinds.part for theta in held["mixtures"])
-            held["mixtures"] = [theta.tolist() for theta in mixtures]
-        return held
+        return of_users(self.kinds, held)
 
     def numbers(self) -> dict[str, Any] | None:
         found = self.found.numbers()

@@ -85,7 +85,9 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
     n, found = len(active), dict[int, None]()
     alike = instance.demands.ndim == 2 and instance._everywhere
     too_many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for exact fractions")
-    if n * n > (PAIRS if alike else ROWS):
+    some = instance.demands[active].reshape(n, -1), instance.eligible[active]
+    kinds = len(np.unique(np.hstack(some), axis=0)) if n else 0
+    if kinds * (kinds if alike else n) > (PAIRS if alike else ROWS):
         raise too_many
     for k, held in enumerate(allocation.evidence):
         inner = held["found"] if held and held["kind"] == "users alike" and k == 0 else held

@@ -882,29 +882,38 @@ class Cluster:
         return faults
 
     def envy_candidates(self) -> dict[int, list[int]]:
-        """The users whom each user may envy.
+        """The users whom a user may envy, for one user of each kind: those with the same demands on the same servers.
+
+        Envy depends on tasks per weight, so that the member with least envies most; if all users may run everywhere
+        with the same demands, the member with most is envied most.
 
         If all users may run everywhere with the same demands, floats exclude most pairs: j does not envy k if
         ``x_k d_ki / w_k <= x_j d_ji / w_j`` for some resource i that j needs. Candidates are sorted by these numbers.
         """
-        wide, near = 1 + float(BLOCK_VIOLATION) / 2, dict.fromkeys(self.active, self.active)
+        wide, kinds = 1 + float(BLOCK_VIOLATION) / 2, dict[Any, list[int]]()
+        for j in self.active:
+            own = self.demands[j] if self.by_server else self.demands[j][:1]
+            kinds.setdefault((*self.open[j], *(d for row in own for d in row)), []).append(j)
+        per_weight = {j: self.total(j) / self.weights[j] for j in self.active}
+        least, users = [min(kind, key=per_weight.__getitem__) for kind in kinds.values()], self.active
         if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
+            users = [max(kind, key=per_weight.__getitem__) for kind in kinds.values()]
             holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
             numbers = [v for row in holds for v in row if v]
             if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
-                order = [sorted((holds[k][i], k) for k in self.active) for i in range(self.m)]
-                own = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in self.active}
+                order = [sorted((holds[k][i], k) for k in users) for i in range(self.m)]
+                needed = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in least}
                 above = {
                     j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
-                    for j, needs in own.items()
+                    for j, needs in needed.items()
                 }
-                self._check_pairs(sum(len(self.active) - at for at, _ in above.values()), FLOAT_PAIRS)
+                self._check_pairs(sum(len(users) - at for at, _ in above.values()), FLOAT_PAIRS)
                 return {
-                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in own[j])]
+                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in needed[j])]
                     for j, (at, i) in above.items()
                 }
-        self._check_pairs(len(self.active) ** 2, PAIRS)
-        return near
+        self._check_pairs(len(least) * len(users), PAIRS)
+        return dict.fromkeys(least, users)
 
     def _check_pairs(self, pairs: int, most: int) -> None:
         if pairs > most:

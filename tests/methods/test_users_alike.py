@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from oracle.instances import users_alike
 
 import fairopt as fo
 from fairopt.blocks.ideal import IdealGain
@@ -39,33 +40,11 @@ def always(monkeypatch):
     return lambda some: monkeypatch.setattr(alike, "FEWER", 1 if some else 10**9)
 
 
-def drawn(rng, fewest=2):
-    kinds, n, m, servers = rng.integers(1, 4), rng.integers(4, 9), rng.integers(1, 4), rng.integers(fewest, 4)
-    demands = rng.lognormal(0, 1, (kinds, m)) * (rng.random((kinds, m)) < 0.8)
-    demands[demands.sum(axis=1) == 0, 0] = 1
-    eligible = rng.random((kinds, servers)) < 0.8
-    eligible[:, 0] = True
-    limits = np.where(rng.random(kinds) < 0.3, rng.lognormal(0, 1, kinds), np.inf)
-    kind, weights = rng.integers(0, kinds, n), rng.integers(1, 4, n).astype(float)
-    capacities = rng.lognormal(3, 1, (servers, m))
-    base = 0.3 * rng.random(kinds) * (capacities[0] / np.maximum(demands, 1e-9)).min(axis=1) / weights.sum()
-    teams = {"team": [f"t{k % 2}" for k in kind]}
-    return fo.Instance(
-        demands[kind],
-        capacities,
-        eligible=eligible[kind],
-        task_limits=limits[kind] * weights,
-        guarantees=base[kind] * weights,
-        weights=weights,
-        teams=teams,
-    )
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_merged_users_get_what_they_get_one_by_one(objective, always):
     rng = np.random.default_rng(7)
     for _ in range(5):
-        given, policy = drawn(rng), fo.Policy(objective)
+        given, policy = users_alike(rng), fo.Policy(objective)
         always(True)
         merged = policy.allocate(given)
         always(False)
@@ -100,7 +79,7 @@ def test_merged_users_get_what_they_get_one_by_one_without_envy(objective, alway
     rng = np.random.default_rng(11)
     share = objective.share_blocks()[0]
     for _ in range(4):
-        given = drawn(rng, fewest=1).replace(guarantees=None)
+        given = users_alike(rng, fewest=1).replace(guarantees=None)
         policy = fo.Policy(objective, [fo.EnvyFree()])
         always(True)
         merged = policy.allocate(given)
@@ -132,7 +111,7 @@ def test_envy_free_points_average_to_those_of_kinds_and_spread_to_those_of_users
     always(True)
     rng, most = np.random.default_rng(3), 0
     for _ in range(30):
-        given = drawn(rng, fewest=1)
+        given = users_alike(rng, fewest=1)
         block = fo.EnvyFree()
         kinds = alike.alike(Program(given, fo.Total(), [block]))
         if kinds is None or not kinds.inner.rows_of(block):  # nobody could envy another kind

@@ -33,7 +33,7 @@ from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 # third, relative to the largest, are solver noise.
 FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
-MOST = 10  # rows per user: at most 0.4 were needed
+MOST = 10  # rows per leaf: at most 1 was needed
 LONGEST = 64  # steps between two tries to place the tasks
 
 Row = list[tuple[int | str, int, float]]  # prices by server and resource, then by team and resource

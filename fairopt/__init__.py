@@ -3,7 +3,7 @@
 For users, the names at the top are the language and the verbs; results, errors and helpers are public in the packages
 below. For maintainers, modules import only from those listed before them:
 
-* `tolerances`, `errors`: tolerances that modules share; exceptions.
+* `tolerances`, `errors`, `hostlists`: tolerances that modules share; exceptions; lists such as ``n[1-3]``.
 * `runtime`: progress, time limits, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
 * `validation`, `labels`, `teams`, `dominance`: arguments of an `Instance`; dominant users of each resource.

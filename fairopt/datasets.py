@@ -79,15 +79,17 @@ def read(
         One of
 
         * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit``, ``guarantee`` in tasks,
-          ``team``, and ``servers``, the names of servers joined by ``|``; a column ``org [team]`` is the label ``org``
-          of users, and every other column is a resource, in units per task) and ``servers.csv``
+          ``held``, the tasks that run now, ``team``, and ``servers``, the names of servers joined by ``|``; a column
+          ``org [team]`` is the label ``org`` of users, and every other column is a resource, in units per task) and
+          ``servers.csv``
           (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server).
           A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables; any other header, as
           ``memory (GiB)``, is the name of a resource without a unit. Nothing is converted. Where demands differ by
           server, they are in a third table ``demands.csv`` (``user``, ``server`` and the resources) with a line for
           each server that a user may run on, and ``users.csv`` has no resources. It may have a column ``rate``; with
-          ``user``, ``server`` and ``rate`` alone it holds rates. Weights and guarantees of teams are in a table
-          ``teams.csv`` (``team``, optionally ``weight``; every other column is a resource, in guaranteed units),
+          ``user``, ``server`` and ``rate`` alone it holds rates. With a column ``held`` there, tasks that run now are
+          by server. Weights and guarantees of teams are in a table ``teams.csv`` (``team``, optionally ``weight``;
+          every other column is a resource, in guaranteed units),
         * a folder with the same tables as Parquet files, see `Instance.from_frames`,
         * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
         * a folder with ``nodes.json`` and ``pods.json``, see `fairopt.datasets.kubernetes`,
@@ -213,7 +215,7 @@ def kubernetes(
         ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
         whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
     merge : bool, default True
-        Identical servers become one row with a count, named after the first of them.
+        Identical servers become one row with a count, named after all of them, as ``n[1-4]``.
     resources : sequence of str, optional
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
         server may run, counts only if it is named here.
@@ -244,7 +246,8 @@ def kubernetes(
     overhead. A missing request is the limit.
 
     *Pods* that are finished or request nothing are left out. Pods of DaemonSets and static pods are subtracted from the
-    capacity of their server, down to 0. All others count alike, running or pending, wherever they run now.
+    capacity of their server, down to 0. All others count alike, running or pending, wherever they run now. Those with a
+    ``nodeName`` are held there (`Instance.held`).
 
     *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers
     with neither, cordoned servers, and servers where none of the pods may run are left out. Where pods may run follows
@@ -339,7 +342,8 @@ def slurm(
     ``tres_req_str``, else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic
     resources of ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and
     ``tres_per_socket``. Jobs on hold, finished jobs and those that another cluster of a federation runs are left out;
-    those that wait for a time, a licence or another job count. Jobs that request all the memory of a server count
+    those that wait for a time, a licence or another job count. The tasks of running jobs are held on their ``nodes``
+    (`Instance.held`); suspended jobs hold nothing. Jobs that request all the memory of a server count
     without memory. As in Slurm, ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
 
     *GPUs* are the resource ``gpu``, of all types. A type is a matter of placement: a request for one may run on servers

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt import validation
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.hostlists import hostlist
 from fairopt.labels import by_label, joined
 from fairopt.runtime.lazy import later
 from fairopt.teams import Teams, split_weights
@@ -64,6 +65,10 @@ class Instance:
     rates : array-like of shape (n_users, n_servers) or dict by user or team, optional
         How fast the tasks of a user run on each server, for `ThroughputShare`; a dict holds a number per server, or a
         dict by server label. Tasks then count time. Users are not eligible where their rate is 0.
+    held : array-like of shape (n_users, n_servers) or (n_users,), or dict by user, optional
+        Tasks that run now: by server row, or in all where the servers are not known. A dict holds a number in all, a
+        number per server, or a dict by server label. For reports of what is held beside what is fair; no policy reads
+        it.
 
     Raises
     ------
@@ -118,6 +123,7 @@ class Instance:
         teams: Mapping[str, Any] | None = None,
         guarantees: Any = None,
         rates: Any = None,
+        held: Any = None,
     ) -> None:
         values, known = joined(
             dict(
@@ -131,6 +137,7 @@ class Instance:
                 units=units,
                 guarantees=guarantees,
                 rates=rates,
+                held=held,
             ),
             dict(user=users, server=servers, resource=resources),
         )
@@ -188,6 +195,7 @@ class Instance:
         everyone = validation.by_member(values["eligible"], self.teams.names)
         allowed = validation.checked_eligibility(everyone, dem, caps, names, self.rates)
         self.eligible: NDArray[np.bool_] = validation.frozen(allowed)
+        self.held: Float | None = self._held(values["held"])
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -226,8 +234,9 @@ class Instance:
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         before = {**arguments, "weights": self._own_weights, "guarantees": self.guarantees}
+        before["held"] = np.zeros(self.n_users) if self.held is None else self.held
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
-        for name in ("weights", "task_limits", "eligible", "guarantees", "rates"):
+        for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
             if isinstance(changes.get(name), Mapping):
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})
@@ -242,13 +251,14 @@ class Instance:
             counts=self.counts,
             users=self.users if self.team_weights or self.team_guarantees else self._users,
             resources=self._resources,
-            servers=self._servers,
+            servers=self._given_servers,
             server_types=self.server_types,
             units=self.units,
             notes=self.notes,
             teams=self.teams or None,
             guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self._has_guarantees else None,
             rates=self.rates,
+            held=self.held,
         )
 
     def _with_teams(self, by_user: Float, by_team: Mapping[str, Any]) -> Any:
@@ -349,6 +359,7 @@ class Instance:
             teams=teams,
             guarantees=self.guarantees[rows],
             rates=None if self.rates is None else self.rates[rows],
+            held=None if self.held is None else self.held[rows],
         )
         part._give_teams(
             {team: weight for team, weight in self.team_weights.items() if team in kept},
@@ -384,6 +395,7 @@ class Instance:
             eligible=self.eligible[rows],
             guarantees=self.guarantees[rows],
             rates=None if self.rates is None else self.rates[rows],
+            held=None,
             teams=self.teams.take(rows),
             team_weights=self.team_weights,
             team_guarantees=self.team_guarantees,
@@ -392,7 +404,7 @@ class Instance:
             total_capacities=self.total_capacities,
             _users=None,
             _resources=self._resources,
-            _servers=self._servers,
+            _servers=self._given_servers,
             server_types=self.server_types,
             units=self.units,
             notes=self.notes,
@@ -415,6 +427,7 @@ class Instance:
             eligible=np.broadcast_to(np.True_, (n, 1)),
             guarantees=np.broadcast_to(0.0, n),
             rates=None,
+            held=None,
             teams=Teams({}),
             team_weights={},
             team_guarantees={},
@@ -433,7 +446,8 @@ class Instance:
             counts=self.counts[rows],
             eligible=self.eligible[:, rows],
             rates=None if self.rates is None else self.rates[:, rows],
-            _servers=self.servers[rows] if self._servers else None,
+            held=None,
+            _servers=self.servers[rows] if self._given_servers else None,
             server_types=None if self.server_types is None else self.server_types[rows],
             _merged_from=None,
         )
@@ -470,7 +484,7 @@ class Instance:
         if self.rates is not None and np.ptp(np.where(self.eligible, self.rates, self.rates.max()), axis=1).any():
             raise InvalidInstance("rates differ by server, so one pool cannot have them; give rates=None first")
         one = dict.fromkeys(("eligible", "counts", "servers", "server_types", "rates"))
-        return self.replace(capacities=self.total_capacities, **one)
+        return self.replace(capacities=self.total_capacities, held=self.held_tasks, **one)
 
     def merged(self) -> Instance:
         """Identical servers as one row with a count: exact for divisible tasks, and done by every solve.
@@ -478,7 +492,8 @@ class Instance:
         Returns
         -------
         Instance
-            Servers that differ only in type are merged too, with a type such as ``A10|T4``.
+            Servers that differ only in type are merged too, with a type such as ``A10|T4``. A row of several servers is
+            named after all of them, as ``a100-[01-09]``; `server_index` finds it by any of these names.
 
         Examples
         --------
@@ -497,14 +512,17 @@ class Instance:
             eligible=self.eligible[:, first],
             rates=None if self.rates is None else self.rates[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
-            servers=[self.servers[s] for s in first],
+            servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
+            held=self.held if self.held is None or self.held.ndim == 1 else self._sum_by_class(self.held),
         )
         merged._parent, merged._merged_from = self._parent, self
         return merged
 
     def individual(self) -> Instance:
         """Each server as its own row, ``name #1``, ``name #2``, ...; whole tasks run on these.
+
+        Tasks held on a row are divided equally among its servers.
 
         Examples
         --------
@@ -528,6 +546,7 @@ class Instance:
             counts=None,
             servers=names,
             server_types=None if self.server_types is None else [self.server_types[s] for s in row],
+            held=self.held if self.held is None or self.held.ndim == 1 else (self.held / self.counts)[:, row],
         )
         made._parent = self._parent
         return made
@@ -581,8 +600,18 @@ class Instance:
 
     @cached_property
     def servers(self) -> tuple[str, ...]:
-        """Labels of the servers."""
+        """Labels of the servers; of a row of `merged` servers all of their names, as ``a100-[01-09]``."""
+        if self._servers is None and self._merged_from is not None:
+            names: list[list[str]] = [[] for _ in range(self.n_servers)]
+            for name, row in zip(self._merged_from.servers, self._merged_from._server_classes.tolist(), strict=True):
+                names[row].append(name)
+            return tuple(map(hostlist, names))
         return tuple(self._labels.servers)
+
+    @property
+    def _given_servers(self) -> tuple[str, ...] | None:
+        """Labels of the servers, None for the default ones."""
+        return self._servers if self._merged_from is None else self.servers
 
     @property
     def _labels(self) -> validation.Labels:
@@ -611,6 +640,34 @@ class Instance:
     def _is_window(self) -> bool:
         """Whether this is a `_window` of another instance."""
         return self._parent is not None and isinstance(self._parent[1], slice)
+
+    @property
+    def held_tasks(self) -> Float | None:
+        """Tasks of each user that run now, shape (n_users,); None where they are not known.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1], [2]], [[4], [2]], held=[[2, 1], [1, 0]]).held_tasks
+        array([3., 1.])
+        """
+        return self.held if self.held is None or self.held.ndim == 1 else validation.frozen(self.held.sum(axis=1))
+
+    @property
+    def held_units(self) -> Float | None:
+        """Units of each resource that running tasks take, shape (n_users, n_resources); None if they are not known.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1, 2]], [8, 8], held=[3]).held_units
+        array([[3., 6.]])
+        """
+        if self.held is None or self.held_tasks is None:
+            return None
+        if self.demands.ndim == 3:
+            return validation.frozen((self.held[:, :, None] * self.demands).sum(axis=1))
+        return validation.frozen(self.held_tasks[:, None] * self.demands)
 
     # -- derived numbers --------------------------------------------------------------------------------------
 
@@ -836,6 +893,16 @@ class Instance:
         made = {**{user: value[name] for name, user in alone.items()}, **kept}
         return validation.Changes(made, value.before) if isinstance(value, validation.Changes) else made
 
+    def _held(self, given: Any) -> Float | None:
+        """The tasks that run now, in one of the two shapes."""
+        given = by_label(given)
+        if given is None:
+            return None
+        if isinstance(given, Mapping):
+            given = self._by_only_member(given)
+            self._refuse_teams(given, "held", "a number for each user is needed; name its members")
+        return validation.checked_held(given, self._labels, by_server=self.demands.ndim == 3)
+
     def _refuse_teams(self, value: Any, name: str, why: str) -> None:
         """Refuse a dict that names a team of several users."""
         if not isinstance(value, Mapping) or not self.teams:
@@ -872,6 +939,20 @@ class Instance:
         1
         """
         return validation.index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+
+    def server_index(self, server: str | int) -> int:
+        """Index of a server row given by label, index, or one of the names in its label, as of ``a100-[01-09]``.
+
+        `InvalidInstance` if there is none.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pair = fo.Instance([[1]], [[4], [4]], servers=["n1", "n2"]).merged()
+        >>> pair.servers, pair.server_index("n2")
+        (('n[1-2]',), 0)
+        """
+        return validation.row_of(server, {label: s for s, label in enumerate(self.servers)}, part=True)
 
     # -- other forms ------------------------------------------------------------------------------------------
 
@@ -915,17 +996,17 @@ class Instance:
         ----------
         users : data frame
             One row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none),
-            ``guarantee`` (in tasks, null or NaN: none), ``team`` (null: none) and ``servers`` (names as a list or
-            joined by ``|``, null: everywhere). A column ``org [team]`` is the label ``org`` of users; every other
-            column is a resource, in units per task. Names are text or integers. Named levels of a pandas index count as
-            columns.
+            ``guarantee`` and ``held`` (in tasks, null or NaN: none), ``team`` (null: none) and ``servers`` (names as a
+            list or joined by ``|``, null: everywhere). A column ``org [team]`` is the label ``org`` of users; every
+            other column is a resource, in units per task. Names are text or integers. Named levels of a pandas index
+            count as columns.
         servers : data frame
             One row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in
             units per server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
         demands : data frame, optional
             If demands differ by server: one row per user and eligible server, with ``user``, ``server`` and the
-            resources, which ``users`` then does not have, and optionally ``rate``. With the column ``rate`` instead of
-            the resources it holds rates only.
+            resources, which ``users`` then does not have, and optionally ``rate`` and ``held``. With these instead of
+            the resources it holds nothing else.
         teams : data frame, optional
             One row per team with a weight or a guarantee: ``team``, optionally ``weight`` (null or NaN: 1); every other
             column is a resource, in units that the team is guaranteed.
@@ -1020,7 +1101,17 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        names = ("demands", "capacities", "_own_weights", "task_limits", "eligible", "counts", "guarantees", "rates")
+        names = (
+            "demands",
+            "capacities",
+            "_own_weights",
+            "task_limits",
+            "eligible",
+            "counts",
+            "guarantees",
+            "rates",
+            "held",
+        )
         labels = ("users", "resources", "servers", "server_types", "units", "teams", "team_weights", "team_guarantees")
         return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
             getattr(self, a) == getattr(other, a) for a in labels
@@ -1048,6 +1139,8 @@ class Instance:
             parts.append("guarantees")
         if self.rates is not None:
             parts.append("rates")
+        if self.held is not None:
+            parts.append("tasks held")
         numbers = {by: len(self.teams.labelling(by).names) for by in self.teams}
         parts += [f"{number} {by}{'s' * (number != 1)}" for by, number in numbers.items()]
         return f"Instance({', '.join(parts)})"
@@ -1085,4 +1178,6 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         entries["guarantees"] = instance._with_teams(instance.guarantees, instance.team_guarantees)
     if instance.rates is not None:
         entries["rates"] = instance.rates
+    if instance.held is not None:
+        entries["held"] = instance.held
     return entries

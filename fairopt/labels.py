@@ -23,6 +23,7 @@ _AXES = {
     "eligible": ("user", "server"),
     "guarantees": ("user",),
     "rates": ("user", "server"),
+    "held": ("user", "server"),
     "counts": ("server",),
     "server_types": ("server",),
     "units": ("resource",),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
+from fairopt.hostlists import hosts
 
 Float = NDArray[np.float64]
 
@@ -202,6 +203,20 @@ def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str
     raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
 
 
+def row_of(server: str | int, rows: Mapping[str, int], part: bool = False) -> int:
+    """The index of a server row; one server of a row of several is refused, unless a ``part`` of it is enough."""
+    if isinstance(server, str) and server not in rows:
+        for label, row in rows.items():
+            if ("[" in label or "," in label) and server in (hosts(label) or ()):
+                if part:
+                    return row
+                raise InvalidInstance(
+                    f"{server!r} is one of the identical servers of the row {label!r}; name the whole row, or read "
+                    "with merge=False"
+                )
+    return index_of(server, rows, len(rows), "server")
+
+
 def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
     """Check that demands and capacities are finite and nonnegative, and that every user has a positive demand."""
     by_server = (labels.users, labels.servers, labels.resources)
@@ -319,34 +334,8 @@ def checked_rates(given: Any, labels: Labels, members: Mapping[str, NDArray[np.i
         return None
     shape, given = (len(labels.users), len(labels.servers)), by_member(given, members)
     if isinstance(given, Mapping):
-        rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
-        at = {user: index_of(user, rows, shape[0], "user") for user in given}
-        named = set(at.values())
-        out = np.array(left_out(given, "rates", [u for u, j in rows.items() if j not in named], shape, 1.0))
-        for user, row in given.items():
-            if isinstance(row, Mapping):
-                for server, rate in row.items():
-                    out[at[user], index_of(server, columns, shape[1], "server")] = as_floats(rate, "rates")
-                continue
-            numbers = as_floats(row, f"rates of user {labels.users[at[user]]!r}")
-            if numbers.shape not in ((), shape[1:]):
-                raise InvalidInstance(
-                    f"rates of user {labels.users[at[user]]!r} have shape {numbers.shape}; give one per server"
-                )
-            out[at[user]] = numbers
-        given = out
-    rates = as_floats(given, "rates")
-    if rates.size == 0 == shape[0]:
-        rates = rates.reshape(shape)
-    if rates.shape != shape:
-        raise InvalidInstance(f"rates have shape {rates.shape}; give (n_users, n_servers) = {shape}")
-    bad = ~np.isfinite(rates) | (rates < 0)
-    if bad.any():
-        j, s = (int(k) for k in np.argwhere(bad)[0])
-        raise InvalidInstance(
-            f"rates of user {labels.users[j]!r} on server {labels.servers[s]!r} is {rates[j, s]}; "
-            "give a finite number >= 0"
-        )
+        given = _by_user_and_server(given, "rates", labels, 1.0)
+    rates = _one_per_pair(given, "rates", shape, labels)
     idle = ~rates.any(axis=1)
     if idle.any():
         raise InvalidInstance(
@@ -354,6 +343,82 @@ def checked_rates(given: Any, labels: Labels, members: Mapping[str, NDArray[np.i
             "somewhere, or leave it out"
         )
     return frozen(rates)
+
+
+def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
+    """Tasks held as (n_users, n_servers), or as (n_users,) where the servers are not known; finite and nonnegative.
+
+    ``by_server``: demands differ by server, so that the servers have to be known.
+    """
+    shape = (len(labels.users), len(labels.servers))
+    if isinstance(given, Mapping):
+        places = [user for user, row in given.items() if np.ndim(row) or isinstance(row, Mapping)]
+        before = given.before.ndim if isinstance(given, Changes) else 1
+        if places or (before == 2 and shape[1] > 1):
+            number = next((user for user in given if user not in places), None)
+            if number is not None and shape[1] > 1:
+                raise InvalidInstance(
+                    f"held of user {number!r} is {given[number]!r}, but others are given by server; give a number "
+                    f"for each of the {shape[1]} servers, or a dict by server"
+                )
+            given = _by_user_and_server(given, "held", labels, 0.0)
+        else:
+            rows = {name: k for k, name in enumerate(labels.users)}
+            at = {user: index_of(user, rows, shape[0], "user") for user in given}
+            named = set(at.values())
+            out = np.array(left_out(given, "held", [u for u, j in rows.items() if j not in named], shape[:1], 0.0))
+            for user, tasks in given.items():
+                out[at[user]] = as_floats(tasks, f"held of user {user!r}")
+            given = out
+    held = as_floats(given, "held")
+    if held.ndim == 1 and held.shape == shape[:1] and shape[1] == 1:
+        held = held[:, None]
+    if held.ndim != 1:
+        return frozen(_one_per_pair(held, "held", shape, labels))
+    if held.shape != shape[:1]:
+        raise InvalidInstance(f"held has shape {held.shape}; give (n_users, n_servers) = {shape}, or {shape[:1]}")
+    if by_server:
+        raise InvalidInstance("held has one number per user, but demands differ by server; give one per server")
+    check_per_user(held, "held", (held >= 0) & (held < np.inf), "give a finite number of tasks >= 0", labels.users)
+    return frozen(held)
+
+
+def _by_user_and_server(given: Mapping[Any, Any], name: str, labels: Labels, blank: float) -> Float:
+    """A dict by user of numbers per server, of dicts by server or of single numbers as (n_users, n_servers)."""
+    shape = (len(labels.users), len(labels.servers))
+    rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
+    at = {user: index_of(user, rows, shape[0], "user") for user in given}
+    named = set(at.values())
+    out = np.array(left_out(given, name, [u for u, j in rows.items() if j not in named], shape, blank))
+    for user, row in given.items():
+        if isinstance(row, Mapping):
+            for server, number in row.items():
+                out[at[user], row_of(server, columns)] = as_floats(number, name)
+            continue
+        numbers = as_floats(row, f"{name} of user {labels.users[at[user]]!r}")
+        if numbers.shape not in ((), shape[1:]):
+            raise InvalidInstance(
+                f"{name} of user {labels.users[at[user]]!r} have shape {numbers.shape}; give one per server"
+            )
+        out[at[user]] = numbers
+    return out
+
+
+def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels) -> Float:
+    """Numbers as (n_users, n_servers), finite and nonnegative."""
+    out = as_floats(given, name)
+    if out.size == 0 == shape[0]:
+        out = out.reshape(shape)
+    if out.shape != shape:
+        raise InvalidInstance(f"{name} have shape {out.shape}; give (n_users, n_servers) = {shape}")
+    bad = ~np.isfinite(out) | (out < 0)
+    if bad.any():
+        j, s = (int(k) for k in np.argwhere(bad)[0])
+        raise InvalidInstance(
+            f"{name} of user {labels.users[j]!r} on server {labels.servers[s]!r} is {out[j, s]}; "
+            "give a finite number >= 0"
+        )
+    return out
 
 
 def checked_eligibility(
@@ -408,7 +473,7 @@ def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> NDArray
             raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")
         allowed[at[user]] = False
         for name in [names] if isinstance(names, str) else names:
-            allowed[at[user], index_of(name, columns, len(columns), "server")] = True
+            allowed[at[user], row_of(name, columns)] = True
     return allowed
 
 

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("errors", "runtime", "display", "tolerances"),
+    ("errors", "hostlists", "runtime", "display", "tolerances"),
     ("labels",),
     ("io", "validation", "dominance", "teams"),
     ("instance", "certificate"),
@@ -125,7 +125,9 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return None if here == "cli" else "imports the package itself; import from the room that has the name"
     if here == "io":
-        return None if there in ("errors", "runtime") else "readers need errors and progress only"
+        return (
+            None if there in ("errors", "hostlists", "runtime") else "readers need errors, lists of hosts and progress"
+        )
     if there == "io" and target != "fairopt.io.saving" and here != "datasets" and LEVEL[here] < LEVEL["metrics"]:
         return "only datasets and later rooms may read files"
     return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from oracle.instances import exactly
 
+import fairopt as fo
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
 
@@ -363,7 +364,7 @@ def test_demands_per_server_cannot_be_pooled():
 
 def test_merging_adds_the_counts_of_identical_servers():
     merged = three_servers(counts=[2, 1, 3]).merged()
-    assert merged.servers == ("s", "t")
+    assert merged.servers == ("s,u", "t")
     assert_array_equal(merged.counts, [5, 1])
     assert_array_equal(merged.capacities, [[10, 20], [30, 10]])
 
@@ -761,3 +762,76 @@ def test_weights_that_are_too_far_apart_are_refused_with_both_users() -> None:
 def test_a_common_level_below_the_range_of_floats_is_zero_without_a_warning() -> None:
     instance = Instance([[1], [1]], [1e300], weights=[1e20, 1e20])
     assert instance._common_level(instance.dominant_shares) == 0
+
+
+# -- tasks that run now ---------------------------------------------------------------------------------------
+
+
+def two_kinds(**others):
+    return Instance([[1, 2], [2, 1]], [[8, 8], [8, 8], [4, 9]], users=["a", "b"], servers=["n1", "n2", "m"], **others)
+
+
+def test_tasks_held_are_by_server_or_in_all_and_follow_users_and_servers():
+    held = two_kinds(held=[[1, 2, 0], [0, 3, 1]])
+    assert held.held_tasks.tolist() == [3, 4]
+    assert held.held_units.tolist() == [[3, 6], [8, 4]]
+    assert (held.merged().servers, held.merged().held.tolist()) == (("n[1-2]", "m"), [[3, 0], [3, 1]])
+    assert held.merged().individual().held.tolist() == [[1.5, 1.5, 0], [1.5, 1.5, 1]]
+    assert held.pooled().held.tolist() == [[3], [4]]
+    assert held.select_users([1]).held.tolist() == [[0, 3, 1]]
+    total = two_kinds(held={"b": 4})
+    assert (total.held.tolist(), total.held_units.tolist()) == ([0, 4], [[0, 0], [8, 4]])
+    assert total.merged().held.tolist() == total.individual().held.tolist() == [0, 4]
+    assert two_kinds(held={"b": {"n2": 3}}).replace(held={"a": [1, 0, 0]}).held.tolist() == [[1, 0, 0], [0, 3, 0]]
+    assert total.replace(held={"a": 1}).held.tolist() == [1, 4]
+    assert two_kinds().held is two_kinds().held_tasks is two_kinds().held_units is None
+
+
+def test_tasks_held_are_compared_saved_and_read_by_no_policy(tmp_path):
+    for tasks in ([[1, 2, 0], [0, 3, 1]], [3, 4], [[0, 0, 0], [0, 0, 0]], [0, 0]):
+        held = two_kinds(held=tasks)
+        assert held != two_kinds()
+        assert Instance.from_dict(held.to_dict()) == held == pickle.loads(pickle.dumps(held))
+        for name in ("one.json", "tables"):
+            fo.datasets.write(held, tmp_path / name)
+            assert fo.read(tmp_path / name) == held
+        assert Instance.from_frames(*held.to_frames()) == held
+        assert fo.DRF().allocate(held).tasks.tolist() == fo.DRF().allocate(two_kinds()).tasks.tolist()
+
+
+def test_tables_hold_tasks_where_no_further_ones_may_run(tmp_path):
+    demands = [[[1, 2], [1, 2], [0, 0]], [[2, 1], [1, 1], [1, 1]]]
+    held = two_kinds(held=[[0, 0, 2], [1, 0, 0]]).replace(demands=demands, eligible=[[1, 1, 0], [1, 1, 1]])
+    fo.datasets.write(held, tmp_path)
+    assert fo.read(tmp_path) == held
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([[1, 2], [1, 2]], r"held have shape \(2, 2\); give \(n_users, n_servers\) = \(2, 3\)"),
+        ([1, 2, 3], r"held has shape \(3,\)"),
+        ([1, -2], "held of user 'b' is -2"),
+        ([[0, 0, 0], [0, float("nan"), 0]], "held of user 'b' on server 'n2' is nan"),
+        ({"c": 1}, "no user 'c'"),
+        ({"a": {"n7": 1}}, "no server 'n7'"),
+        ({"a": 1, "b": [1, 0, 0]}, "held of user 'a' is 1, but others are given by server"),
+    ],
+)
+def test_wrong_tasks_held_are_refused(given, message):
+    with pytest.raises(InvalidInstance, match=message):
+        two_kinds(held=given)
+
+
+def test_tasks_held_in_all_have_no_units_if_demands_differ_by_server():
+    with pytest.raises(InvalidInstance, match="demands differ by server; give one per server"):
+        Instance([[[1], [2]]], [[4], [4]], held=[3])
+
+
+def test_a_server_of_a_merged_row_is_found_but_is_no_place_to_run():
+    merged = two_kinds().merged()
+    assert merged.server_index("n2") == merged.server_index("n[1-2]") == 0
+    with pytest.raises(InvalidInstance, match="no server 'n3'"):
+        merged.server_index("n3")
+    with pytest.raises(InvalidInstance, match=r"'n2' is one of the identical servers of the row 'n\[1-2\]'"):
+        merged.with_eligible({"a": ["n2"]})

@@ -30,10 +30,12 @@ USER_COLUMNS = (
 )
 SERVER_COLUMNS = (Column("count", "counts", "give a whole number >= 1", blank=1.0, positive=True, whole=True),)
 RATE = Column("rate", "rates", "give a number >= 0", blank=1.0)
+HELD = Column("held", "held", "give a number of tasks >= 0, or leave it empty for none", blank=0.0)
+BY_SERVER = (RATE, HELD)  # columns of the table by user and server, beside demands
 TEAM = "team"  # the label in the column of this name; others are in columns such as "org [team]"
 TITLES = ("users", "servers", "demands", "teams")  # of the tables; the last two are optional
 ABOUT_DEMANDS = ("user", "server")
-_ABOUT_USERS = ("user", *(column.name for column in USER_COLUMNS), TEAM, "servers")
+_ABOUT_USERS = ("user", *(column.name for column in (*USER_COLUMNS, HELD)), TEAM, "servers")
 _ABOUT_SERVERS = ("server", *(column.name for column in SERVER_COLUMNS), "type")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS, RATE.name}
 NO_USERS = "there are no users"
@@ -75,8 +77,8 @@ def arguments_of_tables(
 ) -> Arguments:
     """Read an instance from tables in the format of `fairopt.datasets.read`."""
     known = _labels_of_users(users, labels)
-    rates = demands if demands is not None and set(demands.columns) <= {*ABOUT_DEMANDS, RATE.name} else None
-    demands = demands if rates is None else None
+    pairs, about_pairs = demands, {*ABOUT_DEMANDS, *(column.name for column in BY_SERVER)}
+    demands = None if demands is None or about_pairs.issuperset(demands.columns) else demands
     headers, resources, units = _resources(users, servers, demands, known)
     server_labels = servers.labels("server")
     if not server_labels:
@@ -88,7 +90,7 @@ def arguments_of_tables(
             f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to list "
             "who may run where; give identical servers one row with a count"
         )
-    of_users, of_servers = users.arguments(USER_COLUMNS), servers.arguments(SERVER_COLUMNS)
+    of_users, of_servers = users.arguments((*USER_COLUMNS, HELD)), servers.arguments(SERVER_COLUMNS)
     types = servers.texts("type") if "type" in servers.columns else None
     if types is not None and "" in types:
         servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
@@ -100,7 +102,7 @@ def arguments_of_tables(
             _refuse_zero_demand(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
-        rates = demands if RATE.name in demands.columns else None
+    of_users |= _of_pairs(pairs, user_labels, server_labels, (users, servers))
     by_user: dict[str, Any] = {key: of_users.pop(key) for key in ("weights", "guarantees") if key in of_users}
     values = dict(
         demands=amounts,
@@ -113,7 +115,6 @@ def arguments_of_tables(
         units=units,
         notes=notes,
         teams={name: [team or None for team in users.texts(column)] for name, column in known.items()},
-        rates=None if rates is None else _rates(rates, user_labels, server_labels, (users, servers)),
         **_with_teams(by_user, user_labels, teams, servers.path, dict(zip(headers, resources, strict=True))),
     )
     return Arguments({**of_users, **of_servers, **values}, (users.path, servers.path))
@@ -159,14 +160,23 @@ def _with_teams(
     return {argument: {**of_users.get(argument, {}), **given.get(argument, {})} for argument in {**of_users, **given}}
 
 
-def _rates(
-    table: InputTable, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
-) -> NDArray[np.float64]:
-    """Rates of shape (n_users, n_servers), 0 without a line."""
+def _of_pairs(
+    table: InputTable | None, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
+) -> dict[str, NDArray[np.float64]]:
+    """Rates and tasks held of shape (n_users, n_servers), 0 without a line, by argument."""
+    found = [column for column in BY_SERVER if table is not None and column.name in table.columns]
+    if table is None or not found:
+        return {}
+    if HELD in found and HELD.name in tables[0].columns:
+        raise InvalidInstance(f"{tables[0].path} and {table.path} both have a column {HELD.name!r}; keep one")
     j, s = _positions(table, users, servers, tables)
-    out, present = np.zeros((2, len(users), len(servers)))
-    out[j, s], present[j, s] = table.numbers(RATE), 1
-    _check_every_user(present > 0, table, users)
+    out = {column.argument: np.zeros((len(users), len(servers))) for column in found}
+    for column in found:
+        out[column.argument][j, s] = table.numbers(column)
+    if RATE in found:
+        present = np.zeros((len(users), len(servers)), dtype=bool)
+        present[j, s] = True
+        _check_every_user(present, table, users)
     return out
 
 
@@ -207,7 +217,9 @@ def _resources(
             both = f"the columns {other!r} and {header!r} are the same resource {name!r}"
             raise InvalidInstance(f"{servers.path}: {both}; keep one")
     about_users = (*_ABOUT_USERS, *labels.values())
-    demanding, about = (users, about_users) if demands is None else (demands, (*ABOUT_DEMANDS, RATE.name))
+    demanding, about = (
+        (users, about_users) if demands is None else (demands, (*ABOUT_DEMANDS, *(c.name for c in BY_SERVER)))
+    )
     demand_columns = [column for column in demanding.columns if column not in about]
     for header in headers:
         if header not in demand_columns:
@@ -297,8 +309,9 @@ def _by_server(
     amounts = _matrix(demands, headers)
     out = np.zeros((len(users), len(servers), len(headers)), dtype=amounts.dtype)
     out[j, s] = amounts
+    running = demands.numbers(HELD) > 0 if HELD.name in demands.columns else np.zeros(len(demands), dtype=bool)
     present = np.zeros(out.shape[:2], dtype=bool)
-    present[j, s] = True
+    present[j, s] = amounts.any(axis=1) | ~running  # tasks may run where no further ones may
     notes += closed_servers(servers, np.any(present, axis=0), f"line of {demands.path}", to_all=True)
     eligible = present if allowed is None else present & allowed
     for empty in np.flatnonzero(~amounts.any(axis=1) & eligible[j, s]):
@@ -375,6 +388,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
     if rates is not None:
         present = (present & by_server) | (rates > 0)
+    held = instance.held_tasks if instance.n_servers == 1 else instance.held
     constrained = np.zeros(instance.n_users, dtype=bool)  # users barred from a server that has all they need
     for s, capacities in enumerate(instance.capacities):
         missing = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
@@ -392,6 +406,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     users: TableColumns = {"user": list(instance.users)}
     users |= {name if name == TEAM else f"{name} [{TEAM}]": list(instance.teams[name]) for name in instance.teams}
     users |= optional(USER_COLUMNS)
+    users |= {HELD.name: held} if held is not None and held.ndim == 1 else {}
     servers: TableColumns = {"server": list(instance.servers), **optional(SERVER_COLUMNS)}
     if constrained.any():
         lists = [
@@ -408,12 +423,15 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     if not by_server:
         users |= {header: instance.demands[:, i] for i, header in enumerate(headers)}
     tables = {"users": users, "servers": servers}
-    if by_server or rates is not None:
-        j, r = np.nonzero(present)
+    held = held if held is not None and held.ndim == 2 else None
+    if by_server or rates is not None or held is not None:
+        listed = present & (by_server or rates is not None)
+        j, r = np.nonzero(listed if held is None else listed | (held > 0))
         tables["demands"] = {
             "user": [instance.users[k] for k in j.tolist()],
             "server": [instance.servers[k] for k in r.tolist()],
             **({RATE.name: rates[j, r]} if rates is not None else {}),
+            **({HELD.name: held[j, r]} if held is not None else {}),
             **({header: instance.demands[j, r, i] for i, header in enumerate(headers)} if by_server else {}),
         }
     return tables | _table_of_teams(instance, headers)

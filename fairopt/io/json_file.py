@@ -37,6 +37,10 @@ def _one_or_two(value: Any) -> str:
     return "<2>" if isinstance(_first(value), list) else "<1>"
 
 
+def _one_two_or_object(value: Any) -> str:
+    return "<object>" if isinstance(value, dict) else _one_or_two(value)
+
+
 def _kind(value: Any) -> str:
     return "<list>" if isinstance(value, list) else "<object>" if isinstance(value, dict) else "<one>"
 
@@ -120,6 +124,13 @@ class _File(BaseModel):
         Discriminator(_object_or_list),
     ] = None
     """Speeds of users on servers: users x servers, or an object by label of a user or team."""
+    held: Annotated[
+        Annotated[_Rows[_Amount] | None, Tag("<1>")]
+        | Annotated[_Rows[_Rows[_Amount]], Tag("<2>")]
+        | Annotated[dict[str, _PerUser[_Amount]], Tag("<object>")],
+        Discriminator(_one_two_or_object),
+    ] = None
+    """Tasks that run now, for reports: users x servers, a list by user, or an object by label of a user."""
 
 
 def schema() -> dict[str, Any]:
@@ -144,7 +155,7 @@ def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:
     """Check the parsed data of a file, and return the arguments in it."""
     checked(_File, data, name)
     data.pop("$schema", None)
-    for key in ("demands", "capacities", "eligible", "rates"):
+    for key in ("demands", "capacities", "eligible", "rates", "held"):
         _check_equal_rows(data.get(key), key, name)
     lists, servers = data.get("eligible"), data.get("servers")
     if isinstance(lists, dict) and lists and servers:

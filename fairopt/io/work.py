@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ class Work:
 
     ``servers``, of shape (n_servers,), marks the eligible servers, whatever their capacities; None means all of them.
     One array for several works saves time. ``name`` is the name of one task, as an example for notes. ``place`` are
-    the rules of placement as text: those that restrict it, and all of them, which differ if the servers do.
+    the rules of placement as text: those that restrict it, and all of them, which differ if the servers do. ``held``
+    are the tasks that run now, by index of the server.
     """
 
     owner: str
@@ -35,6 +36,7 @@ class Work:
     count: float = 1.0
     name: str = ""
     place: tuple[str, str] = _ANYWHERE
+    held: Mapping[int, float] = field(default_factory=dict)
 
 
 def arguments_of_work(
@@ -131,7 +133,19 @@ def arguments_of_work(
         server_types=server_types,
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
+        held=_held(users, len(servers)),
     )
+
+
+def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64] | None:
+    """Tasks that run now, shape (n_kinds, n_servers); None if none are known to run."""
+    if not any(kind.held for kind in kinds):
+        return None
+    out = np.zeros((len(kinds), n_servers))
+    for row, kind in zip(out, kinds, strict=True):
+        for s, tasks in kind.held.items():
+            row[s] = tasks
+    return out
 
 
 def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[list[Work], list[Work]]:
@@ -176,7 +190,7 @@ def _note_large_tasks(
 class _Kind:
     """A future user: request of a task, eligible servers, number of tasks and their total dominant share.
 
-    ``same`` is the request where all tasks agree, None elsewhere; ``place`` is as in `Work`.
+    ``same`` is the request where all tasks agree, None elsewhere; ``place`` and ``held`` are as in `Work`.
     """
 
     request: tuple[float, ...]
@@ -185,6 +199,7 @@ class _Kind:
     total_share: float
     same: tuple[float | None, ...]
     place: tuple[str, str]
+    held: Mapping[int, float]
 
 
 def _kinds(
@@ -208,7 +223,10 @@ def _kinds(
         where = everywhere if members[0].servers is None else members[0].servers
         different = [len({w.request[i] for w in members}) for i in range(len(total))]
         same = tuple(members[0].request[i] if number == 1 else None for i, number in enumerate(different))
-        kinds[owner].append(_Kind(request, where, count, total_share, same, min(w.place for w in members)))
+        held = Counter[int]()
+        for w in members:
+            held.update(w.held)
+        kinds[owner].append(_Kind(request, where, count, total_share, same, min(w.place for w in members), held))
         requests = 1 if max(different, default=1) == 1 else len({w.request for w in members})
         if requests > 1:
             averaged[owner] = averaged.get(owner, 0) + requests

@@ -47,7 +47,7 @@ def cells(ax: Any) -> np.ndarray:
 def test_identical_servers_are_one_group_of_bars_with_their_number() -> None:
     a = fo.DRF().allocate(CLASSES)
     ax = plots.draw(a, kind="utilisation")
-    assert names(ax.xaxis) == ["rack (5)", "plain (1)"]
+    assert names(ax.xaxis) == ["again,rack (5)", "plain (1)"]
     used = a.usage[[0, 2]].sum(axis=0) / [60, 20]
     assert bars(ax)["cpu"] == pytest.approx([100 * used[0], 100 * a.usage[1, 0] / 30])
     assert bars(ax)["gpu"] == pytest.approx([100 * used[1], 0])

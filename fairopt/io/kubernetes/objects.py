@@ -154,6 +154,11 @@ class Pod(_Object):
         return self.spec.nodeName or self.spec.only_server
 
     @property
+    def runs_on(self) -> str | None:
+        """The server that reserves the requests of the pod, None while it waits."""
+        return self.spec.nodeName or None
+
+    @property
     def belongs_to_server(self) -> bool:
         """Whether it is a pod of a DaemonSet or a static pod, which count as part of their server."""
         kinds = {owner.kind for owner in self.owners}

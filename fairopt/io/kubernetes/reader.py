@@ -91,6 +91,11 @@ def _arguments(
         *(pod.name for pod in requesting if pod.spec.unmodelled),
     )
     types = [server.labels.get(_TYPE, "") for server in kept]
+    at = {server.name: s for s, server in enumerate(kept)}
+    notes.add(
+        "{pod} on servers that were left out {counts} as waiting",
+        *(pod.name for pod in requesting if pod.runs_on is not None and pod.runs_on not in at),
+    )
     places = {key: spec.texts for key, spec in {pod.spec.key: pod.spec for pod in requesting}.items()}
     return arguments_of_work(
         [
@@ -101,6 +106,7 @@ def _arguments(
                 1,
                 pod.name,
                 places[pod.spec.key],
+                {at[pod.runs_on]: 1.0} if pod.runs_on in at else {},
             )
             for owner, pod in zip(owners, requesting, strict=True)
         ],

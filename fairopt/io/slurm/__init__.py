@@ -2,7 +2,7 @@
 
 * `reader`: the arguments of an instance from both.
 * `objects`: nodes and jobs. `accounts`: the tree of accounts.
-* `places`: lists of hosts, and constraints on features.
+* `places`: constraints on features.
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """
 

@@ -179,6 +179,12 @@ class SlurmJob(_JobState):
     features: Text = ""
     required_nodes: Text = ""
     excluded_nodes: Text = ""
+    nodes: Text = ""
+
+    @property
+    def runs(self) -> bool:
+        """Whether the job runs now; suspended jobs have given their resources back."""
+        return bool(self.job_state & {"RUNNING", "R"})
 
     @property
     def servers(self) -> int:

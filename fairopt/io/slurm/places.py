@@ -1,43 +1,9 @@
-"""Where a job of Slurm may run: lists of hosts, and constraints on features."""
+"""Whether the features of a node of Slurm satisfy a constraint."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
 from collections.abc import Callable
-
-_MOST_HOSTS = 65_536  # the longest range of Slurm
-
-
-def hosts(text: str) -> frozenset[str] | None:
-    """The hosts of a list such as ``n[001-003,7],login1``, or None if it is malformed or too long."""
-    names: set[str] = set()
-    for item in re.split(r",(?![^\[]*\])", text):
-        pieces = re.split(r"\[([^\[\]]*)\]", item.strip())
-        choices: list[list[str]] = []
-        for k, piece in enumerate(pieces):
-            numbers = _range(piece) if k % 2 else [piece]
-            if not numbers or (not k % 2 and re.search(r"[\[\]\s]", piece)):
-                return None
-            choices.append(numbers)
-        if math.prod(map(len, choices)) + len(names) > _MOST_HOSTS:
-            return None
-        names.update(map("".join, itertools.product(*choices)))
-    return frozenset(names - {""})
-
-
-def _range(text: str) -> list[str]:
-    out: list[str] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", part.strip())
-        if match is None:
-            return []
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first or last - first + len(out) >= _MOST_HOSTS:
-            return []
-        out += [f"{k:0{len(match[1])}d}" for k in range(first, last + 1)]
-    return out
 
 
 def satisfies(constraint: str) -> Callable[[frozenset[str]], bool] | None:

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
+from fairopt.hostlists import hosts
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.accounts import read_accounts
 from fairopt.io.slurm.fields import Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
-from fairopt.io.slurm.places import hosts, satisfies
+from fairopt.io.slurm.places import satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
@@ -55,8 +56,9 @@ def read_slurm(
         labels, weights = accounts.teams(sorted({owner for owner, _, _ in owned}), notes)
     found = [(name, job) for _, name, job in owned]
     keys = _resources(servers, [job for _, job in found])
+    at = {server.name: s for s, server in enumerate(servers)}
     work = [
-        Work(owner, _amounts(keys, job), allowed, job.count, name, (job.place, job.place))
+        Work(owner, _amounts(keys, job), allowed, job.count, name, (job.place, job.place), _held(job, name, at, notes))
         for (owner, name, job), allowed in zip(owned, _places(servers, found, notes), strict=True)
     ]
     with about(nodes_name, jobs_name):
@@ -127,6 +129,19 @@ def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[Key]:
 
 def _amounts(keys: list[Key], has: SlurmServer | SlurmJob) -> tuple[float, ...]:
     return tuple(float(has.amounts.get(key, 0)) for key in keys)
+
+
+def _held(job: SlurmJob, name: str, at: Mapping[str, int], notes: Notes) -> dict[int, float]:
+    """The tasks of a running job by index of the server, one on each."""
+    if not job.runs:
+        return {}
+    names = hosts(job.nodes) or frozenset()
+    if len(names) != job.servers:
+        notes.add("{running job} without a list of its servers {counts} as waiting", name)
+        return {}
+    if not names <= at.keys():
+        notes.add("{running job} on servers that were left out: tasks there count as waiting", name)
+    return {at[host]: 1.0 for host in names if host in at}
 
 
 def _label(key: Key) -> str:

@@ -34,7 +34,7 @@ from fairopt.validation import Labels, as_floats, check_numbers, default_labels,
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
 ABOUT_USERS = {column.name: column for column in datasets.USER_COLUMNS if column.argument != "guarantees"}
-NOT_IN_SHARDS = ("servers", "team", "guarantee", "rate")  # columns of users in other tables
+NOT_IN_SHARDS = ("servers", "team", "guarantee", "rate", "held")  # columns of users in other tables
 LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms, beside 24 to read them; CRC-32 would take 40
 
 
@@ -534,6 +534,7 @@ def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard
         "servers": not instance._everywhere,
         "guarantee": instance._has_guarantees,
         "rate": instance.rates is not None,
+        "held": instance.held is not None,
     }
     where = [*_columns(instance), *labels, *(name for name, given in extra.items() if given)]
     _check_columns("users.csv", where, resources)

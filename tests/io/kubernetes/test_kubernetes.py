@@ -201,7 +201,9 @@ def test_a_static_pod_is_known_by_its_annotation_alone():
 def test_running_pods_have_no_claim_to_their_server():
     running = changed(POD, "spec", nodeName="n1")
     nodes = listed(NODE, node("n2", "general.16", "zone-b"))
-    assert kubernetes(nodes, listed(running)) == kubernetes(nodes, listed(POD))
+    found = kubernetes(nodes, listed(running))
+    assert found.held.tolist() == [[1]]
+    assert found.replace(held=None) == kubernetes(nodes, listed(POD))
 
 
 def test_a_node_without_allocatable_has_its_capacity_and_one_without_either_is_left_out():
@@ -343,3 +345,22 @@ def test_files_that_are_no_json_objects_are_refused(tmp_path, content):
 def test_text_is_no_path():
     with pytest.raises(InvalidInstance, match=r"nodes is JSON text, not the name of a file; pass json.loads"):
         kubernetes(json.dumps(listed(NODE)), listed(POD))
+
+
+def test_pods_with_a_node_are_held_there_even_while_they_start():
+    running = changed(POD, "spec", nodeName="n1")
+    starting = changed(pod("web", "site-2", POD["spec"]), "status", phase="Pending")
+    starting = changed(starting, "spec", nodeName="n2")
+    waiting = pod("web", "site-3", POD["spec"])
+    nodes = listed(NODE, node("n2", "general.16", "zone-b"))
+    found = kubernetes(nodes, listed(running, starting, waiting), merge=False)
+    assert (found.servers, found.held.tolist(), found.task_limits.tolist()) == (("n1", "n2"), [[1, 1]], [3])
+    merged = kubernetes(nodes, listed(running, starting, waiting))
+    assert (merged.servers, merged.held.tolist()) == (("n[1-2]",), [[2]])
+
+
+def test_pods_on_servers_left_out_count_as_waiting():
+    running = changed(POD, "spec", nodeName="n9")
+    found = kubernetes(listed(NODE), listed(running))
+    assert found.held is None
+    assert "1 pod on servers that were left out counts as waiting (as web/site-1)" in found.notes

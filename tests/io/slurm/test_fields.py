@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.slurm.fields import array_tasks
-from fairopt.io.slurm.places import hosts, satisfies
+from fairopt.io.slurm.places import satisfies
 
 RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 7)), min_size=1, max_size=5)
 
@@ -29,36 +29,6 @@ def test_cut_and_hexadecimal_arrays_are_counted(text, count):
 def test_other_texts_are_no_arrays(text):
     with pytest.raises(InvalidInstance, match="give ranges of tasks"):
         array_tasks(text)
-
-
-@given(st.lists(st.tuples(st.text("nab", max_size=2), st.integers(1, 3), RANGES), min_size=1, max_size=3))
-def test_a_list_of_hosts_stands_for_its_names(items):
-    texts, names = [], set()
-    for prefix, width, ranges in items:
-        texts.append(f"{prefix}[{','.join(f'{a:0{width}d}-{a + n}' for a, n, _ in ranges)}]")
-        names |= {prefix + str(k).rjust(width, "0") for a, n, _ in ranges for k in range(a, a + n + 1)}
-    assert hosts(",".join([*texts, "login"])) == names | {"login"}
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("rack[1-2]n[08-09]", {"rack1n08", "rack1n09", "rack2n08", "rack2n09"}),
-        ("a[1]b", {"a1b"}),
-        ("a, b", {"a", "b"}),
-        ("", set()),
-        ("n[9-10]", {"n9", "n10"}),
-    ],
-)
-def test_hosts_of_several_dimensions(text, names):
-    assert hosts(text) == names
-
-
-@pytest.mark.parametrize(
-    "text", ["n[", "n]", "n[]", "n[3-1]", "n[a]", "n[[1]]", "n[0-99999]", "n[1-999][1-999]", "a b", "n[1-\u0663]"]
-)
-def test_lists_that_are_wrong_or_too_long_are_not_understood(text):
-    assert hosts(text) is None
 
 
 NAMES = "abc"

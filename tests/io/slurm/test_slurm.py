@@ -364,7 +364,7 @@ def test_identical_servers_are_merged_and_of_different_partitions_not():
     made = cluster(
         job(partition="gpu"), job(account="cfd"), nodes=[node("n1"), node("n2"), node("n3", partitions="gpu")]
     )
-    assert made.servers == ("n1", "n3")
+    assert made.servers == ("n[1-2]", "n3")
     assert_array_equal(made.counts, [2, 1])
     assert_array_equal(made.eligible, [[False, True], [True, True]])
 
@@ -569,3 +569,19 @@ def test_any_bytes_give_an_instance_or_an_error_of_ours(tmp_path_factory, rubbis
         slurm({"nodes": [node("n1")]}, file)
     except FairoptError as error:
         assert str(error)
+
+
+def test_running_jobs_are_held_on_their_nodes():
+    running = job(job_state=["RUNNING"], node_count=number(2), nodes="n[1-2]", tres_req_str="cpu=8,mem=32G,node=2")
+    made = cluster(running, job(), job(job_id=9, job_state=["SUSPENDED"], nodes="n1"), merge=False)
+    assert (made.held.tolist(), made.task_limits.tolist()) == ([[1, 1]], [4])
+    assert cluster(running, job()).held.tolist() == [[2]]
+    assert cluster(job()).held is None
+
+
+def test_running_jobs_on_unknown_servers_count_as_waiting():
+    gone = job(job_state=["RUNNING"], nodes="n7")
+    made = cluster(gone, job(job_id=8, job_state="R", nodes="n1"), job(job_id=9, job_state="R"), merge=False)
+    assert made.held.tolist() == [[1, 0]]
+    assert said(made, "on servers that were left out: tasks there count as waiting (as 7)")
+    assert said(made, "1 running job without a list of its servers counts as waiting (as 9)")

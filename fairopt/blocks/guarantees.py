@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import Constraint, TaskBound
+from fairopt.blocks.largest import largest
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.validation import distinct
 
 __all__ = [
@@ -116,32 +117,21 @@ def _floor(instance: Instance, members: Indices, given: Mapping[str, float]) -> 
     units = np.zeros(instance.n_resources)
     for i in named:
         if within[i] > 0 and demands[:, i].any():
-            found = _best(-demands[:, i], demands, within, instance.task_limits[members], j)
+            found = _best(demands[:, i], demands, within, instance.task_limits[members], j)
             units[i] = within[i] if found >= within[i] * (1 - NEAR) else found
     return TeamFloor(members, units)
 
 
 def _best(
-    costs: Float, demands: Float, within: Float, limits: Float, user: Indices, floor: Float | None = None
+    gain: Float, demands: Float, within: Float, limits: Float, user: Indices, floor: Float | None = None
 ) -> float:
-    """The largest value of ``-costs`` at tasks within capacities and limits, and above a floor."""
-    scale = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)  # tasks near 1
-    scale = 1.0 / np.where(scale > 0, scale, 1.0)
-    unit = np.where(within > 0, within, 1.0)
-    loads = sp.csr_array((demands * scale[:, None] / unit).T)
+    """The largest value of a gain at tasks within limits and capacities or, if it is given, above a floor."""
+    most = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
     limited = np.flatnonzero(np.isfinite(limits))
-    place = np.full(len(limits), -1)
-    place[limited] = np.arange(len(limited))
-    some = np.flatnonzero(place[user] >= 0)
-    totals = sp.csr_array((scale[some], (place[user[some]], some)), shape=(len(limited), len(user)))
-    rows, right = [loads, totals], [within / unit, limits[limited]]
-    if floor is not None:
-        held = floor > 0
-        rows, right = [totals, -loads[held]], [limits[limited], -floor[held] / unit[held]]
-    size = np.abs(costs * scale).max() or 1.0
-    table: Any = sp.vstack(rows).tocsr()
-    found = optimize.linprog(costs * scale / size, A_ub=table, b_ub=np.concatenate(right), method="highs")
-    return 0.0 if found.x is None else -float((costs * scale) @ found.x)
+    units = Rows(demands.T, within) if floor is None else Rows(-demands.T, -floor)
+    totals = Rows(sp.csr_array(limited[:, None] == user).astype(float), limits[limited])
+    found = largest(gain, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
+    return 0.0 if found is None else float(gain @ found.at)
 
 
 def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> float:
@@ -150,4 +140,4 @@ def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> float:
     j, s = np.nonzero(instance.eligible[members])
     demands = instance.per_server_demands[members[j], s]
     c = per_task[members[j]] if per_task.ndim == 1 else per_task[members[j], s]
-    return -_best(c, demands, instance.total_capacities, instance.task_limits[members], j, floor.units)
+    return -_best(-c, demands, instance.total_capacities, instance.task_limits[members], j, floor.units)

@@ -6,19 +6,20 @@ bounds fill. Otherwise linear programs over all placements find those who rise, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import ManyRows
+from fairopt.blocks.largest import largest
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
 from fairopt.errors import OutOfDomain
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.validation import distinct
 
@@ -30,7 +31,6 @@ Mask = NDArray[np.bool_]
 
 CHUNK = 16_384  # users
 RISES = 1e-8  # of what a number could be alone: a linear program found a rise
-TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 def of_those_who_rise(program: Program) -> Objective:
@@ -152,42 +152,19 @@ class _Linear:
     def raised(self, some: Mask) -> tuple[Float, Float] | None:
         """The rises of the largest sum, and the prices of capacities and of further rows; None if unsolved."""
         program, pairs, n = self.program, self.program.pairs, len(self.numbers)
-        totals = sp.csr_array(pairs.totals @ sp.diags_array(self.scale / self.scale[pairs.first][pairs.user]))
-        least, most = program.low / self.scale[pairs.first], program.high / self.scale[pairs.first]
-        of_x = sp.diags_array(self.scale)
-        rows = [(sp.csr_array(pairs.loads) @ of_x, program.usable_rows)]
-        rows += [(one.per_task @ of_x, one.right) for one in self.further]
-        floors, limits = np.flatnonzero(least > 0), np.flatnonzero(np.isfinite(most))
-        rows += [(-totals[floors], -least[floors]), (totals[limits], most[limits])]
-        right = np.concatenate([*(b for _, b in rows), -self.base])
-        of_rise = pairs.by_number(self.per_task * self.scale, self.numbers)
-        above = sp.hstack([sp.vstack([a for a, _ in rows]), sp.csr_array((len(right) - n, n))])
-        matrix = sp.vstack([above, sp.hstack([-of_rise, sp.eye_array(n)])]).tocsr()
-        size = abs(matrix).max(axis=1).toarray().ravel()
-        size = np.where(size > 0, size, 1.0)
-        equal = np.zeros(len(right), dtype=bool)
-        start = len(program.usable_rows)
-        for one in self.further:
-            equal[start : start + len(one)] = one.equal
-            start += len(one)
-        scaled, right = sp.diags_array(1.0 / size) @ matrix, right / size
-        found: Any = optimize.linprog(  # type: ignore[call-overload]
-            -np.concatenate([np.zeros(len(pairs)), some.astype(float)]),
-            A_ub=scaled[~equal],
-            b_ub=right[~equal],
-            A_eq=scaled[equal] if equal.any() else None,
-            b_eq=right[equal] if equal.any() else None,
-            bounds=[(0, None)] * len(pairs) + [(-1, 1)] * n,
-            method="highs",
-            options=TIGHT,
-        )
-        if found.x is None:
+        floors, limits = np.flatnonzero(program.low > 0), np.flatnonzero(np.isfinite(program.high))
+        rows = [
+            Rows(pairs.loads, program.usable_rows),
+            *self.further,
+            Rows(-pairs.totals[floors], -program.low[floors], unit=self.scale[pairs.first[floors]]),
+            Rows(pairs.totals[limits], program.high[limits]),
+            Rows(sp.hstack([-pairs.by_number(self.per_task, self.numbers), sp.eye_array(n)]), -self.base, unit=1.0),
+        ]
+        least, most = (np.repeat(bounds, [len(pairs), n]) for bounds in ((0.0, -1.0), (np.inf, 1.0)))
+        found = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
+        if found is None:
             return None
-        prices = np.zeros(len(right))
-        prices[~equal] = -found.ineqlin.marginals
-        if equal.any():
-            prices[equal] = -found.eqlin.marginals
-        return found.x[len(pairs) :], (prices / size)[:start]
+        return found.at[len(pairs) :], np.concatenate(found.multipliers[: 1 + len(self.further)])
 
     def most(self, some: Mask, prices: Float) -> float:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fairopt.blocks.guarantees import TeamGuarantees, UserGuarantees
+from fairopt.blocks.largest import largest
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, ROUNDING
 
 USED = 1e-9  # of the largest price: a resource that limits what fits
@@ -59,26 +58,18 @@ def _refuse_on_servers(program: Program, low: Float, teams: list[Rows], what: st
     """Raise `Infeasible` with the largest common part of lower bounds and floors of teams that fits."""
     pairs, instance = program.pairs, program.instance
     scale = np.where(program.most > 0, program.most, 1.0)[pairs.user]
-    of_x = sp.diags_array(scale)
     some, limited = np.flatnonzero(low > 0), np.flatnonzero(np.isfinite(instance.task_limits))
-    lower = [sp.diags_array(1.0 / low[some]) @ -pairs.totals[some]]
-    lower += [sp.diags_array(1.0 / -one.right) @ one.per_task for one in teams]
-    floors = sp.vstack(lower) @ of_x  # minus the part of each that is held
-    limits, loads = pairs.totals[limited] @ of_x, sp.csr_array(pairs.loads) @ of_x
-    rows = sp.vstack([loads, sp.diags_array(1.0 / instance.task_limits[limited]) @ limits, floors])
-    part = np.concatenate([np.zeros(rows.shape[0] - floors.shape[0]), np.ones(floors.shape[0])])
-    right = np.concatenate([np.ones(rows.shape[0] - floors.shape[0]), np.zeros(floors.shape[0])])
-    found: Any = optimize.linprog(
-        np.append(np.zeros(len(pairs)), -1.0),
-        A_ub=sp.hstack([rows, sp.csr_array(part[:, None])]).tocsr(),
-        b_ub=right,
-        bounds=[(0, None)] * len(pairs) + [(0, 1)],
-        method="highs",
-    )
-    if found.x is None or found.x[-1] >= 1 - NOISE:
+    floors = [Rows(-pairs.totals[some], -low[some]), *teams]
+    rows = [
+        Rows(pairs.loads, 1.0),
+        Rows(pairs.totals[limited], instance.task_limits[limited]),
+        *(Rows(sp.hstack([one.per_task, sp.csr_array(-one.right[:, None])]), unit=-one.right) for one in floors),
+    ]
+    found = largest(np.append(np.zeros(len(pairs)), 1.0), rows, scale, high=np.append(np.full(len(pairs), np.inf), 1.0))
+    if found is None or (part := found.at[-1]) >= 1 - NOISE:
         return
-    prices = -found.ineqlin.marginals[: loads.shape[0]].reshape(-1, instance.n_resources).sum(axis=0)
+    prices = found.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), 1e-300))]
     because = f": there is too little {' and '.join(scarce)} where their tasks may run" if scarce else ""
     names = (what, *(f"the capacity of {resource}" for resource in scarce))
-    raise Infeasible(f"{what} cannot be kept, only {found.x[-1]:.4g} times as much{because}", names)
+    raise Infeasible(f"{what} cannot be kept, only {part:.4g} times as much{because}", names)

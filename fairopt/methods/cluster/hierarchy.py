@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import feasibility
+from fairopt.blocks.largest import largest
 from fairopt.blocks.objectives import Total
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.formulation.program import Program
@@ -24,7 +26,7 @@ from fairopt.methods.simplex import DUAL, Simplex
 from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
-from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 
 # Tasks that exceed capacities by less fit, as they do by less than the second if no new row shows it. Prices below the
@@ -53,19 +55,14 @@ def floors(cluster: verify.Cluster) -> dict[str, Any]:
         room = np.array([min(named.get(k, np.inf), float(c)) for k, c in enumerate(cluster.capacity)])
         needs = np.array([[float(d) for d in cluster.demands[j][cluster.open[j][0]]] for j in members])
         needs = needs.reshape(len(members), cluster.m)
-        limits = [cluster.limits[j] for j in members]
-        unit = np.where(room > 0, room, 1.0)
-        each = np.max(needs / unit, axis=1, initial=0.0)  # tasks in shares of what the team may use
-        most = [None if t is None else float(t) * e for t, e in zip(limits, each, strict=True)]
+        limits = np.array([np.inf if (t := cluster.limits[j]) is None else float(t) for j in members])
+        each = np.max(needs / np.where(room > 0, room, 1.0), axis=1, initial=0.0)  # part of what the team may use
         out[team] = {}
         for i in named if members else ():
-            worth = needs[:, i] / unit[i] / each
-            matrix = (needs / unit / each[:, None]).T
-            found = optimize.linprog(-worth, A_ub=matrix, b_ub=room / unit, bounds=[(0, t) for t in most])
-            if found.x is None:
-                raise NotCertified(f"what {team!r} can use of its guarantee was not found ({found.message})")
-            tasks = np.maximum(found.x, 0.0) / each
-            prices = np.maximum(-found.ineqlin.marginals, 0.0) * unit[i] / unit
+            found = largest(needs[:, i], [Rows(needs.T, room)], 1.0 / each, high=limits)
+            if found is None:
+                raise NotCertified(f"what {team!r} can use of its guarantee was not found")
+            tasks, prices = np.maximum(found.at, 0.0), np.maximum(found.multipliers[0], 0.0)
             listed = [[j, x] for j, x in zip(members, tasks.tolist(), strict=True) if x > 0]
             out[team][str(i)] = {"tasks": listed, "prices": prices.tolist()}
     return out

@@ -125,7 +125,7 @@ def test_a_job_of_two_servers_is_two_tasks_of_half_of_it(fields):
 def test_a_job_larger_than_each_server_that_it_may_use_is_noted():
     nodes = [node("n1"), node("n2", cpus=400, partitions=["other"])]
     one = cluster(job(tres_req_str="cpu=320,mem=64G", partition="all"), job(partition="all"), nodes=nodes)
-    assert said(one, "1 job too large for any single server counts, since tasks are divisible (as 7: 320 of cpu)")
+    assert said(one, "1 job is larger than any eligible server (as 7: 320 of cpu)")
     ten = cluster(job(tres_req_str="cpu=320,mem=64G,node=10", partition="all"), nodes=nodes)
     assert ten.notes == () and ten.task_limits.tolist() == [10]
 
@@ -329,7 +329,7 @@ def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_ha
     nodes = [node("n1", gres="gpu:4090:8")]
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 4090]])
-    assert said(made, "1 job too large for any single server counts, since tasks are divisible (as 7: 4090 of gpu)")
+    assert said(made, "1 job is larger than any eligible server (as 7: 4090 of gpu)")
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 1]])
     assert made.notes == ()

@@ -7,25 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.io.work import ROUNDING_FACTOR
+
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["larger_than_all", "too_large", "why_too_large"]
+__all__ = ["too_large", "why_too_large"]
 
-ROUNDING_FACTOR = 1 + 1e-9  # on capacities
 _SHOWN = 5  # users named in a sentence
-
-Float = NDArray[np.float64]
-
-
-def larger_than_all(requests: Float, servers: Float) -> NDArray[np.bool_]:
-    """Which requests, shape (n, n_resources), exceed each of some servers (k, n_resources) in some resource."""
-    left = np.arange(len(requests))
-    for server in servers[np.argsort(-servers.sum(axis=1))]:  # almost all tasks fit on the largest server
-        left = left[(requests[left] > server * ROUNDING_FACTOR).any(axis=1)]
-    out = np.zeros(len(requests), dtype=np.bool_)
-    out[left] = True
-    return out
 
 
 def too_large(instance: Instance) -> NDArray[np.intp]:

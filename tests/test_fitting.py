@@ -35,7 +35,7 @@ def test_a_task_that_differs_from_the_capacity_by_rounding_fits() -> None:
 
 def test_the_sentence_says_what_is_asked_and_what_there_is() -> None:
     cluster = fo.Instance(
-        [[1, 16, 0], [4, 0, 600], [8, 4, 0], [10, 5, 0]],
+        [[1, 16, 0], [4, 0, 600], [8, 4, 0], [10, 6, 0]],
         [[64, 8, 512], [6, 0, 64], [8, 4, 64]],
         users=["ml", "web", "fits", "small"],
         resources=["cpu", "nvidia.com/gpu", "memory"],
@@ -46,7 +46,7 @@ def test_the_sentence_says_what_is_asked_and_what_there_is() -> None:
     assert [cluster.users[j] for j in users] == ["ml", "web", "small"]
     assert why_too_large(cluster, users) == (
         "no server can run a task of ml (16 gpu a task; the largest server has 8), web (600 GiB memory a task; the "
-        "largest server has 512), small (5 gpu a task; the largest server where it may run has 4)"
+        "largest server has 512), small (6 gpu a task; the largest server where it may run has 4)"
     )
 
 

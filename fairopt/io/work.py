@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.fitting import ROUNDING_FACTOR, larger_than_all
 from fairopt.io.notes import Notes, check_choice, counted
 
 TASKS = ("mean", "shapes")
+ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
 
@@ -185,13 +185,23 @@ def _large_tasks(
         able = np.unique(capacities if where is None else capacities[where], axis=0)
         most = able.max(axis=0) * ROUNDING_FACTOR
         requests = np.array([work[k].request for k in members], dtype=np.float64)
-        for m in np.flatnonzero(larger_than_all(requests, able)).tolist():
+        for m in np.flatnonzero(_larger_than_all(requests, able)).tolist():
             each, beyond = work[members[m]], np.flatnonzero(requests[m] > most).tolist()
             described = [each.name, *(f"{each.request[i]:g} of {resources[i]}" for i in beyond[:1])]
             example = ": ".join(filter(None, described))
             notes.add(f"{{{word}}} {{is}} larger than any eligible server", example, number=each.count)
             found.add(members[m])
     return found
+
+
+def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which requests, shape (n, n_resources), exceed each of some servers (k, n_resources) in some resource."""
+    left = np.arange(len(requests))
+    for server in servers[np.argsort(-servers.sum(axis=1))]:  # almost all tasks fit on the largest server
+        left = left[(requests[left] > server * ROUNDING_FACTOR).any(axis=1)]
+    out = np.zeros(len(requests), dtype=np.bool_)
+    out[left] = True
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +242,7 @@ def _kinds(
         requests = len({w.request for w in members})
         if not exact and requests > 1:
             servers = capacities[made[0].servers]
-            if larger_than_all(np.array([made[0].request]), servers)[0]:
+            if _larger_than_all(np.array([made[0].request]), servers)[0]:
                 alike: dict[tuple[float, ...], list[Work]] = {}
                 for each in members:
                     alike.setdefault(each.request, []).append(each)

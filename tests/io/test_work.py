@@ -122,13 +122,9 @@ def test_a_task_larger_than_any_server_stays():
 
 def test_tasks_that_no_single_server_can_hold_are_counted():
     work = Work("a", (17, 1), None, 2, "x"), Work("b", (5, 2), None, 3, "y")
-    assert made(*work).notes == (
-        "2 tasks are larger than any eligible server (as x: 17 of cpu)",
-    )
+    assert made(*work).notes == ("2 tasks are larger than any eligible server (as x: 17 of cpu)",)
     caps = [[16, 1], [4, 4], [0, 0]]  # each amount fits somewhere, but not both on one server
-    assert made(work[1], capacities=caps).notes == (
-        "3 tasks are larger than any eligible server (as y)",
-    )
+    assert made(work[1], capacities=caps).notes == ("3 tasks are larger than any eligible server (as y)",)
 
 
 def test_a_resource_without_capacity_is_left_out_with_those_who_need_it():

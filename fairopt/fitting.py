@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.io.work import ROUNDING_FACTOR
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 __all__ = ["too_large", "why_too_large"]
 
+_ROUNDED = 1 + 1e-9  # on capacities, as in the readers
 _SHOWN = 5  # users named in a sentence
 
 
@@ -31,7 +31,7 @@ def too_large(instance: Instance) -> NDArray[np.intp]:
     for s in np.argsort(-capacities.sum(axis=1)).tolist():
         if not len(left):
             break
-        fits = instance.eligible[left, s] & (demands[left, s] <= capacities[s] * ROUNDING_FACTOR).all(axis=1)
+        fits = instance.eligible[left, s] & (demands[left, s] <= capacities[s] * _ROUNDED).all(axis=1)
         left = left[~fits]
     return left
 
@@ -56,11 +56,11 @@ def _reason(instance: Instance, user: int) -> str:
     where = np.flatnonzero(instance.eligible[user])
     least = instance.per_server_demands[user, where].min(axis=0)
     most = instance.capacities[where].max(axis=0)
-    beyond = np.flatnonzero(least > most * ROUNDING_FACTOR)
+    beyond = np.flatnonzero(least > most * _ROUNDED)
     if not len(beyond):
         return "each server has too little of one resource or another"
     i = int(beyond[np.argmax(least[beyond] / most[beyond])])
     unit = "" if instance.units is None or instance.units[i] in ("", "core") else f"{instance.units[i]} "
     name = instance.resources[i].rpartition("/")[2]
-    whose = "server where it may run" if len(where) < instance.n_servers else "server"
+    whose = "server where it may run" if instance.capacities[:, i].max() > most[i] else "server"
     return f"{least[i]:,.6g} {unit}{name} a task; the largest {whose} has {most[i]:,.6g}"

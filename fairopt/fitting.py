@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import typer
 
 from fairopt import datasets
-from fairopt.cli.progress import console_for, working
+from fairopt.cli.progress import console_for, say, working
 from fairopt.cli.values import labelled_guarantee, labelled_number
+from fairopt.errors import InvalidInstance
+from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 
@@ -90,7 +93,12 @@ _OPTIONS: dict[str, Any] = {
         bool | None, _option("--equal-weights", "Give all users the same weight (h-ffmra and mlf-drs require it).")
     ],
     "pooled": Annotated[bool | None, _option("--pooled", "Treat all servers as one pool.")],
+    "divisible": Annotated[
+        bool | None,
+        _option("--divisible", "Share also among users whose tasks fit on no server, as if tasks could be split."),
+    ],
 }
+_CHANGES = ("equal_weights", "pooled", "divisible", "weight", "limit", "guarantee")  # made here, not by the readers
 
 
 @dataclass(frozen=True)
@@ -101,9 +109,11 @@ class Source:
     options: dict[str, Any]
     equal_weights: bool = False
     pooled: bool = False
+    divisible: bool = False
     weight: Sequence[str] | None = None
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
+    below: list[str] = field(default_factory=list)  # lines to be printed below the tables
 
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
@@ -118,7 +128,22 @@ class Source:
         return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
-        """The instance; notes go to stderr."""
+        """The instance; notes go to stderr. Users whose tasks fit on no server get a task limit of 0."""
+        instance = self.read_as_given()
+        users = np.empty(0, dtype=np.intp) if self.divisible else too_large(instance)
+        if not len(users):
+            return instance
+        why, back = why_too_large(instance, users), "--divisible shares as if tasks could be split"
+        if len(users) == instance.n_users:
+            raise InvalidInstance(f"{self.path}: {why}; {back}")
+        line = f"{why}: {'it gets' if len(users) == 1 else 'they get'} nothing; {back}"
+        self.below.append(line)
+        limits = np.array(instance.task_limits)
+        limits[users] = 0
+        return instance.replace(task_limits=limits, notes=[*instance.notes, line])
+
+    def read_as_given(self) -> Instance:
+        """The instance with the changes that options ask for; notes go to stderr."""
         with working(f"reading {self.path}"):
             instance = datasets.read(self.path, **self.options)
         say_notes(instance.notes)
@@ -162,11 +187,19 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     @functools.wraps(command)
     def run(input: str | None = None, **given: Any) -> Any:
         options = {name: given.pop(name) for name in _OPTIONS}
-        changes = {name: options.pop(name) for name in ("equal_weights", "pooled", "weight", "limit", "guarantee")}
+        changes = {name: options.pop(name) for name in _CHANGES}
         teams = options.pop("teams")
         options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
-        return command(None if input is None else Source(input, asked, **changes), **given)
+        source = None if input is None else Source(input, asked, **changes)
+        try:
+            return command(source, **given)
+        finally:
+            for line in source.below if source else ():
+                if given.get("as_json"):
+                    say_notes([line])
+                else:
+                    say(line)
 
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)

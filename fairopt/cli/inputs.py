@@ -19,14 +19,15 @@ from fairopt.errors import InvalidInstance
 from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
+from fairopt.io.standard_input import DASH
 
 __all__ = ["Source", "comparing", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
 _INPUT = (
-    "A .json or .yaml file, or a folder: tables (users.csv and servers.csv, or .parquet), Kubernetes, Slurm, "
-    "ClusterData 2019, openb; see 'fairopt convert --help'."
+    "A .json or .yaml file, - for standard input, or a folder: tables (users.csv and servers.csv, or .parquet), "
+    "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'."
 )
 
 
@@ -49,8 +50,8 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         _option(
             "--users",
-            "What counts as a user. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
-            "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
+            "What counts as a user. Kubernetes: 'namespace', 'queue' (of Kueue), 'label:team'; Slurm: 'account', "
+            "'user', 'partition', 'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
             "WHO",
         ),
     ],
@@ -115,13 +116,17 @@ class Source:
     guarantee: Sequence[str] | None = None
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
 
+    @property
+    def _name(self) -> str:
+        return "standard input" if self.path == DASH else self.path
+
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
         file = Path(self.path) / "servers.csv"
         if file.is_file() and not file.with_name("users.csv").exists():
             instance = datasets.servers_alone(file)
         else:
-            with working(f"reading {self.path}"):
+            with working(f"reading {self._name}"):
                 instance = datasets.read(self.path, **self.options)
             say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
         instance = instance.select_users([])
@@ -135,7 +140,7 @@ class Source:
             return instance
         why, back = why_too_large(instance, users), "--divisible shares as if tasks could be split"
         if len(users) == instance.n_users:
-            raise InvalidInstance(f"{self.path}: {why}; {back}")
+            raise InvalidInstance(f"{self._name}: {why}; {back}")
         line = f"{why}: {'it gets' if len(users) == 1 else 'they get'} nothing; {back}"
         self.below.append(line)
         limits = np.array(instance.task_limits)
@@ -144,7 +149,7 @@ class Source:
 
     def read_as_given(self) -> Instance:
         """The instance with the changes that options ask for; notes go to stderr."""
-        with working(f"reading {self.path}"):
+        with working(f"reading {self._name}"):
             instance = datasets.read(self.path, **self.options)
         say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance

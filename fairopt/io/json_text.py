@@ -39,6 +39,7 @@ def json_of_text(text: str, name: str, expected: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         fix = "the file seems to be truncated" if cut else "check the commas, quotes and brackets there"
+        fix = "give one object; 'jq -s add' makes one of several" if error.msg == "Extra data" else fix
         raise InvalidInstance(f"{name}, line {error.lineno}, column {error.colno}: {error.msg}; {fix}") from None
     except InvalidInstance as error:
         raise InvalidInstance(f"{name}: {error}") from None

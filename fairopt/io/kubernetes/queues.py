@@ -54,6 +54,7 @@ class Queues:
 
     def __init__(self, found: KueueObjects, parents: Mapping[str, Collection[str]], notes: Notes) -> None:
         self._found, self._parents, self._notes = found, parents, notes
+        self._unknown = set[str]()  # flavors
         self._queue_of: dict[str, str] = {}  # of a LocalQueue's namespace and name
         for name, local in found.local_queues.items():
             if local.cluster_queue in found.cluster_queues:
@@ -303,8 +304,9 @@ class Queues:
         """The servers with the labels of a flavor: all if the flavor is not known."""
         if flavor not in servers.of_flavor:
             found = self._found.flavors.get(flavor)
-            if found is None:
+            if found is None and flavor not in self._unknown:
                 self._notes.add("{flavor} without an object {counts} as on all servers", flavor)
+                self._unknown.add(flavor)
             labels = found.node_labels if found else {}
             servers.of_flavor[flavor] = np.array(
                 [all(node.labels.get(key) == value for key, value in labels.items()) for node in servers.nodes]

@@ -20,6 +20,7 @@ from fairopt.io.slurm.places import satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
+_Named = tuple[dict[str, Any], str]  # a document and its name
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
@@ -37,9 +38,32 @@ def read_slurm(
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
+    tree = None if associations is None or users != "account" else associations
+    return _arguments(
+        document_of(nodes, "nodes", _NODES),
+        document_of(jobs, "jobs", _JOBS),
+        None if tree is None else document_of(tree, "associations", _ASSOCIATIONS),
+        users,
+        tasks,
+        merge,
+    )
+
+
+def read_together(
+    document: dict[str, Any], name: str, users: str = "account", tasks: str = "mean", merge: bool = True
+) -> Arguments:
+    """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
+    check_choice("tasks", tasks, TASKS)
+    check_choice("users", users, _OWNERS)
+    tree = (document, name) if "associations" in document and users == "account" else None
+    return _arguments((document, name), (document, name), tree, users, tasks, merge)
+
+
+def _arguments(
+    nodes: _Named, jobs: _Named, associations: _Named | None, users: str, tasks: str, merge: bool
+) -> Arguments:
     notes = Notes()
-    nodes_data, nodes_name = document_of(nodes, "nodes", _NODES)
-    jobs_data, jobs_name = document_of(jobs, "jobs", _JOBS)
+    (nodes_data, nodes_name), (jobs_data, jobs_name) = nodes, jobs
     with about(nodes_name):
         servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
     with about(jobs_name):
@@ -47,8 +71,8 @@ def read_slurm(
         owned = [(_owner(job, users, notes, name), name, job) for name, job in read_jobs(entries, jobs_name, notes)]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
-    if associations is not None and users == "account":
-        accounts = read_accounts(*document_of(associations, "associations", _ASSOCIATIONS))
+    if associations is not None:
+        accounts = read_accounts(*associations)
         without = {owner for owner in {owner for owner, _, _ in owned} if accounts.without_share(owner)}
         left_out = [name for owner, name, _ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)

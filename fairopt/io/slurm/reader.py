@@ -68,22 +68,24 @@ def _arguments(
         servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
     with about(jobs_name):
         entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
-        owned = [(_owner(job, users, notes, name), name, job) for name, job in read_jobs(entries, jobs_name, notes)]
+        found = list(read_jobs(entries, jobs_name, notes))
+        owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
     if associations is not None:
         accounts = read_accounts(*associations)
-        without = {owner for owner in {owner for owner, _, _ in owned} if accounts.without_share(owner)}
-        left_out = [name for owner, name, _ in owned if owner in without]
+        without = {owner for owner in {owner for owner, *_ in owned} if accounts.without_share(owner)}
+        left_out = [name for owner, name, *_ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
-        labels, weights = accounts.teams(sorted({owner for owner, _, _ in owned}), notes)
-    found = [(name, job) for _, name, job in owned]
-    keys = _resources(servers, [job for _, job in found])
+        labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
+    keys = _resources(servers, [job for _, _, job, _ in owned])
     at = {server.name: s for s, server in enumerate(servers)}
     work = [
-        Work(owner, _amounts(keys, job), allowed, job.count, name, (job.place, job.place), _held(job, name, at, notes))
-        for (owner, name, job), allowed in zip(owned, _places(servers, found, notes), strict=True)
+        Work(owner, _amounts(keys, job), allowed, count, name, (job.place, job.place), _held(job, name, at, notes))
+        for (owner, name, job, count), allowed in zip(
+            owned, _places(servers, [(name, job) for _, name, job, _ in owned], notes), strict=True
+        )
     ]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(

@@ -242,7 +242,7 @@ class Queues:
             for queue in queues:
                 for resource, amount in out.get(queue, {}).items():
                     units[resource] = units.get(resource, 0.0) + amount
-        return out
+        return dict(sorted(out.items()))
 
     def _add_quotas(
         self,

@@ -190,6 +190,14 @@ def read_from(document, **options):
         return read(path, **options)
 
 
+def test_a_workload_on_another_cluster_does_not_wait_here():
+    away = copy.deepcopy(WORKLOADS[0])
+    away["status"]["clusterName"] = "north"
+    found = made(*FLAVORS, *QUEUES, *LOCAL, away, WORKLOADS[1])
+    assert tasks_of(found, "vision") == 2
+    assert said(found, "1 workload on another cluster was left out (as vis/train on north)")
+
+
 def test_pods_that_a_job_no_longer_needs_do_not_wait():
     one = workload("nlp", "half", "main", (4, spec(8, 8)))
     one["status"]["reclaimablePods"] = [{"name": "set0", "count": 3}]
@@ -197,7 +205,9 @@ def test_pods_that_a_job_no_longer_needs_do_not_wait():
 
 
 def test_nominal_quotas_are_guarantees_over_all_flavors_and_fair_sharing_weighs_teams():
-    assert CLUSTER.team_guarantees == {"vision": {"cpu": 80, GPU: 10}, "nlp": {"cpu": 64, GPU: 8}, "web": {"cpu": 48}}
+    """As much of them as the tasks take together: web asks for 16 cpu, nlp takes 8 gpu with 8 cpu and 2 cpu alone."""
+    wanted = {"vision": {"cpu": 20, GPU: 10}, "nlp": {"cpu": 10, GPU: 8}, "web": {"cpu": 16}}
+    assert {team: pytest.approx(units) for team, units in wanted.items()} == CLUSTER.team_guarantees
     assert CLUSTER.team_weights == {"vision": 2, "nlp": 1, "web": 1}
     answer = fo.HDRF().allocate(CLUSTER)
     assert answer.certificate.ok
@@ -237,7 +247,7 @@ GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
 
 def test_quotas_beyond_the_servers_are_scaled_so_that_they_can_be_kept():
     found = made(*FLAVORS, queue("nlp", a100=(1000, 64)), *LOCAL[1:2], WORKLOADS[2], pods=OTHER)
-    assert found.team_guarantees["nlp"] == {"cpu": 128, GPU: 16}
+    assert found.team_guarantees["nlp"] == pytest.approx({"cpu": 18, GPU: 16})
     assert said(found, "2 quotas beyond what the servers of their flavors have: scaled to it") == [
         "2 quotas beyond what the servers of their flavors have: scaled to it, for all of their queues "
         "(as 1,000 cpu of a100, of which there is 128)"
@@ -264,7 +274,7 @@ def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
 def test_a_quota_of_a_flavor_where_no_pod_of_the_queue_may_run_is_no_guarantee():
     chosen = spec(8, 4, nodeSelector={"accelerator": "a100"})
     found = made(*FLAVORS, QUEUES[0], LOCAL[0], workload("vis", "train", "main", (3, chosen)), pods=[])
-    assert found.team_guarantees == {"vision": {"cpu": 64, GPU: 8}}
+    assert found.team_guarantees["vision"] == pytest.approx({"cpu": 16, GPU: 8})
     assert said(found, "2 quotas of flavors where no pod of their queue may run count for nothing (as cpu of t4 of")
 
 
@@ -272,6 +282,7 @@ def test_users_may_be_namespaces_or_labels_all_the_same():
     found = made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="namespace")
     assert set(found.teams["team"]) == {"vis", "nlp", "site", "tools"} and not found.team_guarantees
     assert tasks_of(found, "vis") == 5
+    assert said(found, "the quotas and weights of 3 cluster queues were left out, since teams are not cluster queues")
     assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="label:team"), "x") == 8
 
 

@@ -345,9 +345,10 @@ class Allocation:
         by : {"user", "server", "placement"} or a label of users, default "user"
             The rows, with these columns:
 
-            * ``user``: labels such as ``team``, ``weight``, ``task limit``, ``guarantee`` (if any), ``tasks``,
-              ``share`` (the objective's first), ``dominant share``, the units held of each resource, and
-              ``share of <resource>``, the fraction of its total capacity;
+            * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
+              members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``share`` (the objective's first),
+              ``dominant share``, the units held of each resource, and ``share of <resource>``, the fraction of its
+              total capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
               hold together, the units held and ``share of <resource>``;
             * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
@@ -359,8 +360,10 @@ class Allocation:
         Returns
         -------
         pandas.DataFrame
-            Indexed by label. With units columns are named ``memory (GiB)`` and ``price of memory (per GiB)``. If the
-            policy decides bundles, ``<resource> of tasks`` is the part that tasks use. Fractions of capacity 0 are NaN.
+            Indexed by label. Where a label or a resource has the name of another column, its column is
+            ``weight (label)`` or ``tasks (resource)``. With units columns are named ``memory (GiB)`` and
+            ``price of memory (per GiB)``. If the policy decides bundles, ``<resource> of tasks`` is the part that tasks
+            use. Fractions of capacity 0 are NaN.
 
         Raises
         ------

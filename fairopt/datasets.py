@@ -268,7 +268,7 @@ def kubernetes(
     the uid of an owner (also of an owner's owner, if all are in one list), or by the name of their job in a label. A
     ClusterQueue is a team of weight ``fairSharing.weight``; pods in none, or in a LocalQueue of an unknown one, belong
     to their namespaces. Cohorts are outer labels, ``cohort`` for the lowest level, then ``cohort2``; a cohort
-    needs no object. Nominal quotas, over all flavors, are guarantees of a ClusterQueue: what its pods take together when
+    needs no object. Nominal quotas, over all flavors, are guarantees of a ClusterQueue: what its pods take together if
     their dominant shares rise evenly until its quotas, or the pods, are used up. Those of a cohort come on top of all
     below it. A flavor counts where a pod of the queue may run on its servers; quotas of a flavor that exceed what its
     servers have are scaled to it. Pods of a ClusterQueue run on servers with the ``nodeLabels`` of one of its flavors,

@@ -65,8 +65,5 @@ def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
 
 def teams_shown(instance: Instance) -> str | None:
     """The innermost label with a team of several users, of which pictures show the teams; None if there is none."""
-    for by in reversed(instance.teams.outermost_first):
-        of_user = instance.teams.labelling(by).of_user
-        if (np.bincount(of_user[of_user >= 0]) > 1).any():
-            return by
-    return None
+    shown = (by for by in reversed(instance.teams.outermost_first) if instance.teams.labelling(by).mixed)
+    return next(shown, None)

@@ -330,6 +330,30 @@ def test_a_resource_named_like_a_column_hides_none(resource):
     assert frame[f"{resource} (resource)"].tolist() == [4]
 
 
+def test_a_frame_by_user_has_the_weights_that_were_given():
+    given = {"weights": {"a": 3, "vision": 8}, "teams": {"team": ["vision", "vision"]}, "users": ["a", "b"]}
+    a = fo.DRF().allocate(fo.Instance([[1, 2], [2, 1]], [8, 8], **given))
+    assert a.instance.weights.tolist() == [6, 2]  # the team's, divided
+    assert a.to_frame()["weight"].to_dict() == {"a": 3, "b": 1}
+    assert a.to_frame("team")["weight"].to_dict() == {"vision": 8}
+
+
+@pytest.mark.parametrize("label", ["user", "weight", "task limit", "guarantee", "tasks", "share", "dominant share"])
+def test_a_label_named_like_a_column_hides_none(label):
+    teams = {label: ["p", "q"], f"{label} (label)": ["r", None]}
+    plain = fo.Instance([[2, 1], [1, 1]], [8, 8], guarantees=[1, 0])
+    wanted, named = (fo.DRF().allocate(i).to_frame() for i in (plain, plain.replace(teams=teams)))
+    assert named.index.equals(wanted.index) and named[list(wanted)].equals(wanted)
+    assert list(named)[:2] == [f"{label} (label)", f"{label} (label) (label)"]
+    assert named[f"{label} (label)"].tolist() == ["p", "q"]
+
+
+@pytest.mark.parametrize("label", ["users", "weight", "dominant share"])
+def test_a_frame_by_a_label_named_like_a_column_has_teams_as_rows(label):
+    frame = fo.DRF().allocate(fo.Instance([[2, 1], [1, 1]], [8, 8], teams={label: ["p", "q"]})).to_frame(label)
+    assert list(frame.index) == ["p", "q"] and frame["users"].tolist() == [1, 1]
+
+
 def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(fo.errors.MissingExtra, match=r"pandas.*pip install 'fairopt\[parquet\]'$"):

@@ -23,6 +23,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, with_shares
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.instance import Instance
+from fairopt.teams import sums_by
 from fairopt.tolerances import ROUNDING
 
 FEWER = 20  # users that merging must save: 20 users on servers are solved in milliseconds
@@ -45,8 +46,7 @@ class Alike:
     def gathered(self, tasks: Float) -> Float:
         """The inverse; of users who are treated differently, as much as the one who has least per weight."""
         table = self.program.pairs.table(tasks)
-        sums = np.zeros((self.inner.given.n_users, table.shape[1]))
-        np.add.at(sums, self.of_user, table)
+        sums = sums_by(self.of_user, table, self.inner.given.n_users)
         fair = sums.sum(axis=1)[self.of_user] * self.part
         least = np.ones(len(sums))
         np.minimum.at(least, self.of_user, np.divide(table.sum(axis=1), fair, out=np.ones(len(fair)), where=fair > 0))
@@ -80,8 +80,7 @@ def alike(program: Program) -> Alike | None:
     of_user, first = _kinds(instance, numbers)
     if instance.n_users - len(first) < FEWER:
         return None
-    totals = np.zeros((len(first), 4))
-    np.add.at(totals, of_user, np.column_stack([weights, program.high, base, program.low]))
+    totals = sums_by(of_user, np.column_stack([weights, program.high, base, program.low]), len(first))
     merged = instance._of_users(first, [instance.users[j] for j in first])
     names = ("weights", "task_limits", "guarantees")
     given = {name: validation.frozen(totals[:, k].copy()) for k, name in enumerate(names)}

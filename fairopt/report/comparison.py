@@ -303,7 +303,9 @@ class Comparison:
         return type_tables(self.by_type, whole_names) if several_types(self.instance) and self.allocations else []
 
     def team_tables(self, whole_names: bool = False) -> list[Table]:
-        """Dominant share and units of each team under each policy, for `rich`.
+        """Dominant share of each team under each policy, and its units of the most used resource, for `rich`.
+
+        `to_dict` has the units of all resources.
 
         Parameters
         ----------

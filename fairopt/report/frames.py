@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +26,12 @@ Float = NDArray[np.float64]
 
 
 class FrameColumns(dict[str, Any]):
-    """Columns by name; " (resource)" is appended to a name that is taken."""
+    """Columns by name; what a column is of, such as " (resource)", is appended to a name that is taken."""
 
-    def add(self, name: str, values: Any) -> None:
+    def add(self, name: str, values: Any, of: str = "resource") -> None:
         """Append a column."""
         while name in self:
-            name += " (resource)"
+            name += f" ({of})"
         self[name] = values
 
     def add_each(self, names: Sequence[str], values: Float) -> None:
@@ -46,7 +46,7 @@ def frame(allocation: Allocation, by: str) -> pd.DataFrame:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, [*_VIEWS, *allocation.instance.teams])}")
     pd = optional("pandas", "parquet", "to_frame()")
     columns = _VIEWS[by](allocation) if by in _VIEWS else by_team(allocation, by)
-    index = ["user", "server"] if by == "placement" else by
+    index = ["user", "server"] if by == "placement" else next(iter(columns))
     return pd.DataFrame(dict(columns)).set_index(index)
 
 
@@ -74,13 +74,15 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user; see `Allocation.to_frame`."""
     instance, held = allocation.instance, held_units(allocation)
-    out = FrameColumns({"user": instance.users})
-    for by in instance.teams:
-        out.add(by, instance.teams[by])
-    out |= {"weight": instance.weights, "task limit": instance.task_limits}
+    about = {"user": instance.users, "weight": instance._own_weights, "task limit": instance.task_limits}
     if instance.guarantees.any():
-        out["guarantee"] = instance.guarantees
-    out |= {"tasks": allocation.tasks, "share": allocation.shares, "dominant share": allocation.share(DominantShare())}
+        about["guarantee"] = instance.guarantees
+    about |= {
+        "tasks": allocation.tasks,
+        "share": allocation.shares,
+        "dominant share": allocation.share(DominantShare()),
+    }
+    out = FrameColumns({"user": instance.users, **_labelled(instance.teams, about)})
     out.add_each(instance.resource_titles, held)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
@@ -89,13 +91,19 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
     return out
 
 
+def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColumns:
+    """Columns of labels before others, whose names they do not take."""
+    named = FrameColumns(about)
+    for by, values in labels.items():
+        named.add(by, values, "label")
+    return FrameColumns({**{name: named[name] for name in named if name not in about}, **about})
+
+
 def by_team(allocation: Allocation, by: str) -> dict[str, Any]:
     """Columns with a row per team under a label; see `Allocation.to_frame`."""
     instance, sums = allocation.instance, team_sums(allocation, by)
-    out = FrameColumns(
-        {by: sums.names, "users": [len(rows) for rows in sums.members], "weight": sums.weights}
-        | {"dominant share": sums.dominant}
-    )
+    about = {"users": [len(rows) for rows in sums.members], "weight": sums.weights, "dominant share": sums.dominant}
+    out = _labelled({by: sums.names}, about)
     out.add_each(instance.resource_titles, sums.units)
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(sums.units, instance.total_capacities))
     return out

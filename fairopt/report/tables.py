@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -43,8 +44,10 @@ FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
 NAME = 24  # characters of a name: leaves room for numbers on 80 columns
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
+SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9
 LEAST = 6  # characters of a name on a narrow terminal
 ROOM = 12  # characters of a type's name as a column header
+_WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
 PLACEMENT = (
     "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
     "found."
@@ -296,10 +299,13 @@ def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any
 
 
 def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:
-    """Dominant shares of teams, then units of each resource, with teams as rows and policies as columns, by label."""
+    """For each label, dominant shares of teams and their units of the most used resource, with policies as columns."""
+    if not (instance.teams.mixed and allocations):
+        return []
     out: list[Table] = []
-    headers = list(allocations) if whole_names else shortened(list(allocations))
-    for by in instance.teams.outermost_first if instance.teams.mixed and allocations else ():
+    headers, i = list(allocations) if whole_names else shortened(list(allocations)), _most_used(allocations)
+    most_used = ", the most used resource" if instance.n_resources > 1 else ""
+    for by in instance.teams.outermost_first:
         sums = [team_sums(a, by) for a in allocations.values()]
         chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
         names = [sums[0].names[t] for t in chosen]
@@ -307,10 +313,15 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
         first = Column(by + fewer, names if whole_names else shortened(names), right=False)
         shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
         out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
-        for i, title in enumerate(instance.resource_titles):
-            units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
-            out.append(Table(f"{title} of each {by}", first, [units]))
+        units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
+        out.append(Table(f"{instance.resource_titles[i]} of each {by}{most_used}", first, [units]))
     return out
+
+
+def _most_used(allocations: Mapping[str, Allocation]) -> int:
+    """The resource of whose total capacity users hold the largest part on average; of several, the first."""
+    parts = [[*a.metrics()["utilisation"].values()] for a in allocations.values()]
+    return int(np.nan_to_num(np.mean(parts, axis=0)).round(SAME_USE).argmax())
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
@@ -378,16 +389,53 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut by `short`, with a number where two become equal."""
-    used: dict[str, str] = {}
-    out = []
-    for name in names:
-        cut, k = short(name, most), 1
-        while used.setdefault(cut, name) != name:
+    """Names cut to a width where they are the same; those that differ in too much for it get a number."""
+    cut = _differing([*dict.fromkeys(map(visible, names))], most)
+    used = {name: name for name in cut if cell_len(name) <= most}
+    for name, text in cut.items():
+        k = 1
+        while used.setdefault(cut[name], name) != name:
             k += 1
-            cut = short(name, most - len(f" {k}")) + f" {k}"
-        out.append(cut)
-    return out
+            cut[name] = short(text, most - len(f" {k}")) + f" {k}"
+    return [cut[visible(name)] for name in names]
+
+
+def _differing(names: Sequence[str], most: int) -> dict[str, str]:
+    """Names cut to a width, by name; those that begin alike keep the part in which they differ."""
+    cut = {name: short(name, most) for name in names}
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if cell_len(name) > most:
+            groups.setdefault(cut[name].partition("…")[0], []).append(name)
+    for group in groups.values():
+        if len(group) > 1:
+            cut |= _around_difference(group, most)
+    return cut
+
+
+def _around_difference(names: Sequence[str], most: int) -> dict[str, str]:
+    """Names cut around the words in which they differ or, if these are too long, around the characters."""
+    first, start = names[0], _same(names)
+    end = len(first) - _same([name[start:][::-1] for name in names])
+    before, after, left = _WORD_AT_END.sub("", first[:start]), _WORD_AT_START.sub("", first[end:]), most - 2
+    parts = {name: name[len(before) : len(name) - len(after)] for name in names}
+    if max(map(cell_len, parts.values())) > left:  # which leaves room for "…" on both sides
+        before, after = first[:start], first[end:]
+        parts = {name: name[len(before) : len(name) - len(after)] for name in names}
+        if max(map(cell_len, parts.values())) > left:
+            left = most - LEAST
+    if left < LEAST:
+        return {}
+    shown = _differing([*parts.values()], left)
+    room = most - max(map(cell_len, shown.values()))
+    after = _beginning(after[::-1], max(room // 2, room - cell_len(before)))[::-1]
+    before = _beginning(before, room - cell_len(after))
+    return {name: before + shown[part] + after for name, part in parts.items()}
+
+
+def _beginning(text: str, places: int) -> str:
+    """The beginning of a text, with "…" for what is cut to a width."""
+    return text if cell_len(text) <= places else _cut(text, places - 1) + "…"
 
 
 def _cut(text: str, places: int) -> str:
@@ -395,6 +443,12 @@ def _cut(text: str, places: int) -> str:
     while cell_len(text) > places:
         text = text[: min(places, len(text) - 1)]
     return text
+
+
+def _same(names: Sequence[str]) -> int:
+    """The number of characters with which all names begin."""
+    found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
+    return next(found, min(map(len, names)))
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 import tempfile
 from pathlib import Path
 
@@ -410,6 +411,29 @@ def test_a_local_queue_of_an_unknown_cluster_queue_says_which_is_near():
 def test_a_list_without_what_it_needs_is_refused(items, message):
     with pytest.raises(InvalidInstance, match=message):
         read_from(listed(*items))
+
+
+WRONG = [None, 0, -1, 1.5, "", "x", "9" * 70, [], {}, [1], {"a": 1}, True, float("nan"), "\n", [None], 10**30]
+
+
+def places(thing, path=()):
+    """The paths to all values in a document."""
+    children = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    for key, value in children:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def test_documents_with_wrong_values_anywhere_are_read_or_refused():
+    rng, whole = random.Random(3), listed(*NODES[:2], *PODS[:3], *FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)
+    found = [path for path in places(whole) if path[0] == "items"]
+    refused = 0
+    for path in rng.sample(found, 60):
+        try:
+            read_from(changed(whole, path, rng.choice(WRONG)))
+        except InvalidInstance as error:
+            refused += "all.json" in str(error)
+    assert 20 < refused < 60
 
 
 def test_workloads_of_other_groups_in_one_list_are_left_alone():

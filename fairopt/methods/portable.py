@@ -16,6 +16,7 @@ from fairopt.blocks.guarantees import TeamGuarantees, least_share, team_floors
 from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.blocks.teams import OfTeam, Surplus, kept_bases
 from fairopt.errors import FairoptError
+from fairopt.evidence.alike import rows_of_kinds
 from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
@@ -91,17 +92,24 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
     n, found = len(active), dict[int, None]()
     alike = instance.demands.ndim == 2 and instance._everywhere
     too_many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for exact fractions")
-    if n * n > (PAIRS if alike else ROWS):
+    some = instance.demands[active].reshape(n, -1), instance.eligible[active]
+    kinds = len(np.unique(np.hstack(some), axis=0)) if n else 0
+    if kinds * (kinds if alike else n) > (PAIRS if alike else ROWS):
         raise too_many
     for k, held in enumerate(allocation.evidence):
-        kind = held and held["kind"]
-        if held and kind == "rows":
+        inner = held["found"] if held and held["kind"] == "users alike" and k == 0 else held
+        kind = inner and inner["kind"]
+        if inner is held and kind == "rows":
             found |= dict.fromkeys(row for rows in held["made"] for row in rows)
-        elif held and kind == "pulled" and k == 0:
+        elif held and kind in ("rows", "pulled") and k == 0:
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(binding_envy_rows(EnvyProgram(program), program.gather(tasks)))
+            if kind == "pulled":
+                rows = binding_envy_rows(EnvyProgram(program), program.gather(tasks))
+            else:
+                rows = rows_of_kinds(program, inner["made"])
+            found |= dict.fromkeys(rows)
         elif n * n <= ROWS:
             return None
         else:

@@ -546,7 +546,8 @@ class Cluster:
         self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.tangents_at = self.tasks  # where tangents are taken
-        needs = [d for rows in self.demands for row in rows for d in row]
+        rows = [row for of_user in given for row in of_user] if self.by_server else given
+        needs = [d for row in rows for d in row]
         has = [c for row in self.capacities for c in row]
         speeds = [r for row in self.rates or () for r in row]
         for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
@@ -561,13 +562,9 @@ class Cluster:
         allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible is not true or false for each user on each server")
+        lacks = [[i for i, c in enumerate(row) if not c] for row in self.capacities]
         self.open = [
-            [
-                s
-                for s in range(servers)
-                if allowed[j][s]
-                and not any(d > 0 and c == 0 for d, c in zip(self.demands[j][s], self.capacities[s], strict=True))
-            ]
+            [s for s in range(servers) if allowed[j][s] and not any(self.demands[j][s][i] for i in lacks[s])]
             for j in range(n)
         ]
         for j, user in enumerate(self.users):
@@ -897,29 +894,38 @@ class Cluster:
         return faults
 
     def envy_candidates(self) -> dict[int, list[int]]:
-        """The users whom each user may envy.
+        """The users whom a user may envy, for one user of each kind: those with the same demands on the same servers.
+
+        Envy depends on tasks per weight, so that the member with least envies most; if all users may run everywhere
+        with the same demands, the member with most is envied most.
 
         If all users may run everywhere with the same demands, floats exclude most pairs: j does not envy k if
         ``x_k d_ki / w_k <= x_j d_ji / w_j`` for some resource i that j needs. Candidates are sorted by these numbers.
         """
-        wide, near = 1 + float(BLOCK_VIOLATION) / 2, dict.fromkeys(self.active, self.active)
+        wide, kinds = 1 + float(BLOCK_VIOLATION) / 2, dict[Any, list[int]]()
+        for j in self.active:
+            own = self.demands[j] if self.by_server else self.demands[j][:1]
+            kinds.setdefault((*self.open[j], *(d for row in own for d in row)), []).append(j)
+        per_weight = {j: self.total(j) / self.weights[j] for j in self.active}
+        least, users = [min(kind, key=per_weight.__getitem__) for kind in kinds.values()], self.active
         if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
+            users = [max(kind, key=per_weight.__getitem__) for kind in kinds.values()]
             holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
             numbers = [v for row in holds for v in row if v]
             if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
-                order = [sorted((holds[k][i], k) for k in self.active) for i in range(self.m)]
-                own = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in self.active}
+                order = [sorted((holds[k][i], k) for k in users) for i in range(self.m)]
+                needed = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in least}
                 above = {
                     j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
-                    for j, needs in own.items()
+                    for j, needs in needed.items()
                 }
-                self._check_pairs(sum(len(self.active) - at for at, _ in above.values()), FLOAT_PAIRS)
+                self._check_pairs(sum(len(users) - at for at, _ in above.values()), FLOAT_PAIRS)
                 return {
-                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in own[j])]
+                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in needed[j])]
                     for j, (at, i) in above.items()
                 }
-        self._check_pairs(len(self.active) ** 2, PAIRS)
-        return near
+        self._check_pairs(len(least) * len(users), PAIRS)
+        return dict.fromkeys(least, users)
 
     def _check_pairs(self, pairs: int, most: int) -> None:
         if pairs > most:
@@ -3156,14 +3162,26 @@ class Filling:
 
 
 class Tree(NamedTuple):
-    """The tree of a policy on a cluster: its leaves as users, its branches by name, and the forest's first fields."""
+    """The tree of a policy on a cluster: the users of its leaves, its branches by name, and the forest's first fields.
 
-    users: list[int]
+    Users who are alike in one branch are one leaf: those with the same demands on the same servers, and the same limit
+    and guarantee per weight. Their levels are equal throughout, so that each has its part of the leaf by weight.
+    """
+
+    leaves: list[list[int]]
     names: list[str]
     parents: list[int]
     weights: list[Fraction]
     leaf_parents: list[int]
     leaf_weights: list[Fraction]
+    user_weights: dict[int, Fraction]
+
+    @property
+    def parts(self) -> Iterator[tuple[int, int, Fraction]]:
+        """Each user with its leaf, and its part of that."""
+        for leaf, users in enumerate(self.leaves):
+            for j in users:
+                yield j, leaf, self.user_weights[j] / self.leaf_weights[leaf]
 
     @classmethod
     def of(cls, cluster: Cluster, policy: Block) -> Tree:
@@ -3172,9 +3190,9 @@ class Tree(NamedTuple):
         labels = [cluster.teams.get(name) for name in by]
         if None in labels:
             raise Fault(f"users have no label {by[labels.index(None)]!r}")
-        users, places = list(cluster.active), {"": 0}
-        tree = cls(users, [""], [0], [ONE], [], [])
-        for j in users:
+        places, kinds = {"": 0}, dict[Any, int]()
+        tree = cls([], [""], [0], [ONE], [], [], {})
+        for j in cluster.active:
             parent = 0
             for of_user in labels:
                 name = of_user[j]  # type: ignore[index]
@@ -3188,11 +3206,21 @@ class Tree(NamedTuple):
                 if tree.parents[places[name]] != parent:
                     raise Fault(f"team {name!r} is in two teams")
                 parent = places[name]
-            tree.leaf_parents.append(parent)
             user = cluster.users[j]
             own = cluster.own_weights[j] if user in places else given.get(user, cluster.own_weights[j])
-            tree.leaf_weights.append(number(own, "weights", 0))
-        if any(w == 0 for w in (*tree.weights, *tree.leaf_weights)):
+            tree.user_weights[j] = weight = number(own, "weights", 0)
+            if not weight:
+                raise Fault("a weight of the policy is 0")
+            bounds = (None if x is None else significant(x / weight) for x in (cluster.limits[j], cluster.low[j]))
+            kind = parent, *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *bounds
+            leaf = kinds.setdefault(kind, len(kinds))
+            if leaf == len(tree.leaves):
+                tree.leaves.append([])
+                tree.leaf_parents.append(parent)
+                tree.leaf_weights.append(ZERO)
+            tree.leaves[leaf].append(j)
+            tree.leaf_weights[leaf] += weight
+        if not all(tree.weights):
             raise Fault("a weight of the policy is 0")
         if given.keys() - places.keys() - {*cluster.users}:
             raise Fault("weights name an unknown team or user")
@@ -3212,12 +3240,13 @@ class Tree(NamedTuple):
         ``(b - a) T`` of users who earn more than they cost. Coefficients that are rounding errors are left out.
         """
         ratios, costs, taken = [], list[list[Fraction]](), list[Fraction]()
-        for j in self.users:
+        firsts = [users[0] for users in self.leaves]
+        for j in firsts:
             demands = cluster.demands[j][cluster.open[j][0]]
             ratios.append([d / c if c else ZERO for d, c in zip(demands, cluster.capacity, strict=True)])
-        limits = [cluster.limits[j] for j in self.users]
-        starts = [cluster.guarantees[j] for j in self.users]
-        starts = [g if t is None else min(g, t) for g, t in zip(starts, limits, strict=True)]
+        tops = [[t for j in users if (t := cluster.limits[j]) is not None] for users in self.leaves]
+        limits = [exact_sum(some) if some else None for some in tops]
+        starts = [exact_sum(cluster.low[j] for j in users) for users in self.leaves]
         given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts)
         kept = dict[int, dict[int, Fraction]]()
         for name, units in cluster.team_guarantees.items():
@@ -3246,7 +3275,7 @@ class Tree(NamedTuple):
             )
             worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items() if isinstance(s, int))
             earning = [(of, {*cluster.members[name]}) for name, of in on.items() if isinstance(name, str)]
-            for j, limit in zip(self.users, limits, strict=True):
+            for j, limit in zip(firsts, limits, strict=True):
                 needs = cluster.demands[j]
                 cost = min(exact_sum(p * needs[s][i] for i, p in on.get(s, ())) for s in cluster.open[j])
                 earns = exact_sum(p * needs[cluster.open[j][0]][i] for of, team in earning if j in team for i, p in of)
@@ -3261,11 +3290,24 @@ class Tree(NamedTuple):
         return Forest(*given, costs, taken, kept)
 
 
+def significant(x: Fraction) -> tuple[int, int]:
+    """The exponent and the first binary places of a number that is not negative, which leave out rounding."""
+    exponent = x.n.bit_length() - x.d.bit_length()
+    exponent -= x < power_of_2(exponent)
+    return (exponent, math.floor(x / power_of_2(exponent - SIGNIFICANT) + Fraction(1, 2))) if x else (0, 0)
+
+
+def power_of_2(exponent: int) -> Fraction:
+    """A power of 2 with an integer exponent."""
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
 def exactly(x: Fraction) -> Fraction:
     """The number itself."""
     return x
 
 
+SIGNIFICANT = 38  # binary places of limits and guarantees per weight that are compared: far below `TIE`
 EXACT_LEAVES = 200  # filled in fractions: half a second on pools, up to 50 on 20 rows of servers
 
 
@@ -3277,8 +3319,8 @@ class Replay(NamedTuple):
     filling: Filling
 
     @classmethod
-    def of(cls, cluster: Cluster, policy: Block, entry: Mapping[str, Any], exact: bool) -> Replay:
-        """Fill in fractions or in intervals.
+    def of(cls, cluster: Cluster, policy: Block, entry: Mapping[str, Any], most: int = 0) -> Replay:
+        """Fill in fractions, or in intervals if there are more than ``most`` leaves.
 
         Evidence are prices of rows that stop users on several servers, or so that floors of teams can be filled. Each
         row bounds all tasks that fit and hold the floors, so nobody stops too early; as the tasks at the end do so,
@@ -3293,15 +3335,16 @@ class Replay(NamedTuple):
             for row in entry.get("rows") or ()
         ]
         alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
-            len(cluster.open[j]) == cluster.servers for j in tree.users
+            len(cluster.open[users[0]]) == cluster.servers for users in tree.leaves
         )
         forest = tree.forest(cluster, rows, entry.get("floors"))
-        filling = Filling(forest, exactly if exact else Bounds.of, cluster.clock, not alike)
+        make = exactly if len(tree.leaves) <= most else Bounds.of
+        filling = Filling(forest, make, cluster.clock, not alike)
         found = [x.between if isinstance(x, Bounds) else Between(x, x) for x in filling.run()]
         placements = entry.get("placements") or ()
         for k, (tasks, waiting) in enumerate(filling.waited):
             if k >= len(placements) or not has_room(cluster, tree, forest, tasks, waiting, placements[k]):
-                user = cluster.users[tree.users[waiting[0]]]
+                user = cluster.users[tree.leaves[waiting[0]][0]]
                 raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
         return cls(tree, found, filling)
 
@@ -3329,34 +3372,40 @@ class Replay(NamedTuple):
         Shares below `SAME` count as this, and of a row as much is left for rounding.
         """
         forest, gap = self.filling.forest, ZERO
-        here = [cluster.total(j) for j in self.tree.users]
+        here = [exact_sum(map(cluster.total, users)) for users in self.tree.leaves]
         rows = [list(column) for column in zip(*forest.ratios, strict=True)] + [list(row) for row in forest.rows]
         taken = [ZERO] * self.filling.m + [*forest.taken]
         left = [
             ONE - SAME - part - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
             for row, part, full in zip(rows, taken, self.filling.full, strict=True)
         ]
-        for leaf, (low, high) in enumerate(self.tasks):
-            size, limit = max(high, SAME / max(forest.ratios[leaf])), forest.limits[leaf]
-            gap = max(gap, (high - here[leaf]) / size, (here[leaf] - low) / size)
-            gains = [
-                max(room, ZERO) / row[leaf]
-                for row, room in zip(rows, left, strict=True)
-                if row[leaf] and room is not None
-            ]
-            if limit is not None:
-                gains.append(max(limit - here[leaf], ZERO))
-            gap = max(gap, min(gains) / size)
+        by_rows = [
+            min(
+                (
+                    max(room, ZERO) / row[leaf]
+                    for row, room in zip(rows, left, strict=True)
+                    if row[leaf] and room is not None
+                ),
+                default=None,
+            )
+            for leaf in range(len(here))
+        ]
+        for j, leaf, part in self.tree.parts:
+            runs, limit, (low, high) = cluster.total(j), cluster.limits[j], self.tasks[leaf]
+            size = max(high * part, SAME / max(forest.ratios[leaf]))
+            gap = max(gap, (high * part - runs) / size, (runs - low * part) / size)
+            gains = [by_rows[leaf], None if limit is None else max(limit - runs, ZERO)]
+            gap = max(gap, min(gain for gain in gains if gain is not None) / size)
         return gap
 
 
 def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
     """The distance of the tasks from those of `HDRF`, and how it was computed."""
-    exact = len(cluster.active) <= EXACT_LEAVES
-    replay = Replay.of(cluster, policy, entry, exact)
+    replay = Replay.of(cluster, policy, entry, EXACT_LEAVES)
     shortage, words = replay.shortage(cluster)
     if shortage > GAP:
         raise Fault(words)
+    exact = type(replay.filling.one) is Fraction
     return replay.gap(cluster), ", filled again in " + (
         "fractions" if exact else f"intervals of {PLACES} binary places"
     )
@@ -3380,13 +3429,13 @@ def has_room(
     if any(used > cluster.room[s][i] * (1 + VIOLATION) for (s, i), used in load.items()):
         return False
     for leaf, least in enumerate(tasks):
-        j = tree.users[leaf]
+        users = tree.leaves[leaf]
         least = least.between.high if isinstance(least, Bounds) else least
         if leaf in waiting:
-            least += ROOM * exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
-        if runs[j] < least * (1 - VIOLATION):
+            least += ROOM * exact_sum(cluster.tasks_alone(users[0], s) or ZERO for s in cluster.open[users[0]])
+        if exact_sum(runs[j] for j in users) < least * (1 - VIOLATION):
             return False
-    here = [runs[j] for j in tree.users]
+    here = [exact_sum(runs[j] for j in users) for users in tree.leaves]
     if reach_floors(cluster, tree, forest, [x.between.high if isinstance(x, Bounds) else x for x in tasks]):
         return True
     within = all(limit is None or x <= limit * (1 + VIOLATION) for x, limit in zip(here, forest.limits, strict=True))
@@ -3397,7 +3446,7 @@ def reach_floors(cluster: Cluster, tree: Tree, forest: Forest, tasks: Sequence[F
     """Whether tasks of leaves reach all floors, but for `TIE`."""
     for k, of in forest.floors.items():
         members = {*cluster.members[tree.names[k]]}
-        team = [leaf for leaf, j in enumerate(tree.users) if j in members]
+        team = [leaf for leaf, users in enumerate(tree.leaves) if users[0] in members]
         for i, floor in of.items():
             if exact_sum(forest.ratios[leaf][i] * tasks[leaf] for leaf in team) * (1 + TIE) < floor:
                 return False

@@ -44,8 +44,8 @@ __all__ = ["Comparison", "compare"]
 
 FORMAT = "fairopt.comparison/1"
 LEGEND = (
-    "tasks: total of all users (NTT). Jain: Jain's index of dominant shares. least share: smallest dominant share per "
-    "weight. Percentages: used part of each resource"
+    "tasks: total of all users (NTT). Jain, least share: Jain's index and the smallest of the dominant shares per "
+    "weight of users who have fewer tasks than their limit. Percentages: used part of each resource"
 )
 LOST = ". gap of whole tasks: distance to the divisible optimum, at most"
 HELD = " (allocated to users; by tasks: used by their tasks)"

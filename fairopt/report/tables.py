@@ -238,10 +238,19 @@ def _servers_table(allocation: Allocation) -> Table:
             groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
             term = first_term(allocation)
             if term is not None and term.is_order:
-                title = title.partition(";")[0] + "; prices of the first level"
+                title = f"{title.partition(';')[0]}; {price_title(allocation)}"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"
     return Table(title, Column("server", names, right=False), groups)
+
+
+def price_title(allocation: Allocation) -> str:
+    """Which level of a leximin the prices shown are of."""
+    level = allocation.binding_level
+    if level is None or level is (allocation.level_prices or (level,))[0]:
+        return "prices of the first level"
+    who = f"{len(level.users)} users" if len(level.users) > 1 else short(level.users[0])
+    return f"prices of the lowest level that capacities determine ({level.level:.4g}, of {who})"
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
@@ -264,7 +273,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
             server: {r: p if np.isfinite(p) else None for r, p in zip(instance.resources, row.tolist(), strict=True)}
             for server, row in zip(instance.servers, side, strict=True)
         }
-        for name, side in (("prices", allocation.prices), ("prices_left", allocation.prices_left))
+        for name, side in zip(("prices", "prices_left"), allocation._shown_prices, strict=True)
     }
     return {
         "format": FORMAT,
@@ -365,7 +374,7 @@ def price_columns(
     allocation: Allocation, names: Sequence[str], less: str = "price of {}, one less"
 ) -> list[tuple[NDArray[np.float64], list[str]]]:
     """Prices by server row with column titles, and prices for one unit less (titled by ``less``) if they differ."""
-    prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
+    (prices, left), instance = allocation._shown_prices, allocation.instance
     if prices is None or left is None:
         return []
     per = [f" (per {unit})" if unit else "" for unit in instance.units or ("",) * instance.n_resources]

@@ -275,11 +275,12 @@ def _first(problem: Problem, tree: Tree, x: list[float], full: set[int], at: Any
     return tree
 
 
-def drawn(seed: int, servers: int = 1, floors: bool = False) -> tuple[fo.Instance, Problem, fo.HDRF]:
+def drawn(seed: int, servers: int = 1, floors: bool = False, copies: int = 1) -> tuple[fo.Instance, Problem, fo.HDRF]:
     """A random tree of up to three levels: as an instance with its mechanism, and as a problem for the oracle.
 
     Numbers of even seeds are few, so that users and resources tie. Users of every third seed have guarantees, and with
-    ``floors`` some teams of every seed; they may not fit together.
+    ``floors`` some teams of every seed; they may not fit together. Each user is one of up to ``copies`` that are alike,
+    with the same limit and guarantee per weight.
     """
     r = random.Random(seed)
     n, m, few = r.randint(2, 8 if servers == 1 else 6), r.randint(1, 3), seed % 2 == 0
@@ -308,6 +309,13 @@ def drawn(seed: int, servers: int = 1, floors: bool = False) -> tuple[fo.Instanc
                 outer += f"/{kind}{r.choice('xy')}"
                 path.append(outer)
         paths.append(path)
+    if copies > 1:
+        kind = [j for j in range(n) for _ in range(r.randint(1, copies))]
+        times = [r.choice([1, 2, 3] if few else [1, 2, 4]) for _ in kind]  # limits per weight are exactly equal
+        demands, eligible, paths = [[table[j] for j in kind] for table in (demands, eligible, paths)]
+        weights = [weights[j] * k for j, k in zip(kind, times, strict=True)]
+        limits = [None if (t := limits[j]) is None else t * k for j, k in zip(kind, times, strict=True)]
+        starts = [starts[j] * k for j, k in zip(kind, times, strict=True)]
     of_team = {name: r.choice([1, 1, 2]) for path in paths for name in path if name is not None}
     tree: Tree = (1, [])
     places: dict[str, Tree] = {}
@@ -332,7 +340,7 @@ def drawn(seed: int, servers: int = 1, floors: bool = False) -> tuple[fo.Instanc
         for name, units in owed.items():
             every[name] = {f"resource{i + 1}": v for i, v in units.items()}
         given["guarantees"] = every
-    secured = [([j for j in range(n) if name in paths[j]], units) for name, units in owed.items()]
+    secured = [([j for j, path in enumerate(paths) if name in path], units) for name, units in owed.items()]
     cut = [v if t is None else min(v, t) for v, t in zip(starts, limits, strict=True)]
     problem = Problem(demands, capacities, tree, weights, limits, eligible, cut, secured)
     return fo.Instance(demands, capacities, **given), problem, fo.HDRF(tuple(by), of_team)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.proofs import gate
 from fairopt.proofs import verify as checker
 from fairopt.properties.misreports.best import verified_misreport
 
@@ -96,6 +98,18 @@ def test_random_trees_are_filled_as_by_recursion_in_fractions(servers: int, seed
         np.testing.assert_allclose(answer.tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
 
 
+@pytest.mark.parametrize(("servers", "seeds"), [(1, range(16)), (3, (1, 6))])
+def test_users_alike_are_filled_as_by_recursion_over_each(servers: int, seeds: Any) -> None:
+    merged = 0
+    for seed in seeds:
+        instance, problem, policy = drawn(seed, servers, copies=3)
+        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        merged += len(leaves) < instance.n_users
+        exact = [float(x) for x in filled(problem)]
+        np.testing.assert_allclose(policy.allocate(instance).tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+    assert merged > len(seeds) / 2
+
+
 @pytest.mark.parametrize(("servers", "seeds"), [(1, range(2, 26, 2)), (3, range(1300, 1312, 4))])
 def test_random_trees_with_floors_are_filled_as_by_recursion_and_refused_only_if_they_do_not_fit(
     servers: int, seeds: range
@@ -108,6 +122,20 @@ def test_random_trees_with_floors_are_filled_as_by_recursion_and_refused_only_if
             continue
         exact = [float(x) for x in filled(problem)]
         np.testing.assert_allclose(policy.allocate(instance).tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize(("servers", "seeds"), [(1, (2, 11, 16, 21, 23)), (3, (15, 21, 29, 49))])
+def test_users_alike_of_teams_with_floors_are_filled_as_by_recursion_over_each_and_proved(
+    servers: int, seeds: Any, tmp_path: Path
+) -> None:
+    for seed in seeds:
+        instance, problem, policy = drawn(seed, servers, floors=True, copies=3)
+        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        exact, without = filled(problem), filled(dataclasses.replace(problem, guarantees=()))
+        assert len(leaves) < instance.n_users and exact != without
+        answer = policy.allocate(instance)
+        np.testing.assert_allclose(answer.tasks, list(map(float, exact)), rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+        assert fo.verify(answer.save(tmp_path / "answer.json"), instance).ok
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -288,6 +316,23 @@ def test_user_that_waits_is_stopped_by_others_on_its_server():
     np.testing.assert_allclose(fo.HDRF().allocate(WAITING).tasks, [4, 6, 10], rtol=1e-12)
 
 
+def test_users_alike_wait_as_one_and_their_room_is_proved(tmp_path: Path) -> None:
+    place = [[True, False]] * 3 + [[False, True]]
+    both = fo.Instance(
+        [[1]] * 4,
+        [[10], [10]],
+        teams={"team": ["a", "b", "b", "c"]},
+        eligible=place,
+        guarantees=[0, 2, 4, 0],
+        weights=[1, 1, 2, 1],
+    )
+    answer = fo.HDRF().allocate(both)
+    np.testing.assert_allclose(answer.tasks, [4, 2, 4, 10], rtol=1e-12)
+    file = answer.save(tmp_path / "answer.json")
+    assert json.loads(file.read_text())["proof"][0]["placements"]
+    assert fo.verify(file).ok
+
+
 def test_resource_that_is_full_when_a_team_catches_up_stops_its_users_at_once():
     # All memory is in use just when the first team has risen to the second's level; only user3 needs none.
     eligible = [[False, True], [True, False], [True, False], [True, True]]
@@ -313,7 +358,7 @@ def test_identical_servers_are_one_row():
 @pytest.mark.parametrize("servers", [1, 3])
 def test_saved_answers_are_proved_by_filling_again(servers: int, tmp_path: Path, monkeypatch: Any) -> None:
     for seed in range(0, 24, 3):
-        instance, _, policy = drawn(seed, servers)
+        instance, _, policy = drawn(seed, servers, copies=1 if seed % 2 else 3)
         answer = policy.allocate(instance)
         file = answer.save(tmp_path / "answer.json")
         found = fo.verify(file, instance)
@@ -338,6 +383,37 @@ def test_other_tasks_are_not_proved(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
     found = fo.verify(changed(file, tasks_by_server=[[25], [25], [800]]))
     assert not found.ok and "proves only a gap of 1.0e-01" in str(found)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_users_alike_with_other_parts_of_their_sum_are_not_proved(servers: int, tmp_path: Path) -> None:
+    given = {"teams": {"team": ["a", "a", None]}, "weights": [1, 2, 1], "task_limits": [0.3, 0.3 * 2, None]}
+    instance = fo.Instance([[1, 0], [1, 0], [1, 1]], [[6, 6], [6, 3]][:servers], **given)
+    answer = fo.HDRF().allocate(instance)
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    tasks = answer.tasks_by_server.copy()
+    moved = tasks[:2].sum(axis=0) / 2
+    found = fo.verify(changed(file, tasks_by_server=[moved.tolist(), moved.tolist(), tasks[2].tolist()]))
+    assert not found.ok
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"task_limits": [1, 1]},
+        {"guarantees": [0.1, 0.1]},
+        {"eligible": [[1, 1], [0, 1]]},
+        {"teams": {"team": ["a", None]}},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_leaves_that_differ_in_a_number_per_weight_or_place_are_two(differs: Any) -> None:
+    alike = {"weights": [1, 2], "teams": {"team": ["a", "a"]}, "task_limits": [1.1, 1.1 * 2]}
+    policy = checker.block(repr(fo.HDRF()))
+    for given, leaves in ((alike, 1), (alike | differs, 2)):
+        instance = fo.Instance([[1], [1]], [[9], [5]], **given)
+        assert len(checker.Tree.of(gate.cluster_of(instance), policy).leaves) == leaves
 
 
 def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 # third, relative to the largest, are solver noise.
 FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
-MOST = 10  # rows per user: at most 0.4 were needed
+MOST = 10  # rows per leaf: at most 1 was needed
 LONGEST = 64  # steps between two tries to place the tasks
 
 Row = list[tuple[int | str, int, float]]  # prices by server and resource, then by team and resource
@@ -147,16 +147,17 @@ class _Rows:
 
 
 class _Placements:
-    """Linear programs over placements, in dominant shares of tasks by user and eligible server.
+    """Linear programs over placements, in dominant shares of tasks by leaf and eligible server.
 
-    While floors are not reached, users may have further tasks within their limits, by which they are.
+    ``users`` are the first of each leaf, whose demands and teams all of them have. While floors are not reached, leaves
+    may have further tasks within their limits, by which they are.
     """
 
     def __init__(
         self, instance: Instance, cluster: verify.Cluster, tree: verify.Tree, forest: verify.Forest, clock: Clock
     ) -> None:
-        self.instance, self.clock = instance, clock
-        self.users = np.array(cluster.active)
+        self.instance, self.clock, self.parts = instance, clock, list(tree.parts)
+        self.users = np.array([users[0] for users in tree.leaves])
         eligible = instance.eligible[self.users]
         self.user, self.server = np.nonzero(eligible)
         self.mu = instance.dominant_shares[self.users]
@@ -186,12 +187,12 @@ class _Placements:
         )
         self.matrix = sp.csc_array(entries, shape=(servers * m + n + len(self.floors), excess + 1))
         self.most = instance.tasks_alone[self.users].sum(axis=1) * self.mu
-        self.limits = instance.task_limits[self.users] * self.mu
+        self.limits = np.array([np.inf if t is None else float(t) for t in forest.limits]) * self.mu
         self.basis: tuple[Int, Int] | None = None
         self.simplex = Simplex()
 
     def _run(self, costs: Float, top: float, low: Float, high: Float, near: float = 0.0) -> tuple[Float, Row]:
-        """Columns and prices of a program in which users hold shares between two bounds; floors but for a part."""
+        """Columns and prices of a program in which leaves hold shares between two bounds; floors but for a part."""
         rows = self.room_of.size
         columns = np.full(len(costs), np.inf)
         columns[-1] = top
@@ -210,7 +211,7 @@ class _Placements:
         return self.simplex.values, self._row(np.maximum(-duals[:rows], 0.0), np.maximum(duals[rows + len(low) :], 0.0))
 
     def _short(self, held: Float) -> bool:
-        """Whether some floor is not reached at shares of users."""
+        """Whether some floor is not reached at shares of leaves."""
         return bool((self.ratios @ (held / self.mu) * (1 + float(verify.TIE)) < 1).any())
 
     def place(self, tasks: Float) -> tuple[float, Row, Float]:
@@ -221,8 +222,10 @@ class _Placements:
         values, row = self._run(costs, np.inf, held, np.full(len(held), np.inf))
         runs = np.bincount(self.user, values[:-1], len(held))
         scale = np.divide(held, runs, out=np.zeros(len(held)), where=runs > 0) / self.mu
-        table = np.zeros(self.instance.eligible.shape)
-        table[self.users[self.user], self.server] = np.maximum(values[:-1], 0.0) * scale[self.user]
+        of_leaf, table = np.zeros((len(held), self.room_of.shape[0])), np.zeros(self.instance.eligible.shape)
+        of_leaf[self.user, self.server] = np.maximum(values[:-1], 0.0) * scale[self.user]
+        users, leaves, parts = zip(*self.parts, strict=True)
+        table[list(users)] = of_leaf[list(leaves)] * np.array(list(map(float, parts)))[:, None]
         over = feasibility(self.instance, table)
         return float(values[-1]), row, table if over < VIOLATION_TOLERANCE / 2 else table / (1.0 + over)
 

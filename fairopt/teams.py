@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label
 
-__all__ = ["Labelling", "Teams", "split_weights"]
+__all__ = ["Labelling", "Teams", "split_weights", "sums_by"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -24,11 +24,10 @@ class Labelling(NamedTuple):
     names: tuple[str, ...]
     of_user: Indices
 
-    def sums(self, values: Float) -> Float:
-        """Sums of values (n_users, ...) by team, shape (n_teams, ...)."""
-        out = np.zeros((len(self.names) + 1, *values.shape[1:]))
-        np.add.at(out, self.of_user, values)  # users without a team are in the last row
-        return out[:-1]
+    @property
+    def mixed(self) -> bool:
+        """Whether some team has several members."""
+        return bool((np.bincount(self.of_user[self.of_user >= 0]) > 1).any())
 
 
 class Teams(Mapping[str, "tuple[str | None, ...]"]):
@@ -119,7 +118,7 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
     @property
     def mixed(self) -> bool:
         """Whether some team has several members."""
-        return any((np.bincount(of_user[of_user >= 0]) > 1).any() for _, of_user in self._labellings.values())
+        return any(labelling.mixed for labelling in self._labellings.values())
 
     @property
     def outermost_first(self) -> tuple[str, ...]:
@@ -177,6 +176,13 @@ def _labelling(by: str, given: Any, users: Sequence[str]) -> Labelling:
             raise InvalidInstance(f"teams[{by!r}] of user {users[j]!r} is {label!r}; give a name, or None")
         index[j] = position_of.setdefault(str(label), len(position_of))
     return Labelling(tuple(position_of), index)
+
+
+def sums_by(group: Indices, values: Float, n_groups: int) -> Float:
+    """Sums of values of shape (n,) or (n, k) by the group of each, shape (n_groups,) or (n_groups, k)."""
+    if values.ndim == 2:
+        return np.column_stack([sums_by(group, column, n_groups) for column in values.T])
+    return np.bincount(group, values, n_groups).astype(float, copy=False)  # of no values it is of integers
 
 
 def split_weights(weights: Float, team_weights: Mapping[str, float], members: Mapping[str, Indices]) -> Float:

@@ -220,7 +220,8 @@ def test_metrics_by_definition(instance, policy):
     total = (data.capacities * data.counts[:, None]).sum(axis=0)
     used = a.bundles.sum(axis=(0, 1))
     assert numbers["aur"] == pytest.approx((total - used).sum(), rel=1e-9, abs=1e-9)
-    part = data.task_limits > 0
+    more = a.tasks < data.task_limits * (1 - 1e-6)
+    part = more if more.any() else data.task_limits > 0
     u = (a.share(fo.DominantShare()) / data.weights)[part]
     assert numbers["jain"] == pytest.approx(u.sum() ** 2 / (len(u) * (u**2).sum()), rel=1e-12)
     assert numbers["smallest_dominant_share"] == pytest.approx(u.min(), rel=1e-12, abs=1e-15)
@@ -236,10 +237,34 @@ def test_metrics_by_hand():
         "aur": 285,
         "jain": pytest.approx(1, rel=1e-15),
         "smallest_dominant_share": 0.5,
+        "wanting_more": 2,
         "utilisation": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
         "utilisation_of_tasks": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
     }
     assert allocated(policy="most").metrics()["jain"] == pytest.approx(0.5, rel=1e-6)
+
+
+def test_measures_ignore_users_who_have_all_they_ask_for():
+    limited = fo.Instance([[1], [1], [1]], [10], task_limits=[0.1, None, None])
+    answer = fo.DRF().allocate(limited)
+    numbers = answer.metrics()
+    assert (numbers["smallest_dominant_share"], numbers["wanting_more"]) == (pytest.approx(0.495), 2)
+    assert numbers["jain"] == pytest.approx(1)
+    assert answer.wanting_more.tolist() == [False, True, True]
+    all_done = fo.DRF().allocate(limited.with_task_limits([1, 2, 3])).metrics()
+    assert (all_done["smallest_dominant_share"], all_done["wanting_more"]) == (pytest.approx(0.1), 0)
+
+
+def test_prices_shown_are_those_of_the_lowest_level_that_capacities_determine():
+    answer = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1], [0, 1]], [10, 12], task_limits=[2, None, None]))
+    assert not answer.prices.any()
+    level = answer.binding_level
+    assert (level.level, level.users) == (pytest.approx(6 / 11), ("user2", "user3"))
+    assert [p.tolist() for p in answer._shown_prices] == [level.prices.tolist(), level.prices_left.tolist()]
+    unlimited = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [10, 12]))
+    assert unlimited._shown_prices[0] is unlimited.prices
+    assert fo.DRF().allocate(fo.Instance([[1]], [10], task_limits=[2])).binding_level is None
+    assert fo.MostTasks().allocate(fo.Instance([[1]], [10])).binding_level is None
 
 
 def test_a_resource_without_capacity_is_not_in_use():
@@ -328,6 +353,30 @@ def test_a_resource_named_like_a_column_hides_none(resource):
     assert len(frame.columns) == 9
     assert frame["cpu"].tolist() == [2]
     assert frame[f"{resource} (resource)"].tolist() == [4]
+
+
+def test_a_frame_by_user_has_the_weights_that_were_given():
+    given = {"weights": {"a": 3, "vision": 8}, "teams": {"team": ["vision", "vision"]}, "users": ["a", "b"]}
+    a = fo.DRF().allocate(fo.Instance([[1, 2], [2, 1]], [8, 8], **given))
+    assert a.instance.weights.tolist() == [6, 2]  # the team's, divided
+    assert a.to_frame()["weight"].to_dict() == {"a": 3, "b": 1}
+    assert a.to_frame("team")["weight"].to_dict() == {"vision": 8}
+
+
+@pytest.mark.parametrize("label", ["user", "weight", "task limit", "guarantee", "tasks", "share", "dominant share"])
+def test_a_label_named_like_a_column_hides_none(label):
+    teams = {label: ["p", "q"], f"{label} (label)": ["r", None]}
+    plain = fo.Instance([[2, 1], [1, 1]], [8, 8], guarantees=[1, 0])
+    wanted, named = (fo.DRF().allocate(i).to_frame() for i in (plain, plain.replace(teams=teams)))
+    assert named.index.equals(wanted.index) and named[list(wanted)].equals(wanted)
+    assert list(named)[:2] == [f"{label} (label)", f"{label} (label) (label)"]
+    assert named[f"{label} (label)"].tolist() == ["p", "q"]
+
+
+@pytest.mark.parametrize("label", ["users", "weight", "dominant share"])
+def test_a_frame_by_a_label_named_like_a_column_has_teams_as_rows(label):
+    frame = fo.DRF().allocate(fo.Instance([[2, 1], [1, 1]], [8, 8], teams={label: ["p", "q"]})).to_frame(label)
+    assert list(frame.index) == ["p", "q"] and frame["users"].tolist() == [1, 1]
 
 
 def test_without_pandas_a_frame_says_what_to_install(monkeypatch):

@@ -83,7 +83,8 @@ def test_comparisons_have_totals_of_teams_in_every_format(run, tmp_path):
     sums = fo.HDRF(by=("org", "team")).allocate(instance).to_frame("org").loc["ml"]
     assert told["rows"][0]["teams"]["org"]["ml"]["units"] == {"cpu": sums["cpu"], "gpu": sums["gpu"]}
     shown = run(*words).stdout
-    assert "Dominant share of each org (%)" in shown and "gpu of each team" in shown
+    assert "Dominant share of each org (%)" in shown and "cpu of each team, the most used resource" in shown
+    assert "gpu of each" not in shown
     for name, words_in in (("t.md", "Dominant share of each team"), ("t.tex", "Dominant share of each team")):
         assert run(*words, "--out", name).exit_code == 0
         assert words_in in (tmp_path / name).read_text()

@@ -548,7 +548,7 @@ def test_tables_of_an_allocation_say_who_runs_everything() -> None:
 def test_servers_that_are_alike_share_a_row() -> None:
     instance = fo.Instance([[1, 2], [2, 1]], [[4, 4], [8, 2], [4, 4]])
     servers = allocation_tables(fo.DRF().allocate(instance))[1]
-    assert servers.first.cells == ["server1 x 2", "server2"]
+    assert servers.first.cells == ["server[1,3] x 2", "server2"]
 
 
 @pytest.mark.parametrize(
@@ -644,13 +644,30 @@ def test_twelve_resources_fit_and_no_number_is_cut(width: int) -> None:
     assert len(set(headers)) == len(headers) == 2 + 12
 
 
-def test_long_names_that_end_differently_stay_different() -> None:
-    names = [f"namespace-of-the-team-of-product-{k}" for k in range(3)]
-    assert shortened(names) == [f"namespace-of-the…oduct-{k}" for k in range(3)]
+def test_units_of_teams_are_of_the_resource_that_is_used_most() -> None:
+    teams = {"team": ["vision", "vision", "nlp"]}
+    cluster = fo.Instance([[1, 2, 0], [1, 1, 0], [2, 1, 0]], [90, 8, 0], resources=["ram", "gpu", "none"], teams=teams)
+    titles = [table.title for table in compare(["drf", "hdrf:by=team"], cluster).team_tables()]
+    assert titles == ["Dominant share of each team (%)", "gpu of each team, the most used resource"]
 
 
-def test_names_that_differ_in_the_middle_only_get_numbers() -> None:
-    names = ["x" * 40 + "y" * k + "z" * 40 for k in (1, 2, 3)]
+@pytest.mark.parametrize(
+    ("words", "name", "cut"),
+    [
+        (["0", "1", "2"], "namespace-of-the-team-of-product-{}", "namespace-of-the-team-…{}"),
+        (["berlin", "boston", "bern"], "vision-research-lab-{}/8 gpu", "vision-rese…{}/8 gpu"),
+        (["berlin/8 gpu", "paris/8 gpu", "paris/4 cpu"], "vision-research-lab-{}", "vision-rese…{}"),
+        (["2023", "2024"], "chemistry_group_{}_with_a_long_suffix", "chemistry…{}…ng_suffix"),
+    ],
+)
+def test_long_names_keep_the_words_in_which_they_differ(words: list[str], name: str, cut: str) -> None:
+    assert shortened([name.format(word) for word in words]) == [cut.format(word) for word in words]
+    for text, word in zip(shortened([name.format(word) for word in words], 16), words, strict=True):
+        assert word in text
+
+
+def test_names_that_differ_in_the_middle_only_stay_different() -> None:
+    names = ["x" * 40 + "y" * 40 * k + "z" * 40 for k in (1, 2, 3)]
     cut = shortened([*names, names[0]])
     assert len(set(cut)) == 3 and cut[3] == cut[0]
     assert max(map(len, cut)) <= 24

@@ -11,7 +11,7 @@ Users find these names at the top of `fairopt`; `Marginal` is here. The files:
 * `algebra`: the base class of objectives; sums, multiples, tiers, and objectives bounded from below.
 * `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
 * `efficiency`: the objective of the (beta, lambda) plane. `measure`: its logarithm for given shares.
-* `rows`: linear constraints as sparse rows.
+* `rows`: linear constraints as sparse rows. `largest`: the largest value of a linear function under these.
 * `constraints`: sharing incentive, envy-freeness, bounds, reserves.
 * `bundles`: objectives and constraints on bundles (MLF-DRS, H-FFMRA).
 * `ideal`: the share of what a user could have when every other user is at its base.

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import PerUser, per_user_parameter
+from fairopt.blocks.largest import largest
 from fairopt.blocks.model import Pairs
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import optimize, sp
 
 __all__ = ["IdealGain"]
 
@@ -66,22 +67,14 @@ class IdealGain(Share):
 
 def _ideal(instance: Instance, base: Float) -> Float:
     """The most tasks of each user within capacities when the others are at their bases, shape (n_users,)."""
-    pairs, rows, n = Pairs(instance), instance.n_servers * instance.n_resources, instance.n_users
+    pairs, found = Pairs(instance), np.empty(instance.n_users)
     scale = np.maximum(instance.tasks_alone.max(axis=1), base)[pairs.user]
-    loads, totals = pairs.loads @ sp.diags_array(scale), pairs.totals @ sp.diags_array(scale)
-    unit = np.where(base > 0, base, 1.0)
-    floors = sp.diags_array(1.0 / unit) @ totals
-    found = np.empty(n)
-    for j in range(n):
+    rows = [Rows(pairs.loads, 1.0), Rows(-pairs.totals, -base)]
+    for j in range(len(found)):
         check()
-        best: object = optimize.linprog(
-            -np.where(pairs.user == j, 1.0, 0.0) * scale / scale[pairs.first[j]],
-            A_ub=sp.vstack([loads, -floors]).tocsr(),
-            b_ub=np.concatenate([np.ones(rows), -base / unit]),
-            method="highs",
-        )
-        tasks = getattr(best, "x", None)
-        if tasks is None:  # the bases do not fit, which the program that keeps them says
+        own = np.where(pairs.user == j, 1.0, 0.0)
+        best = largest(own, rows, scale)
+        if best is None:  # the bases do not fit, which the program that keeps them says
             return base
-        found[j] = float((scale * tasks)[pairs.user == j].sum())
+        found[j] = own @ best.at
     return found

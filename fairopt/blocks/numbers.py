@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.teams import sums_by
+
 if TYPE_CHECKING:
     from fairopt.blocks.model import Pairs
 
@@ -37,7 +39,7 @@ class Numbers:
 
     def sums(self, by_user: Float) -> Float:
         """Sums by number of values by user."""
-        return by_user if self.of_user is None else np.bincount(self.of_user, by_user, len(self)).astype(float)
+        return by_user if self.of_user is None else sums_by(self.of_user, by_user, len(self))
 
     def above(self, shares: Float) -> Float:
         """The numbers at shares by user."""

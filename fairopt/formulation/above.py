@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, with_shares
 from fairopt.formulation.pool_users import bounds_fit
@@ -36,10 +37,7 @@ class Above(Program):
         everyone = bool(distinct(self.rises).all())
         some = slice(None) if everyone else self.rises
         instance = program.instance if everyone else program.instance._taking_part(self.rises)
-        self.given = self.unmerged = self.instance = instance
-        self.objective = with_shares(program.objective, _plain)
-        self.constraints, self.rest, self._rows = (), [], {}
-        self.merge, self.single, self.all_take_part, self.empty = False, True, True, instance.n_users == 0
+        super().__init__(instance, with_shares(program.objective, _plain), (), merge=False)
         self.low = np.broadcast_to(np.float64(0.0), (instance.n_users,)) if own is None else (program.low - base)[some]
         self.high = np.broadcast_to(np.float64(np.inf), (instance.n_users,))
         if not program.unlimited:
@@ -51,8 +49,10 @@ class Above(Program):
         full = ~(part > ROUNDING)  # nobody who rises needs it
         self.usable = np.where(full, 1.0, left)
         self.rounding = TERM_ROUNDING * float((1.0 / part[~full]).max(initial=1.0))
-        if self.pool_share is None or not self.term.kind.levels_users:  # else methods check it in their passes
-            self.objective.check(self.instance)
+
+    def implied(self) -> tuple[Constraint, ...]:
+        """None: the base and the lower bounds hold guarantees."""
+        return ()
 
     def whole(self, tasks: Float, out: Float | None = None) -> Float:
         """Tasks of all users, with the base; ``out`` is memory that may be used."""

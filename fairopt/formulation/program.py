@@ -53,8 +53,7 @@ class Program:
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
         self.given, self.objective = instance, objective
-        implied = (*guarantees_of(instance), *kept_bases(objective))
-        self.constraints = (*constraints, *(block for block in implied if block not in constraints))
+        self.constraints = (*constraints, *(block for block in self.implied() if block not in constraints))
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
         self.unmerged = instance if self.all_take_part else instance._taking_part(self.active)
@@ -68,6 +67,10 @@ class Program:
         self.rest: list[Constraint] = []
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
+
+    def implied(self) -> tuple[Constraint, ...]:
+        """The constraints that follow from the instance and the objective: guarantees, and bases."""
+        return (*guarantees_of(self.given), *kept_bases(self.objective))
 
     def read_blocks(self) -> None:
         """Check the blocks, and combine constraints that are bounds into `low`, `high` and `usable`."""

@@ -615,7 +615,7 @@ class Explainer:
         for by in self.instance.teams:
             labelling = self.instance.teams.labelling(by)
             if subject.name in labelling.names:
-                sums = labelling.sums(used)
+                sums = np.bincount(labelling.of_user + 1, used, len(labelling.names) + 1)[1:]
                 out = {name: float(v) for name, v in zip(labelling.names, sums, strict=True) if v > 0}
                 alone = np.flatnonzero((labelling.of_user < 0) & (used > 0))
                 return out | {self.instance.users[j]: float(used[j]) for j in alone}

@@ -325,16 +325,17 @@ class FilledAgain:
         bounded = _changed(instance, kept) if kept else instance
         cluster = gate.cluster_of(bounded)
         block = verify.block(repr(HDRF(self.policy.by, weights or None)))
-        floors = hierarchy.floors(cluster) if bounded.team_guarantees else None
         out = np.zeros(instance.eligible.shape)
         if not cluster.active:
             return out
-        if instance.n_servers > 1:
+        floors = hierarchy.floors(bounded)
+        if instance.n_servers > 1 or instance.team_guarantees:
             roomy = bounded.with_capacities(capacities)
             return hierarchy.fill(roomy, cluster, block, floors, self.clock, more.tolist()).tasks
         tree = verify.Tree.of(cluster, block)
-        filling = hierarchy.filling(tree.forest(cluster, (), floors), more.tolist())
-        out[tree.users, 0] = filling.run()
+        of_leaf = hierarchy.filling(tree.forest(cluster, (), floors), more.tolist()).run()
+        for j, leaf, part in tree.parts:
+            out[j, 0] = of_leaf[leaf] * float(part)
         return out
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairopt.fitting import too_large, why_too_large
 from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ class _Words:
         return f"{number(held[i])} {self.title[self.instance.resources[i]]}"
 
     def _nothing(self) -> str:
-        what = "asks for no tasks (its task limit is 0)"
-        if self.subject.is_team:
-            what = "asks for no tasks (the task limits of its users are 0)"
-        return f"{self.found.name} {what}."
+        """Of who asks for no tasks, or for such that no server can run."""
+        whose = "the task limits of its users are" if self.subject.is_team else "its task limit is"
+        large = np.intersect1d(too_large(self.about.whole), self.subject.members)
+        why = f"; {why_too_large(self.about.whole, large)}" if len(large) else ""
+        return f"{self.found.name} gets no tasks: {whose} 0{why}."
 
     def _facts(self) -> list[str]:
         """Only what is known without answers to changes."""

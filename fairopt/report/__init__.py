@@ -9,6 +9,7 @@ The files:
 * `frontiers`, `timelines`, `why`: tables of frontiers, simulations and explanations; `frames`: allocations as data
   frames.
 * `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
+* `held`: tables and sentences of what runs now beside what is fair.
 """
 
 from fairopt.runtime.lazy import public_names

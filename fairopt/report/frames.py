@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, held_units, part_of_capacity
+from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.held_now import HeldNow, held_now
+from fairopt.instance import Instance
 from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
 from fairopt.team_sums import team_sums
@@ -26,12 +28,12 @@ Float = NDArray[np.float64]
 
 
 class FrameColumns(dict[str, Any]):
-    """Columns by name; " (resource)" is appended to a name that is taken."""
+    """Columns by name; what a column is of, such as " (resource)", is appended to a name that is taken."""
 
-    def add(self, name: str, values: Any) -> None:
+    def add(self, name: str, values: Any, of: str = "resource") -> None:
         """Append a column."""
         while name in self:
-            name += " (resource)"
+            name += f" ({of})"
         self[name] = values
 
     def add_each(self, names: Sequence[str], values: Float) -> None:
@@ -46,7 +48,7 @@ def frame(allocation: Allocation, by: str) -> pd.DataFrame:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, [*_VIEWS, *allocation.instance.teams])}")
     pd = optional("pandas", "parquet", "to_frame()")
     columns = _VIEWS[by](allocation) if by in _VIEWS else by_team(allocation, by)
-    index = ["user", "server"] if by == "placement" else by
+    index = ["user", "server"] if by == "placement" else next(iter(columns))
     return pd.DataFrame(dict(columns)).set_index(index)
 
 
@@ -73,32 +75,60 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user; see `Allocation.to_frame`."""
-    instance, held = allocation.instance, held_units(allocation)
-    out = FrameColumns({"user": instance.users})
-    for by in instance.teams:
-        out.add(by, instance.teams[by])
-    out |= {"weight": instance.weights, "task limit": instance.task_limits}
+    instance, units = allocation.instance, units_of(allocation)
+    about = {"user": instance.users, "weight": instance._own_weights, "task limit": instance.task_limits}
     if instance.guarantees.any():
-        out["guarantee"] = instance.guarantees
-    out |= {"tasks": allocation.tasks, "share": allocation.shares, "dominant share": allocation.share(DominantShare())}
-    out.add_each(instance.resource_titles, held)
+        about["guarantee"] = instance.guarantees
+    about |= {
+        "tasks": allocation.tasks,
+        "share": allocation.shares,
+        "dominant share": allocation.share(DominantShare()),
+    }
+    found = held_now(allocation)
+    out = FrameColumns({"user": instance.users, **_labelled(instance.teams, about | _tasks_held(found))})
+    out.add_each(instance.resource_titles, units)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
-    out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(held, instance.total_capacities))
+    out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(units, instance.total_capacities))
+    _add_units_held(out, instance, found)
     return out
+
+
+def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColumns:
+    """Columns of labels before others, whose names they do not take."""
+    named = FrameColumns(about)
+    for by, values in labels.items():
+        named.add(by, values, "label")
+    return FrameColumns({**{name: named[name] for name in named if name not in about}, **about})
 
 
 def by_team(allocation: Allocation, by: str) -> dict[str, Any]:
     """Columns with a row per team under a label; see `Allocation.to_frame`."""
-    instance, sums = allocation.instance, team_sums(allocation, by)
-    out = FrameColumns(
-        {by: sums.names, "users": [len(rows) for rows in sums.members], "weight": sums.weights}
-        | {"dominant share": sums.dominant}
-    )
+    instance, sums, found = allocation.instance, team_sums(allocation, by), held_now(allocation, by)
+    about = {"users": [len(rows) for rows in sums.members], "weight": sums.weights, "dominant share": sums.dominant}
+    if found is not None:
+        about["tasks"] = found.fair[:, 0]
+    out = _labelled({by: sums.names}, about | _tasks_held(found))
     out.add_each(instance.resource_titles, sums.units)
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(sums.units, instance.total_capacities))
+    _add_units_held(out, instance, found)
     return out
+
+
+def _tasks_held(found: HeldNow | None) -> dict[str, Any]:
+    """Tasks that run now beside what is fair."""
+    if found is None:
+        return {}
+    named = {"held": found.held, "difference": found.difference, "waiting": found.waiting}
+    return {"state": found.states, **{name: values[:, 0] for name, values in named.items()}}
+
+
+def _add_units_held(out: FrameColumns, instance: Instance, found: HeldNow | None) -> None:
+    """Units that running tasks take beside what is fair."""
+    if found is not None:
+        for name in ("held", "difference", "waiting"):
+            out.add_each([f"{r} {name}" for r in instance.resource_titles], getattr(found, name)[:, 1:])
 
 
 def by_server(allocation: Allocation) -> dict[str, Any]:

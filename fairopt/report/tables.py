@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from fairopt.allocation import Allocation, held_units
+from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
 from fairopt.display import visible
+from fairopt.held_now import described_held, most_used
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.server_sums import ByType, part_of
@@ -45,6 +47,7 @@ NAME = 24  # characters of a name: leaves room for numbers on 80 columns
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
 LEAST = 6  # characters of a name on a narrow terminal
 ROOM = 12  # characters of a type's name as a column header
+_WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
 PLACEMENT = (
     "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
     "found."
@@ -146,8 +149,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     if instance.guarantees.any():
         about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
-    held = held_units(allocation, chosen)
-    units = [Column(r, numbers(held[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
+    given = units_of(allocation, chosen)
+    units = [Column(r, numbers(given[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
     title = "Tasks and resources of each user"
     if len(chosen) < instance.n_users:
         title += " (the smallest and the largest dominant shares)"
@@ -235,18 +238,28 @@ def _servers_table(allocation: Allocation) -> Table:
             groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
             term = first_term(allocation)
             if term is not None and term.is_order:
-                title = title.partition(";")[0] + "; prices of the first level"
+                title = f"{title.partition(';')[0]}; {price_title(allocation)}"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"
     return Table(title, Column("server", names, right=False), groups)
+
+
+def price_title(allocation: Allocation) -> str:
+    """Which level of a leximin the prices shown are of."""
+    level = allocation.binding_level
+    if level is None or level is (allocation.level_prices or (level,))[0]:
+        return "prices of the first level"
+    who = f"{len(level.users)} users" if len(level.users) > 1 else short(level.users[0])
+    return f"prices of the lowest level that capacities determine ({level.level:.4g}, of {who})"
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
     """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
     Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (nonzero tasks by user and server),
-    ``teams`` (by label and team), ``metrics``, ``prices`` and ``prices_left`` by server and resource (None if unknown
-    or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
+    ``teams`` (by label and team), ``held`` (what runs now beside what is fair, None if unknown), ``metrics``,
+    ``prices`` and ``prices_left`` by server and resource (None if unknown or infinite), ``certificate``, ``units`` by
+    resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -260,7 +273,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
             server: {r: p if np.isfinite(p) else None for r, p in zip(instance.resources, row.tolist(), strict=True)}
             for server, row in zip(instance.servers, side, strict=True)
         }
-        for name, side in (("prices", allocation.prices), ("prices_left", allocation.prices_left))
+        for name, side in zip(("prices", "prices_left"), allocation._shown_prices, strict=True)
     }
     return {
         "format": FORMAT,
@@ -270,6 +283,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
         "placement": placement,
         "teams": described_teams(allocation),
+        "held": described_held(allocation),
         "metrics": allocation.metrics(),
         **sides,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
@@ -296,10 +310,13 @@ def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any
 
 
 def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:
-    """Dominant shares of teams, then units of each resource, with teams as rows and policies as columns, by label."""
+    """For each label, dominant shares of teams and their units of the most used resource, with policies as columns."""
+    if not (instance.teams.mixed and allocations):
+        return []
     out: list[Table] = []
-    headers = list(allocations) if whole_names else shortened(list(allocations))
-    for by in instance.teams.outermost_first if instance.teams.mixed and allocations else ():
+    headers, i = list(allocations) if whole_names else shortened(list(allocations)), most_used(allocations.values())
+    said = ", the most used resource" if instance.n_resources > 1 else ""
+    for by in instance.teams.outermost_first:
         sums = [team_sums(a, by) for a in allocations.values()]
         chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
         names = [sums[0].names[t] for t in chosen]
@@ -307,9 +324,8 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
         first = Column(by + fewer, names if whole_names else shortened(names), right=False)
         shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
         out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
-        for i, title in enumerate(instance.resource_titles):
-            units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
-            out.append(Table(f"{title} of each {by}", first, [units]))
+        units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
+        out.append(Table(f"{instance.resource_titles[i]} of each {by}{said}", first, [units]))
     return out
 
 
@@ -358,7 +374,7 @@ def price_columns(
     allocation: Allocation, names: Sequence[str], less: str = "price of {}, one less"
 ) -> list[tuple[NDArray[np.float64], list[str]]]:
     """Prices by server row with column titles, and prices for one unit less (titled by ``less``) if they differ."""
-    prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
+    (prices, left), instance = allocation._shown_prices, allocation.instance
     if prices is None or left is None:
         return []
     per = [f" (per {unit})" if unit else "" for unit in instance.units or ("",) * instance.n_resources]
@@ -378,16 +394,53 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut by `short`, with a number where two become equal."""
-    used: dict[str, str] = {}
-    out = []
-    for name in names:
-        cut, k = short(name, most), 1
-        while used.setdefault(cut, name) != name:
+    """Names cut to a width where they are the same; those that differ in too much for it get a number."""
+    cut = _differing([*dict.fromkeys(map(visible, names))], most)
+    used = {name: name for name in cut if cell_len(name) <= most}
+    for name, text in cut.items():
+        k = 1
+        while used.setdefault(cut[name], name) != name:
             k += 1
-            cut = short(name, most - len(f" {k}")) + f" {k}"
-        out.append(cut)
-    return out
+            cut[name] = short(text, most - len(f" {k}")) + f" {k}"
+    return [cut[visible(name)] for name in names]
+
+
+def _differing(names: Sequence[str], most: int) -> dict[str, str]:
+    """Names cut to a width, by name; those that begin alike keep the part in which they differ."""
+    cut = {name: short(name, most) for name in names}
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if cell_len(name) > most:
+            groups.setdefault(cut[name].partition("…")[0], []).append(name)
+    for group in groups.values():
+        if len(group) > 1:
+            cut |= _around_difference(group, most)
+    return cut
+
+
+def _around_difference(names: Sequence[str], most: int) -> dict[str, str]:
+    """Names cut around the words in which they differ or, if these are too long, around the characters."""
+    first, start = names[0], _same(names)
+    end = len(first) - _same([name[start:][::-1] for name in names])
+    before, after, left = _WORD_AT_END.sub("", first[:start]), _WORD_AT_START.sub("", first[end:]), most - 2
+    parts = {name: name[len(before) : len(name) - len(after)] for name in names}
+    if max(map(cell_len, parts.values())) > left:  # which leaves room for "…" on both sides
+        before, after = first[:start], first[end:]
+        parts = {name: name[len(before) : len(name) - len(after)] for name in names}
+        if max(map(cell_len, parts.values())) > left:
+            left = most - LEAST
+    if left < LEAST:
+        return {}
+    shown = _differing([*parts.values()], left)
+    room = most - max(map(cell_len, shown.values()))
+    after = _beginning(after[::-1], max(room // 2, room - cell_len(before)))[::-1]
+    before = _beginning(before, room - cell_len(after))
+    return {name: before + shown[part] + after for name, part in parts.items()}
+
+
+def _beginning(text: str, places: int) -> str:
+    """The beginning of a text, with "…" for what is cut to a width."""
+    return text if cell_len(text) <= places else _cut(text, places - 1) + "…"
 
 
 def _cut(text: str, places: int) -> str:
@@ -395,6 +448,12 @@ def _cut(text: str, places: int) -> str:
     while cell_len(text) > places:
         text = text[: min(places, len(text) - 1)]
     return text
+
+
+def _same(names: Sequence[str]) -> int:
+    """The number of characters with which all names begin."""
+    found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
+    return next(found, min(map(len, names)))
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:

@@ -128,9 +128,11 @@ def test_a_limit_and_a_resource_that_are_reached_at_once_bind_together() -> None
 
 def test_a_user_that_asks_for_nothing() -> None:
     found = fo.DRF().allocate(of_gpus(2, 10, task_limits=[0, None])).explain("a")
-    assert found.sentences == ("a asks for no tasks (its task limit is 0).",) and found.binding == ()
+    assert found.sentences == ("a gets no tasks: its task limit is 0.",) and found.binding == ()
     team = of_gpus(2, 10, task_limits=[0, 0], teams={"team": ["x", "x"]})
-    assert fo.HDRF().allocate(team).explain("x").sentences[0].startswith("x asks for no tasks")
+    assert fo.HDRF().allocate(team).explain("x").sentences[0].startswith("x gets no tasks: the task limits")
+    large = fo.DRF().allocate(of_gpus(2, 4, task_limits=[0, None]).replace(demands=[[16], [1]])).explain("a")
+    assert str(large).endswith("no server can run a task of a (16 gpu a task; the largest server has 4).")
 
 
 def test_one_user_alone() -> None:

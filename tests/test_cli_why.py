@@ -69,3 +69,10 @@ def test_json_has_the_records(run: Any) -> None:
 def test_an_unknown_name_is_refused(run: Any) -> None:
     result = run("cluster.json", "visoin")
     assert result.exit_code == 2 and "there is no user or team 'visoin'; did you mean 'vision'?" in result.stderr
+
+
+def test_a_user_whose_tasks_fit_on_no_server_is_told_so(run: Any) -> None:
+    fo.datasets.write(fo.Instance([[16], [1]], [[8], [4]], users=["large", "small"], resources=["gpu"]), "large.json")
+    result = run("large.json", "large")
+    assert result.exit_code == 0, result.stderr
+    assert "no server can run a task of large (16 gpu a task; the largest server has 8)." in result.stdout

@@ -208,42 +208,52 @@ class _Words:
         if not able:
             return ""
         b = max(able, key=lambda one: (one.kind == "resource", one.percent or 0.0))
-        gain = b.gain or 0.0
         if b.kind == "resource":
-            of = self.title[b.name]
-            where = (
-                "" if not b.servers or len([o for o in able if o.name == b.name]) == 1 else f" on {listed(b.servers)}"
-            )
-            if self.about.per_task.shape[1] > 1:  # tasks count differently on other servers
-                return f"1% more {of}{where} would raise its share by {number(b.percent or 0.0)}%, {self._cost(b)}."
-            what = f"{number(b.units or 0.0)} {of}" if self.subject.is_team and b.units else tasks_of(gain)
-            if self.subject.is_team and not b.units:
-                what = f"its users {tasks_of(gain)}"
+            of, alone = self.title[b.name], len([o for o in able if o.name == b.name]) == 1
+            where = "" if alone or not b.servers else f" on {listed(b.servers)}"
+            if self._in_shares(b):
+                return self._of_one_percent(f"1% more {of}{where}", b)
+            what = f"{number(b.units or 0.0)} {of}" if self.subject.is_team else tasks_of(b.gain or 0.0)
             return f"One more {of}{where} would give it {what}, {self._cost(b)}."
+        if b.kind == "limit" or (b.kind == "guarantee" and b.amount is not None):
+            what = "allowed" if b.kind == "limit" else "required"
+            if self._in_shares(b):
+                return self._of_one_percent(f"1% more tasks {what}", b)
+            return f"One more task {what} would give it {tasks_of(b.gain or 0.0)}, {self._cost(b)}."
         if b.kind == "together":
-            return f"1% more of all of them would give it {tasks_of(gain)}, {self._cost(b)}."
-        if b.kind == "limit":
-            return f"One more task allowed would give it {tasks_of(gain)}, {self._cost(b)}."
-        if b.kind == "guarantee" and b.amount is None:
+            how = "With 1% more of all of them"
+        elif b.kind == "guarantee":
             own = self._is_mine(b.name)
-            what = "With a guarantee 1% larger" if own else f"If what is guaranteed to {b.name} were 1% smaller,"
-            return f"{what} it would have {tasks_of(gain)} more, {self._cost(b)}."
-        if b.kind == "guarantee":
-            return f"One more task required would give it {tasks_of(gain)}, {self._cost(b)}."
-        how = f"With {b.name} relaxed by 1%" if b.relaxed else f"Without {b.name}"
-        return f"{how} it would have {tasks_of(gain)} more, {self._cost(b)}."
+            how = "With a guarantee 1% larger" if own else f"If what is guaranteed to {b.name} were 1% smaller,"
+        else:
+            how = f"With {b.name} relaxed by 1%" if b.relaxed else f"Without {b.name}"
+        more = f"it would have {tasks_of(b.gain or 0.0)} more"
+        if self._in_shares(b):
+            more = f"its share would be {number(b.percent or 0.0)}% larger"
+        return f"{how} {more}, {self._cost(b)}."
+
+    def _in_shares(self, b: Binding) -> bool:
+        """Whether a gain is told in shares: tasks count differently, or not all kinds of tasks of a team gain."""
+        units = b.units if self.subject.is_team and b.kind == "resource" else b.gain
+        return self.about.per_task.shape[1] > 1 or not (units or 0.0) > 0
+
+    def _of_one_percent(self, how: str, b: Binding) -> str:
+        """What 1% more gives, in shares."""
+        return f"{how} would raise its share by {number(b.percent or 0.0)}%, {self._cost_of_one_percent(b)}."
+
+    def _cost_of_one_percent(self, b: Binding) -> str:
+        scaled = {name: change * (b.amount or 1.0) * 0.01 for name, change in b.others.items()}
+        return self._cost(replace(b, others=scaled))
 
     def _weight(self) -> str:
         """What a larger weight would give."""
         for b in self.found.binding:
             if b.kind == "weight" and b.gain is not None and b.amount is not None:
+                if self._in_shares(b):
+                    return self._of_one_percent("A weight 1% larger", b)
                 more = tasks_of(b.gain * b.amount * 0.01)
-                return f"A weight 1% larger would give it {more}, {self._cost_of_weight(b)}."
+                return f"A weight 1% larger would give it {more}, {self._cost_of_one_percent(b)}."
         return ""
-
-    def _cost_of_weight(self, b: Binding) -> str:
-        scaled = {name: change * (b.amount or 1.0) * 0.01 for name, change in b.others.items()}
-        return self._cost(replace(b, others=scaled))
 
     def _also(self) -> str:
         """What else moves it, and of what that is not known."""

@@ -86,7 +86,7 @@ def test_two_resources_that_bind_together_are_named_together() -> None:
     assert found.sentences[0].startswith(
         "a stops at 5 tasks because cpu and memory bind together: only all of them help; b"
     )
-    assert found.sentences[1] == "1% more of all of them would give it 0.05 tasks, and cost nobody anything."
+    assert found.sentences[1] == "With 1% more of all of them it would have 0.05 tasks more, and cost nobody anything."
 
 
 def test_an_effect_that_sets_in_later_is_said_to() -> None:

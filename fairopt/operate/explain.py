@@ -372,13 +372,6 @@ class Explainer:
         """What stops it, and what else moves it."""
         binding, also = list[Binding](), list[Binding]()
         able: list[Raisable] = []
-        for changes, make in self._limits(subject):
-            able.append((changes, make))
-            moved = self.moved(subject, changes)
-            if moved > LEAST:
-                binding.append(make("limit", changes))
-            elif not abs(moved) <= LEAST:
-                also.append(make("limit", changes))
         for rows, used in self._groups(subject):
             changes = [Change("capacity", row) for row in rows]
             make = self._maker(subject, rows)
@@ -389,6 +382,13 @@ class Explainer:
                 binding.append(make("resource", changes))
             elif not abs(moved) <= LEAST:
                 also.append(make("resource", changes))
+        for changes, make in self._limits(subject):
+            able.append((changes, make))
+            moved = self.moved(subject, changes)
+            if moved > LEAST:
+                binding.append(make("limit", changes))
+            elif not abs(moved) <= LEAST:
+                also.append(make("limit", changes))
         own = self._own_floor(subject)
         for k, constraint in enumerate(self.constraints):
             changes = [Change("block", k)]

@@ -224,7 +224,7 @@ def test_a_sum_of_shares_of_a_team() -> None:
     answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(teams())  # parse adds 20 / 1000 to the sum of vision
     found = answer.explain("vision")
     assert found.level == pytest.approx(0.51) and found.beside == ("nlp",)
-    assert found.binding[0].kind == "limit" and found.binding[1].units == pytest.approx(0.5)
+    assert found.binding[0].units == pytest.approx(0.5) and found.binding[1].kind == "limit"
     assert fo.DRF().allocate(teams()).explain("vision").units["gpu"] == pytest.approx(50)
 
 

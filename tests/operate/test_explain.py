@@ -61,6 +61,13 @@ def test_a_resource_is_named_with_its_servers_and_unit() -> None:
     assert memory.sentences[1].startswith("One more GiB of memory on n[1-2] would give it ")
 
 
+def test_many_full_capacities_of_one_resource_are_raised_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairopt.operate.explain.MOST_ROWS", 1)
+    servers = fo.Instance([[1], [1]], [[4], [6]], users=["a", "b"], resources=["gpu"], servers=["m", "n"])
+    (gpu,) = (b for b in fo.DRF().allocate(servers).explain("a").binding if b.kind == "resource")
+    assert (gpu.servers, gpu.amount, gpu.gain) == (("m", "n"), 10.0, pytest.approx(0.5))
+
+
 def test_what_moves_it_without_stopping_it_is_named() -> None:
     cluster = fo.Instance(
         [[1, 0], [1, 1]], [[4, 0], [4, 6]], users=["cpus", "gpus"], resources=["cpu", "gpu"], servers=["c", "g"]

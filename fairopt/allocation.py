@@ -393,14 +393,18 @@ class Allocation:
 
             * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
               members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``share`` (the objective's first),
-              ``dominant share``, the units held of each resource, and ``share of <resource>``, the fraction of its
-              total capacity;
+              ``dominant share``, the units of each resource, and ``share of <resource>``, the fraction of its total
+              capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
-              hold together, the units held and ``share of <resource>``;
-            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
-              ``capacity of <resource>``, ``used <resource>`` (the fraction held), ``price of <resource>`` if known, and
+              get together, the units and ``share of <resource>``;
+            * both, if `Instance.held` is known: ``state`` (``over``, ``under`` or ``even``), ``held`` (tasks that run
+              now), ``difference`` (held above the answer; 0 within rounding), ``waiting`` (below the task limit and
+              not held), the units ``<resource> held``, ``<resource> difference`` and ``<resource> waiting``, and
+              ``tasks`` of teams;
+            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units,
+              ``capacity of <resource>``, ``used <resource>`` (the fraction), ``price of <resource>`` if known, and
               ``price of <resource>, one less`` if `prices_left` differ;
-            * ``placement``: ``tasks`` and the units held, for each user and server with some; whole tasks by individual
+            * ``placement``: ``tasks`` and the units, for each user and server with some; whole tasks by individual
               server.
 
         Returns
@@ -438,16 +442,17 @@ class Allocation:
             (both by team if a team has several users);
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
             resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
-            utilisation by ``types`` of server.
+            utilisation by ``types`` of server; what is ``held`` now, and what waits, beside the answer.
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on; for ``types`` one for tasks and one for each resource. Default: a new figure.
+            The axes to draw on; for ``held`` one for each resource, and for ``types`` one more, for tasks. Default: a
+            new figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, if there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
-            For ``types`` a Figure.
+            For ``held`` and ``types`` a Figure.
 
         Examples
         --------
@@ -546,7 +551,7 @@ def used_by(instance: Instance, tasks_by_server: Float) -> Float:
     return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
 
 
-def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
+def units_of(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
     """Units that the chosen users (default: all) hold, shape (n_chosen, n_resources)."""
     rows = slice(None) if chosen is None else list(chosen)
     if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:

@@ -39,7 +39,7 @@ def test_without_a_name_each_team_has_a_sentence_and_who_has_all_comes_last(run:
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["nlp", "vision", "audio"]
-    assert lines[-1] == "audio has 3 tasks: its own task limit stops it."
+    assert lines[-1] == "audio has 3 gpu: its own task limit stops it."
     assert [line.split()[0] for line in run("pool.json").stdout.splitlines()] == ["batch", "web"]
 
 

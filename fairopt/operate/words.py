@@ -33,8 +33,12 @@ class _Words:
     def __init__(self, found: Explanation, about: Explainer) -> None:
         self.found, self.about, self.instance = found, about, about.instance
         self.subject = about.subject(found.name)
-        titles = zip(self.instance.resources, self.instance.units or [""] * self.instance.n_resources, strict=True)
-        self.title = {name: f"{unit} of {name}" if unit else name for name, unit in titles}
+        self.of_team = self.subject.is_team or found.name not in self.instance._position
+        last = [name.rpartition("/")[2] for name in self.instance.resources]  # as of nvidia.com/gpu
+        names = last if len({*last}) == len(last) else self.instance.resources
+        self.short = dict(zip(self.instance.resources, names, strict=True))
+        units = zip(self.short.items(), self.instance.units or [""] * self.instance.n_resources, strict=True)
+        self.title = {name: f"{unit} of {short}" if unit else short for (name, short), unit in units}
 
     def all(self) -> list[str]:
         """The sentences in order."""
@@ -55,7 +59,7 @@ class _Words:
     def _amount(self) -> str:
         """What it has."""
         found = self.found
-        if not self.subject.is_team:
+        if not self.of_team:
             return tasks_of(found.tasks)
         total = self.instance.total_capacities
         held = np.array([found.units[name] for name in self.instance.resources])
@@ -87,6 +91,10 @@ class _Words:
         why = "of whole tasks" if about.allocation.certificate.whole else f"under {found.policy}"
         return [f"{text}.", f"What more of anything would give it {why} is not known."]
 
+    def _name(self, b: Binding) -> str:
+        """The short name of a resource, or the name of another cause."""
+        return self.short.get(b.name, b.name)
+
     def _where(self, b: Binding) -> str:
         """On which servers a resource is full."""
         if not b.servers:
@@ -103,7 +111,7 @@ class _Words:
             merged[b.name] = b if before is None else replace(before, servers=(*before.servers, *b.servers))
         by_place: dict[str, list[str]] = {}
         for b in merged.values():
-            by_place.setdefault(self._where(b), []).append(b.name)
+            by_place.setdefault(self._where(b), []).append(self.short[b.name])
         return listed([f"{listed(r)} {'is' if len(r) == 1 else 'are'} full{place}" for place, r in by_place.items()])
 
     def _stops(self) -> str:
@@ -159,7 +167,7 @@ class _Words:
         """What binds together."""
         full = [b for b in some if b.name in self.title]
         rest = [b.name for b in some if b.name not in self.title]
-        words = [f"{b.name}{self._where(b)}" for b in full]
+        words = [f"{self.short[b.name]}{self._where(b)}" for b in full]
         words += ["its own task limit" if name == self.found.name else name for name in rest]
         return f"{listed(words)} bind together: only all of them help"
 
@@ -190,7 +198,7 @@ class _Words:
 
     def _grouped(self, changes: Mapping[str, float]) -> Mapping[str, float]:
         """Changes of users; for a team, summed by the teams beside it."""
-        if not self.subject.is_team:
+        if not self.of_team:
             return changes
         out: dict[str, float] = {}
         by = next(
@@ -213,7 +221,7 @@ class _Words:
             where = "" if alone or not b.servers else f" on {listed(b.servers)}"
             if self._in_shares(b):
                 return self._of_one_percent(f"1% more {of}{where}", b)
-            what = f"{number(b.units or 0.0)} {of}" if self.subject.is_team else tasks_of(b.gain or 0.0)
+            what = f"{number(b.units or 0.0)} {of}" if self.of_team else tasks_of(b.gain or 0.0)
             return f"One more {of}{where} would give it {what}, {self._cost(b)}."
         if b.kind == "limit" or (b.kind == "guarantee" and b.amount is not None):
             what = "allowed" if b.kind == "limit" else "required"
@@ -234,7 +242,7 @@ class _Words:
 
     def _in_shares(self, b: Binding) -> bool:
         """Whether a gain is told in shares: tasks count differently, or not all kinds of tasks of a team gain."""
-        units = b.units if self.subject.is_team and b.kind == "resource" else b.gain
+        units = b.units if self.of_team and b.kind == "resource" else b.gain
         return self.about.per_task.shape[1] > 1 or not (units or 0.0) > 0
 
     def _of_one_percent(self, how: str, b: Binding) -> str:
@@ -259,9 +267,9 @@ class _Words:
         """What else moves it, and of what that is not known."""
         parts, unknown = list[str](), list[str]()
         for b in self.found.also:
-            what = f"the limit of {b.name}" if b.kind == "limit" else f"{b.name}{self._where(b)}"
+            what = f"the limit of {b.name}" if b.kind == "limit" else f"{self._name(b)}{self._where(b)}"
             if b.percent is None:
-                unknown.append(f"more {b.name}" if b.kind == "total" else what)
+                unknown.append(f"more {self._name(b)}" if b.kind == "total" else what)
             elif b.kind == "block" and not b.relaxed:
                 parts.append(f"{b.name} ({percent(b.percent)} if left out)")
             elif b.kind != "total":
@@ -274,13 +282,13 @@ class _Words:
     def _unsteady(self) -> str:
         """What moves it otherwise in the beginning."""
         some = [b for b in (*self.found.binding, *self.found.also) if not b.steady]
-        names = ["its weight" if b.kind == "weight" else f"{b.name}{self._where(b)}" for b in some]
+        names = ["its weight" if b.kind == "weight" else f"{self._name(b)}{self._where(b)}" for b in some]
         return f"The first 0.1% more of {listed(names)} has no such effect, or another one." if names else ""
 
     def _totals(self) -> str:
         """What moves it only because a total grows."""
         known = [b for b in self.found.also if b.kind == "total" and b.percent is not None]
-        parts = [f"{b.name} ({percent(b.percent or 0.0)})" for b in known]
+        parts = [f"{self._name(b)} ({percent(b.percent or 0.0)})" for b in known]
         if not parts:
             return ""
         return f"1% more {listed(parts)} would move it only because shares are fractions of the total."

@@ -223,7 +223,7 @@ def test_a_team_of_one_is_explained_by_either_name() -> None:
     answer = fo.HDRF().allocate(teams())
     team, user = answer.explain("nlp"), answer.explain("train")
     assert team.tasks == user.tasks == pytest.approx(25) and team.members == ()
-    assert team.sentences[0].startswith("nlp stops at 25 tasks because gpu is full; vision stops there too")
+    assert team.sentences[0].startswith("nlp stops at 50 gpu because gpu is full; vision stops there too")
     assert user.sentences[0].startswith("train stops at 25 tasks because gpu is full; label stops there too")
 
 
@@ -250,6 +250,12 @@ def test_guarantees_of_teams() -> None:
         assert answer.explain("x").sentences[0] == "x stops at 10 gpu because it gets no more than its guarantee."
         assert "the guarantee of x comes first" in answer.explain("y").sentences[0]
         assert answer.explain("a").sentences[0] == "a stops at 5 tasks because x gets no more than its guarantee."
+
+
+def test_a_long_name_of_a_resource_is_shortened() -> None:
+    answer = fo.DRF().allocate(of_gpus(1, 4).replace(resources=["nvidia.com/gpu"]))
+    found = answer.explain("a")
+    assert found.sentences[0] == "a stops at 4 tasks because gpu is full." and found.binding[0].name == "nvidia.com/gpu"
 
 
 # -- what is not known, and mistakes ---------------------------------------------------------------------------------

@@ -257,7 +257,7 @@ class _Words:
         """What a larger weight would give."""
         for b in self.found.binding:
             if b.kind == "weight" and b.gain is not None and b.amount is not None:
-                if self._in_shares(b):
+                if self.of_team or self._in_shares(b):
                     return self._of_one_percent("A weight 1% larger", b)
                 more = tasks_of(b.gain * b.amount * 0.01)
                 return f"A weight 1% larger would give it {more}, {self._cost_of_one_percent(b)}."

@@ -1943,10 +1943,9 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
     floor = use.loads[i] / max([use.over, *over])
     top = exact_sum(p * c for p, c in zip(use.prices, room, strict=True))
     for j, limit in use.members.items():
-        needs = [cluster.demands[j][s] for s in cluster.open[j]]
-        net = max(cluster.demands[j][s][i] - use.cost(j, s) for s in cluster.open[j])
-        most = max(min(room[k] / d for k, d in enumerate(row) if d) for row in needs) if limit is None else limit
-        top += max(net, ZERO) * most
+        nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in cluster.open[j]}
+        most = exact_sum(net * min(room[k] / d for k, d in enumerate(needs) if d) for needs, net in nets.items())
+        top += most if limit is None else min(most, max(nets.values()) * limit)
     if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
         raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
     return floor

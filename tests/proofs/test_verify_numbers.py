@@ -125,6 +125,22 @@ def test_floors_are_the_most_that_tasks_can_use_where_demands_differ_by_server(t
     assert fo.verify(saved(answer, tmp_path)).ok
 
 
+def test_a_user_whose_demands_differ_by_server_may_run_as_much_on_each_of_them(tmp_path):
+    cluster = fo.Instance(
+        [[[1, 1, 0], [1, 0, 1]], [[0.25, 0, 0], [0.25, 0, 0]]],
+        [[1, 1, 0], [1, 0, 1]],
+        resources=["cpu", "x", "y"],
+        teams={"team": ["a", "b"]},
+        guarantees={"a": {"cpu": 1}},
+    )
+    path = saved(fo.Policy(fo.Total(fo.Tasks())).allocate(cluster), tmp_path)
+    assert fo.verify(path).ok
+    given = json.loads(path.read_text(encoding="utf-8"))["instance"]
+    more = given | {"guarantees": given["guarantees"] | {"a": {"cpu": 2}}}
+    floors = {"a": {"0": {"tasks": [[0, 0, 1]], "prices": [0, 0, 0]}}}  # one task on each server uses 2
+    assert "the floor of 'a' of 'cpu' is not proved" in str(fo.verify(written(path, instance=more, floors=floors)))
+
+
 @pytest.mark.parametrize("share", [fo.DominantShare(), fo.PNormShare(2), fo.Surplus(base=BASE)], ids=repr)
 def test_bounds_that_name_a_team_are_on_the_sum_of_its_members(share, tmp_path):
     bounds = [fo.MinShare({"c": 0.15, "u1": 0.01}, share), fo.MaxShare({"a": 0.2, "x": 0.45}, share)]

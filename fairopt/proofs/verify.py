@@ -2153,9 +2153,10 @@ def leave_at_base(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     shares = {term.share.text: term.share for _, term in objective.terms if is_surplus(term)}
     if given.keys() - shares.keys():
         raise Fault(f"at_base names {short(min(given.keys() - shares.keys()))}, of which the objective has no surplus")
-    cluster.stays = {}
     with bases_kept(cluster, objective):
-        cluster.stays = {text: who_stays(cluster, shares[text], rows, one) for text, one in given.items()}
+        found = {text: who_stays(cluster, shares[text], rows, one) for text, one in given.items()}
+    # those of earlier tiers stay in later ones too, and the levels of earlier tiers are of those who rise in them
+    cluster.stays |= {text: some | cluster.stays.get(text, set()) for text, some in found.items()}
 
 
 def is_surplus(term: Block) -> bool:
@@ -3463,7 +3464,9 @@ def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fracti
     for factor, term in objective.terms:
         alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
         if alpha not in (0, 1):
-            level -= factor * sum(cluster.weights[j] for j in cluster.active) / (1 - alpha)
+            of = Numbers(cluster, term.share, levelled=True) if term.share.name in COMPOSED else None
+            weights = of.weights.values() if of else (cluster.weights[j] for j in cluster.active)
+            level -= factor * exact_sum(weights) / (1 - alpha)
     return level
 
 
@@ -3876,7 +3879,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     gap, stays = ZERO, dict[str, set[str]]()
     for tier, entry in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
-        stays = cluster.stays if tier is tiers[0] else stays
+        stays = dict(cluster.stays) if tier is tiers[0] else stays
         cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
         rows = rows + (keep_level(cluster, tier, rows, entry) if tier is not tiers[-1] else [])
     cluster.stays = stays  # of the objective that the file states

@@ -195,6 +195,48 @@ def test_who_can_rise_may_not_be_left_out(tmp_path):
     assert "could rise above its base by" in str(fo.verify(changed))
 
 
+# team "t" divides what is above guarantees between a member who needs z and one who does not; the others cannot rise
+LEFT_OPEN = fo.Instance(
+    [[1, 0, 0.1], [0, 1, 0], [1, 1, 0], [1, 0, 0]],
+    [[6, 4, 9], [4, 6, 9]],
+    resources=["x", "y", "z"],
+    weights=[0.25] * 4,
+    teams={"team": ["t", "u", "v", "t"]},
+    guarantees=[0, 10, 0, 1],
+)
+
+
+def surplus_then_z(alpha):
+    surplus = fo.AlphaFair(alpha, fo.Surplus(fo.OfTeam())) + 0.5 * fo.Total(fo.OfTeam())
+    return fo.Policy(surplus.then(fo.Total(fo.ResourceShare("z"))))
+
+
+@pytest.mark.parametrize("weight", [0.25, 3])
+@pytest.mark.parametrize("alpha", [0.5, 2])
+def test_levels_of_sums_over_teams_are_kept_whatever_the_weights_of_users(alpha, weight, tmp_path):
+    answer = surplus_then_z(alpha).allocate(LEFT_OPEN.replace(weights=[weight] * 4))
+    np.testing.assert_allclose(answer.tasks, [9, 10, 0, 1], atol=1e-5)
+    found = fo.verify(saved(answer, tmp_path))
+    assert found.ok, str(found)
+
+
+def test_the_level_of_an_earlier_tier_is_of_those_who_rise_in_it(tmp_path):
+    # with the utilities of those who stay, here at least -2 each, no tasks would keep the level
+    path = saved(surplus_then_z(0.5).allocate(LEFT_OPEN), tmp_path)
+    first, second = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    times = 0.00556
+    second["prices"] = [
+        [times * p + q for p, q in zip(*of_server, strict=True)]
+        for of_server in zip(first["prices"], second["prices"], strict=True)
+    ]
+    for row in second["prices"]:
+        row[1] = 1000 * times
+    second |= {"kept": [times], "at": [[*first["at"][0], 1e-6, 1e-6]]}
+    worse = [[3, 2], [4, 6], [0, 0], [3, 2]]  # 5 tasks that need z, instead of 9
+    found = fo.verify(written(path, tasks_by_server=worse, objective=None, proof=[first, second]))
+    assert "proves only a gap of 4.4e-01" in str(found)
+
+
 def test_floors_of_teams_count_for_those_that_rise():
     pair = fo.Instance(
         [[1], [1]], [10], task_limits=[2, None], teams={"team": ["a", "b"]}, guarantees={"a": {"resource1": 2}}

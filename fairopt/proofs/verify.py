@@ -1930,6 +1930,14 @@ class Use:
         return exact_sum(p * d for p, d in zip(self.prices, self.cluster.demands[j][s], strict=True) if d)
 
 
+def floors_of(cluster: Cluster, team: str, proofs: Mapping[str, Any]) -> dict[int, Fraction]:
+    """What a team is guaranteed of each resource, in units; ``proofs`` by resource."""
+    given = cluster.team_guarantees[team].items()
+    named = {cluster.resource(what): v for what, units in given if (v := number(units, "guarantees", 0))}
+    some = (i for i in sorted(named) if cluster.capacity[i])
+    return {i: v for i in some if (v := floor_of(cluster, team, named, i, proofs.get(str(i)) or {}))}
+
+
 def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int, proof: Mapping[str, Any]) -> Fraction:
     """What a team is guaranteed of a resource: at most what its tasks within the guarantee can use of it.
 
@@ -1980,15 +1988,8 @@ def guaranteed(cluster: Cluster) -> Rows:
     if cluster.team_guarantees and not cluster.floor_proofs:
         raise CannotCheck("its guarantees of teams were saved without evidence")
     rows = Rows()
-    for team, units in cluster.team_guarantees.items():
-        named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
-        proofs = cluster.floor_proofs.get(team) or {}
-        found = {
-            i: floor_of(cluster, team, named, i, proofs.get(str(i)) or {})
-            for i in sorted(named)
-            if named[i] and cluster.capacity[i]
-        }
-        cluster.floors[team] = floor = {i: v for i, v in found.items() if v}
+    for team in cluster.team_guarantees:
+        cluster.floors[team] = floor = floors_of(cluster, team, cluster.floor_proofs.get(team) or {})
         members = {*cluster.members[team]} & {*cluster.active}
         for i, v in floor.items():
             held = {(j, s): -d for j in sorted(members) for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
@@ -3249,20 +3250,13 @@ class Tree(NamedTuple):
         starts = [exact_sum(cluster.low[j] for j in users) for users in self.leaves]
         given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts)
         kept = dict[int, dict[int, Fraction]]()
-        for name, units in cluster.team_guarantees.items():
+        for name in cluster.team_guarantees:
             if name not in self.names:
                 if any(j in cluster.active for j in cluster.members[name]):
                     raise Fault(f"the guarantee of {name!r} is of no team of the policy")
                 continue
-            proofs = (floors or {}).get(name) or {}
-            named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
-            kept[self.names.index(name)] = {
-                i: floor / cluster.capacity[i]
-                for i in named
-                if named[i]
-                and cluster.capacity[i]
-                and (floor := floor_of(cluster, name, named, i, proofs.get(str(i)) or {}))
-            }
+            units = floors_of(cluster, name, (floors or {}).get(name) or {})
+            kept[self.names.index(name)] = {i: floor / cluster.capacity[i] for i, floor in units.items()}
         for prices in rows:
             on: dict[int | str, list[tuple[int, Fraction]]] = {}
             for (where, i), p in prices.items():

@@ -113,7 +113,10 @@ def test_what_a_team_is_guaranteed_needs_evidence(tmp_path):
         wrong["a"]["PNormShare(2)"] = {k: v for k, v in wrong["a"]["PNormShare(2)"].items() if v}
         assert message in str(fo.verify(written(path, floors=wrong)))
     assert "without evidence" in str(fo.verify(written(path, floors=None)))
-    assert fo.verify(written(path, floors=floors)).ok
+    given = json.loads(path.read_text(encoding="utf-8"))["instance"]
+    with_zero = given | {"guarantees": given["guarantees"] | {"b": {"r1": 0, "r2": 8}}}  # guarantees nothing of r1
+    assert fo.verify(written(path, instance=with_zero, floors=floors)).ok
+    assert fo.verify(written(path, instance=given)).ok
 
 
 def test_floors_are_the_most_that_tasks_can_use_where_demands_differ_by_server(tmp_path):

@@ -223,6 +223,25 @@ def test_levels_of_sums_over_teams_are_kept_whatever_the_weights_of_users(alpha,
     assert found.ok, str(found)
 
 
+@pytest.mark.parametrize(
+    ("objective", "tasks"),
+    [
+        (fo.MaxMin(fo.Surplus()).then(fo.AlphaFair(1, fo.Surplus())), [1.2, 0.8, 0.8]),
+        ((fo.AlphaFair(2, fo.OfTeam()) + fo.Total(fo.OfTeam())).then(fo.Total(fo.ResourceShare(2))), None),
+    ],
+    ids=str,
+)
+def test_tiers_with_curves_of_numbers_are_proved_by_tangents_at_the_tasks(objective, tasks, tmp_path):
+    teams = {"team": ["a", "b", "b"]}
+    answer = fo.Policy(objective).allocate(
+        fo.Instance([[2, 1, 0], [1, 3, 1], [1, 3, 0]], [6, 6, 7], task_limits=[9, 2, 1], teams=teams)
+    )
+    if tasks:
+        np.testing.assert_allclose(answer.tasks, tasks, atol=1e-6)
+    found = fo.verify(saved(answer, tmp_path))
+    assert found.ok, str(found)
+
+
 def test_the_level_of_an_earlier_tier_is_of_those_who_rise_in_it(tmp_path):
     # with the utilities of those who stay, here at least -2 each, no tasks would keep the level
     path = saved(surplus_then_z(0.5).allocate(LEFT_OPEN), tmp_path)

@@ -6,7 +6,8 @@ below. For maintainers, modules import only from those listed before them:
 * `tolerances`, `errors`, `hostlists`: tolerances that modules share; exceptions; lists such as ``n[1-3]``.
 * `runtime`: progress, time limits, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
-* `validation`, `labels`, `teams`, `dominance`: arguments of an `Instance`; dominant users of each resource.
+* `validation`, `labels`, `teams`, `dominance`, `fitting`: arguments of an `Instance`; dominant users of each resource;
+  tasks that fit on no server.
 * `instance`, `certificate`: the question; the record of what was measured.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.
 * `blocks`: shares, objectives, constraints and bundle bases.
@@ -15,8 +16,8 @@ below. For maintainers, modules import only from those listed before them:
 * `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
 * `methods`, `scale`: solution methods; many instances of one shape, users in shards.
 * `policy`, `policies`: `Policy`; named notions and mechanisms.
-* `metrics`, `server_sums`, `team_sums`, `properties`: measures; sums by class of server and by team; checks, audit,
-  proofs, claims.
+* `metrics`, `server_sums`, `team_sums`, `held_now`, `properties`: measures; sums by class of server and by team; what
+  runs now beside what is fair; checks, audit, proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.
 * `reading`, `testing`, `plots`: loading saved answers; Hypothesis strategies; pictures.

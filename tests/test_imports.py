@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 ORDER = (
     ("errors", "hostlists", "runtime", "display", "tolerances"),
     ("labels",),
-    ("io", "validation", "dominance", "teams"),
+    ("io", "validation", "dominance", "fitting", "teams"),
     ("instance", "certificate"),
     ("instances",),
     ("datasets", "allocation"),
@@ -30,7 +30,7 @@ ORDER = (
     ("scale",),
     ("policy",),
     ("policies", "scale"),
-    ("metrics", "server_sums", "team_sums", "properties"),
+    ("metrics", "server_sums", "team_sums", "held_now", "properties"),
     ("tradeoff",),
     ("online",),
     ("testing", "plots", "reading"),

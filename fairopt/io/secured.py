@@ -26,8 +26,8 @@ def secured_units(
 
     The members' dominant shares rise together from what smaller teams secure for them, until a quota of what they need
     is used up or their tasks run out. So the units are what tasks take together, which the most of each resource alone
-    might not be. Users whose tasks fit nowhere secure nothing. Of teams with the same users the inner ones come first in
-    ``quotas``.
+    might not be. Users whose tasks fit nowhere secure nothing. Of teams with the same users the inner ones come first
+    in ``quotas``.
     """
     total = capacities.sum(axis=0)
     shares = np.max(demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)

@@ -234,10 +234,9 @@ class Instance:
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         before = {**arguments, "weights": self._own_weights, "guarantees": self.guarantees}
-        before["held"] = np.zeros(self.n_users) if self.held is None else self.held
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
-            if isinstance(changes.get(name), Mapping):
+            if isinstance(changes.get(name), Mapping) and before[name] is not None:
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})
 

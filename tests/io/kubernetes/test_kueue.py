@@ -435,6 +435,11 @@ def places(thing, path=()):
         yield from places(value, (*path, key))
 
 
+def test_a_single_object_is_no_cluster():
+    with pytest.raises(InvalidInstance, match=r'all\.json holds one object, of kind "Node"; give one list'):
+        read_from(NODES[0])
+
+
 def test_documents_with_wrong_values_anywhere_are_read_or_refused():
     rng, whole = random.Random(3), listed(*NODES[:2], *PODS[:3], *FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)
     found = [path for path in places(whole) if path[0] == "items"]

@@ -1,0 +1,131 @@
+"""An answer in whole tasks on individual servers, and what that loses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, part_of_capacity
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.shares import Tasks
+from fairopt.errors import InvalidBlock
+from fairopt.formulation.bundle_program import decides_bundles
+from fairopt.formulation.program import Program
+from fairopt.instance import Instance
+from fairopt.methods.whole.rounding import FROM_WHOLE, rounded
+from fairopt.policy import Policy, label
+from fairopt.teams import Labelling
+from fairopt.tolerances import GAP_TOLERANCE
+
+__all__ = ["WholeAnswer", "whole_answer"]
+
+Float = NDArray[np.float64]
+MOST_NAMED = 5  # users in a note
+
+
+@dataclass(frozen=True, eq=False)
+class WholeAnswer:
+    """Whole tasks by individual server.
+
+    ``servers`` is the instance with a row for each server, ``placement`` (n_users, number of servers) the tasks on
+    them. ``notes`` say how they were found, what is lost against the certified answer and what could not be placed.
+    """
+
+    answer: Allocation
+    servers: Instance
+    placement: Float
+    notes: tuple[str, ...]
+
+
+def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, time_limit: float | None) -> WholeAnswer:
+    """The answer itself if its tasks are whole, else its policy's in whole tasks, else the answer rounded.
+
+    Policies are solved again with ``integral``. Mechanisms and policies that decide bundles are rounded by largest
+    remainders within each team.
+    """
+    if not answer.certificate.ok:
+        raise InvalidBlock(f"the answer is not certified ({answer.certificate}); quotas need one that is")
+    each, name = answer.instance.individual(), label(answer.policy)
+    if answer.placement is not None:
+        return WholeAnswer(answer, each, answer.placement, _of_whole(name, answer, None))
+    policy = answer.policy
+    if isinstance(policy, Policy) and not decides_bundles(policy.objective):
+        made = policy.allocate(answer.instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
+        placement = made.placement
+        assert placement is not None  # of whole tasks there always is one
+        notes = _of_whole(name, made, answer)
+    else:
+        placement = _rounded(answer, teams)
+        notes = (f"{name}: {_number(answer, placement)}, rounded by largest remainder within each team",)
+    return WholeAnswer(answer, each, placement, (*notes, *_lost(answer, placement, teams), *_unplaced(answer, placement)))
+
+
+def _number(answer: Allocation, placement: Float) -> str:
+    whole, before = float(placement.sum()), float(answer.tasks.sum())
+    return f"{whole:,.0f} whole tasks of {before:,.6g} in the certified divisible answer"
+
+
+def _of_whole(name: str, made: Allocation, divisible: Allocation | None) -> tuple[str, ...]:
+    """How a policy's whole tasks were found, and how much of its objective they lose."""
+    whole = made.placement if made.placement is not None else made.tasks_by_server
+    number = f"{whole.sum():,.0f} whole tasks" if divisible is None else _number(divisible, whole)
+    lost = made.certificate.gap
+    words = [f"at most {100 * lost:.3g}% of the objective is lost"] if lost > GAP_TOLERANCE else []
+    return (f"{name}: {'; '.join([number, *words, *filter(None, [made.certificate.note])])}",)
+
+
+def _rounded(answer: Allocation, teams: Labelling) -> Float:
+    """The tasks of an answer by individual server: rounded up for the largest remainders, as many as they add up to."""
+    tasks = answer.tasks
+    down = np.floor(tasks + FROM_WHOLE)
+    rest = np.maximum(tasks - down, 0.0)
+    most = np.array(down)
+    alone = len(teams.names) + np.arange(len(tasks))  # a user without a team is one
+    team_of = np.where(teams.of_user >= 0, teams.of_user, alone)
+    order = np.lexsort((np.arange(len(tasks)), -rest.round(9), team_of))
+    ends = np.flatnonzero(np.diff(team_of[order])) + 1
+    for members in np.split(order, ends):
+        up = int(np.ceil(rest[members].sum() - FROM_WHOLE))
+        most[members[:up]] += rest[members[:up]] > FROM_WHOLE
+    limited = answer.instance.replace(task_limits=np.minimum(most, answer.instance.task_limits), guarantees=None)
+    program = Program(limited, Total(Tasks()))
+    return rounded(program, program.gather(answer.tasks_by_server))
+
+
+def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, ...]:
+    """The team whose dominant share falls most."""
+    instance = answer.instance
+    shares = []
+    for tasks in (answer.tasks_by_server, instance._by_row(placement)):
+        used = np.einsum("js,jsi->ji", tasks, instance.per_server_demands)
+        units = np.array([used[teams.of_user == t].sum(axis=0) for t in range(len(teams.names))])
+        units = units.reshape(len(teams.names), instance.n_resources)
+        total = np.broadcast_to(instance.total_capacities, units.shape)
+        shares.append(part_of_capacity(units, total, 0.0).max(axis=1, initial=0.0))
+    before, after = shares
+    fall = part_of_capacity(before - after, before, 0.0)
+    if not len(fall) or fall.max() <= GAP_TOLERANCE:
+        return ()
+    t = int(fall.argmax())
+    return (
+        f"{teams.names[t]} loses most by it: its dominant share falls from {100 * before[t]:.4g}% to "
+        f"{100 * after[t]:.4g}%",
+    )
+
+
+def _unplaced(answer: Allocation, placement: Float) -> tuple[str, ...]:
+    """Tasks that no server has room for: those below the divisible answer rounded down."""
+    missing = np.floor(answer.tasks + FROM_WHOLE) - placement.sum(axis=1)
+    users = np.flatnonzero(missing > 0)
+    none = np.flatnonzero((answer.tasks > FROM_WHOLE) & (placement.sum(axis=1) == 0) & (missing <= 0))
+    out = []
+    for which, words in ((users, "could not be placed whole"), (none, "get no whole task")):
+        if len(which):
+            names = [answer.instance.users[j] for j in which[:MOST_NAMED]]
+            if words.startswith("could"):
+                names = [f"{missing[j]:,.0f} of {name}" for j, name in zip(which, names, strict=False)]
+            more = f" and of {len(which) - MOST_NAMED:,} more users" if len(which) > MOST_NAMED else ""
+            out.append(f"{words}: {', '.join(names)}{more}")
+    return tuple(out)

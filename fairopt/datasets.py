@@ -194,11 +194,12 @@ def demo() -> Instance:
 def kubernetes(
     nodes: Document,
     pods: Document,
-    users: str = "namespace",
+    users: str | None = None,
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
     *,
+    kueue: Document | Sequence[Document] = (),
     time_limit: float | None = None,
 ) -> Instance:
     """A Kubernetes cluster as an instance: namespaces share its servers by the requests of their pods.
@@ -280,8 +281,10 @@ def kubernetes(
     """
     from fairopt.io.kubernetes import read_kubernetes
 
-    with _in_time(time_limit, nodes, pods):
-        return _instance_of(read_kubernetes(nodes, pods, users, tasks, merge, resources))
+    further: list[Any] = list(kueue) if isinstance(kueue, (list, tuple)) else [kueue]
+    with _in_time(time_limit, nodes, pods, *further):
+        found = read_kubernetes(nodes, pods, *further, users=users, tasks=tasks, merge=merge, resources=resources)
+        return _instance_of(found)
 
 
 def slurm(

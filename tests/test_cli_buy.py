@@ -62,7 +62,7 @@ def test_servers_together_unknown_ranges_and_reasons_are_told(run: Any) -> None:
 
 
 def test_a_long_table_says_what_it_leaves_out(run: Any) -> None:
-    many = fo.Instance(np.eye(25) + 0.1, np.ones(25))
+    many = fo.Instance(np.eye(25) + 0.1, 2 * np.ones(25))
     fo.datasets.write(many, "many.json")
     assert "(20 of 25 rows)" in " ".join(run("many.json", "-p", "drf").stdout.split())
 

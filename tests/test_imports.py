@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 ORDER = (
     ("errors", "hostlists", "runtime", "display", "tolerances"),
     ("labels",),
-    ("io", "validation", "dominance", "teams"),
+    ("io", "validation", "dominance", "fitting", "teams"),
     ("instance", "certificate"),
     ("instances",),
     ("datasets", "allocation"),

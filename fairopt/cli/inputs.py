@@ -5,25 +5,29 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 import typer
 
 from fairopt import datasets
-from fairopt.cli.progress import console_for, working
+from fairopt.cli.progress import console_for, say, working
 from fairopt.cli.values import labelled_guarantee, labelled_number
+from fairopt.errors import InvalidInstance
+from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
+from fairopt.io.standard_input import DASH
 
 __all__ = ["Source", "comparing", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
 _INPUT = (
-    "A .json or .yaml file, or a folder: tables (users.csv and servers.csv, or .parquet), Kubernetes, Slurm, "
-    "ClusterData 2019, openb; see 'fairopt convert --help'."
+    "A .json or .yaml file, - for standard input, or a folder: tables (users.csv and servers.csv, or .parquet), "
+    "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'."
 )
 
 
@@ -46,8 +50,8 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         _option(
             "--users",
-            "What counts as a user. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
-            "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
+            "What counts as a user. Kubernetes: 'namespace', 'queue' (of Kueue), 'label:team'; Slurm: 'account', "
+            "'user', 'partition', 'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
             "WHO",
         ),
     ],
@@ -90,7 +94,12 @@ _OPTIONS: dict[str, Any] = {
         bool | None, _option("--equal-weights", "Give all users the same weight (h-ffmra and mlf-drs require it).")
     ],
     "pooled": Annotated[bool | None, _option("--pooled", "Treat all servers as one pool.")],
+    "divisible": Annotated[
+        bool | None,
+        _option("--divisible", "Share also among users whose tasks fit on no server, as if tasks could be split."),
+    ],
 }
+_CHANGES = ("equal_weights", "pooled", "divisible", "weight", "limit", "guarantee")  # made here, not by the readers
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,15 @@ class Source:
     options: dict[str, Any]
     equal_weights: bool = False
     pooled: bool = False
+    divisible: bool = False
     weight: Sequence[str] | None = None
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
+    below: list[str] = field(default_factory=list)  # lines to be printed below the tables
+
+    @property
+    def _name(self) -> str:
+        return "standard input" if self.path == DASH else self.path
 
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
@@ -111,15 +126,30 @@ class Source:
         if file.is_file() and not file.with_name("users.csv").exists():
             instance = datasets.servers_alone(file)
         else:
-            with working(f"reading {self.path}"):
+            with working(f"reading {self._name}"):
                 instance = datasets.read(self.path, **self.options)
             say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
         instance = instance.select_users([])
         return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
-        """The instance; notes go to stderr."""
-        with working(f"reading {self.path}"):
+        """The instance; notes go to stderr. Users whose tasks fit on no server get a task limit of 0."""
+        instance = self.read_as_given()
+        users = np.empty(0, dtype=np.intp) if self.divisible else too_large(instance)
+        if not len(users):
+            return instance
+        why, back = why_too_large(instance, users), "--divisible shares as if tasks could be split"
+        if len(users) == instance.n_users:
+            raise InvalidInstance(f"{self._name}: {why}; {back}")
+        line = f"{why}: {'it gets' if len(users) == 1 else 'they get'} nothing; {back}"
+        self.below.append(line)
+        limits = np.array(instance.task_limits)
+        limits[users] = 0
+        return instance.replace(task_limits=limits, notes=[*instance.notes, line])
+
+    def read_as_given(self) -> Instance:
+        """The instance with the changes that options ask for; notes go to stderr."""
+        with working(f"reading {self._name}"):
             instance = datasets.read(self.path, **self.options)
         say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
@@ -162,11 +192,19 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     @functools.wraps(command)
     def run(input: str | None = None, **given: Any) -> Any:
         options = {name: given.pop(name) for name in _OPTIONS}
-        changes = {name: options.pop(name) for name in ("equal_weights", "pooled", "weight", "limit", "guarantee")}
+        changes = {name: options.pop(name) for name in _CHANGES}
         teams = options.pop("teams")
         options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
-        return command(None if input is None else Source(input, asked, **changes), **given)
+        source = None if input is None else Source(input, asked, **changes)
+        try:
+            return command(source, **given)
+        finally:
+            for line in source.below if source else ():
+                if given.get("as_json"):
+                    say_notes([line])
+                else:
+                    say(line)
 
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)

@@ -17,6 +17,7 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation import solvers
+from fairopt.io.standard_input import DASH
 from fairopt.report import files
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import mechanisms
@@ -113,7 +114,7 @@ def _named(input: str, kind: str) -> Path:
     """The default file name, made of INPUT and the kind."""
     if kind not in plots.KINDS:
         raise InvalidBlock(f"--kind {kind}: unknown kind of picture; {nearest(kind, plots.KINDS)}")
-    whole = Path(input).resolve()
+    whole = Path("input" if input == DASH else input).resolve()
     return Path(f"{(whole.name if whole.is_dir() else whole.stem) or 'picture'}-{kind}.png")
 
 

@@ -8,6 +8,7 @@
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
 * `work`: tasks of owners (namespaces, accounts) to users. `notes`: sentences on omissions and assumptions.
 * `tables`: tables whose errors name file, row and column.
-* `text_files`: text of files. `json_text`: JSON documents, checked by models whose errors name the place.
+* `text_files`: text of files. `standard_input`: that of standard input.
+* `json_text`: JSON documents, checked by models whose errors name the place.
 * `saving`: files written as a whole or not at all.
 """

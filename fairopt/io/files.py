@@ -13,6 +13,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES
 from fairopt.io.openb import PODS, SERVERS_FILE
 from fairopt.io.parquet import pyarrow_for
+from fairopt.io.standard_input import DASH, standard_input
 from fairopt.io.text_files import about, is_path
 
 if TYPE_CHECKING:
@@ -49,10 +50,13 @@ def _events(name: str) -> tuple[str, ...]:
 
 
 _OF_WORK = ("users", "tasks")
+_KUEUE = tuple(
+    (f"{kind}.json",) for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors")
+)
 _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), options=_OF_WORK),
+    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _KUEUE, _OF_WORK),
     _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_WORK),
     _Folder(
         "ClusterData 2019",
@@ -70,7 +74,6 @@ _FOLDERS = (
     ),
 )
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
-_READERS = {"json": "json_file:read_json", "yaml": "yaml_file:read_yaml"}
 _WRITERS = {
     "csv": "csv_folder:write_tables",
     "parquet": "parquet:write_tables",
@@ -80,7 +83,11 @@ _WRITERS = {
 _EXPECTED = (
     "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
     "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
-    f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
+    f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE}), or - for standard input"
+)
+_IN_JSON = (
+    "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get nodes,pods, or "
+    "nodes and jobs of Slurm"
 )
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
@@ -97,15 +104,18 @@ def _function(place: str) -> Any:
 def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     """Read an instance from a file or a folder of any kind, as `fairopt.datasets.read` does; options may be None."""
     given = {name: value for name, value in options.items() if value is not None}
+    if path == DASH:
+        return _of_standard_input(given)
     place = place_of(path)
     if place.is_dir():
         kind, parts = _kind_of(place)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
         found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
         return found
-    _check_options(given, (), f"{place} is not such a folder")
     part = any(place.name in kind.names for kind in _FOLDERS)
     of_file = _ENDINGS.get(place.suffix.lower())
+    if of_file != "json":
+        _check_options(given, (), f"{place} is not such a folder")
     if of_file is None:
         if not place.exists():
             raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
@@ -113,7 +123,34 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
         raise InvalidInstance(f"{place} is not a kind of file that can be read; {fix}")
     hint = ". If it is one of several files, give the folder that it is in" if part and place.is_file() else ""
     with about(os.fspath(place), hint=hint):
-        return replace(_function(_READERS[of_file])(place), hint=hint)
+        if of_file == "yaml":
+            return replace(_function("yaml_file:read_yaml")(place), hint=hint)
+        data = _function("json_text:read_json_text")(place, _IN_JSON)
+        return replace(_of_document(data, os.fspath(place), given), hint=hint)
+
+
+def _of_standard_input(given: dict[str, Any]) -> Arguments:
+    text, name = standard_input(), "standard input"
+    with about(name):
+        if text.lstrip().startswith(("{", "[")):
+            return _of_document(_function("json_text:json_of_text")(text, name, _IN_JSON), name, given)
+        _check_options(given, (), f"{name} holds neither")
+        found: Arguments = _function("yaml_file:arguments_of_yaml")(text, name)
+        return found
+
+
+def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
+    """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
+    options: tuple[str, ...] = _OF_WORK
+    if "kind" in data and "items" in data:
+        what, reader = "one of Kubernetes", "kubernetes:read_list"
+    elif {"nodes", "jobs"} <= data.keys():
+        what, reader = "one of Slurm", "slurm:read_together"
+    else:
+        what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
+    _check_options(given, options, f"{name} is {what}")
+    found: Arguments = _function(reader)(data, name, **given)
+    return found
 
 
 def place_of(path: object) -> Path:

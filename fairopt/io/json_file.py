@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import checked, read_json_text
+from fairopt.io.json_text import checked
 from fairopt.io.notes import closed_servers
 from fairopt.io.saving import write_whole
 
@@ -143,12 +142,6 @@ def schema() -> dict[str, Any]:
         return [plain(value) for value in node] if isinstance(node, list) else node
 
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain(_File.model_json_schema())}
-
-
-def read_json(path: str | os.PathLike[str]) -> Arguments:
-    """Read an instance from a JSON file with the keys of `schema`."""
-    data = read_json_text(path, "expected one JSON object with the keys demands and capacities")
-    return arguments_of_data(data, os.fspath(path))
 
 
 def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:

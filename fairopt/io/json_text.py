@@ -21,20 +21,25 @@ _FEW, _MANY = 100, 1_000  # list items written one by one, and per string
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any]:
-    """Read a file in UTF-8 that holds one JSON object, without keys given twice.
+    """Read a file in UTF-8 that holds one JSON object, as `json_of_text` reads it."""
+    return json_of_text(read_text(path, expected), os.fspath(path), expected)
+
+
+def json_of_text(text: str, name: str, expected: str) -> dict[str, Any]:
+    """The JSON object that a text holds, without keys given twice.
 
     ``NaN`` and ``Infinity`` become floats; models of finite numbers reject them and name their place.
     """
-    name, text = os.fspath(path), read_text(path, expected)
     if not text.strip():
         raise InvalidInstance(f"{name} is empty; {expected}")
     if not text.lstrip().startswith("{"):
-        raise InvalidInstance(f"{name}: the file does not start with '{{'; {expected}")
+        raise InvalidInstance(f"{name}: the text does not start with '{{'; {expected}")
     try:
         data: dict[str, Any] = json.loads(text, **_hooks(f"parts of {os.path.basename(name)}"))
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         fix = "the file seems to be truncated" if cut else "check the commas, quotes and brackets there"
+        fix = "give one object; 'jq -s add' makes one of several" if error.msg == "Extra data" else fix
         raise InvalidInstance(f"{name}, line {error.lineno}, column {error.colno}: {error.msg}; {fix}") from None
     except InvalidInstance as error:
         raise InvalidInstance(f"{name}: {error}") from None

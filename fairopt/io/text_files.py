@@ -57,6 +57,11 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
                 tell(what, len(raw), max(size, len(raw)))
     except OSError as error:
         raise _unreadable(name, error, expected) from error
+    return decoded(raw, name, expected)
+
+
+def decoded(raw: bytes | bytearray, name: str, expected: str) -> str:
+    """Bytes in UTF-8, with or without a byte order mark, as text."""
     for mark, kind in _COMPRESSED.items():
         if raw.startswith(mark):
             raise InvalidInstance(f"{name} is compressed ({kind}); decompress it or save it as plain text; {expected}")

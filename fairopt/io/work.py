@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,17 +52,19 @@ def arguments_of_work(
     word: str = "task",
     labels: Mapping[str, Mapping[str, str | None]] | None = None,
     weights: Mapping[str, float] | None = None,
+    guarantees: Mapping[str, Mapping[str, float]] | None = None,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
-    user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order
-    of owners' names, then in decreasing order of the dominant share of all tasks together.
+    user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do, and so do tasks larger
+    than any server where they may run, and those whose mean would be. Users come in the order of owners' names, then in
+    decreasing order of the dominant share of all tasks together.
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
-    ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
-    without one, so that owners count equally. A user's task limit is its number of tasks; notes call a task by
-    ``word``.
+    ``team`` with the owner's name. ``weights`` and ``guarantees`` (in units by resource) are those of teams; an owner
+    with several kinds of tasks has weight 1 without one, so that owners count equally. A user's task limit is its
+    number of tasks; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
@@ -71,9 +73,9 @@ def arguments_of_work(
     servers.
 
     Notes count what is left out: tasks that fit on no server (not eligible anywhere, or needing a resource that no
-    eligible server has) and resources without capacity. Tasks larger than any server stay, since tasks are divisible,
-    and a note counts them. Another note counts owners whose requests are averaged. If no task is left, the error
-    repeats the notes.
+    eligible server has) and resources without capacity. Tasks larger than any server where they may run stay, and a
+    note counts them. Another note counts owners whose requests are averaged. If no task is left, the error repeats the
+    notes.
 
     Examples
     --------
@@ -94,9 +96,9 @@ def arguments_of_work(
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
     if not fitting:
         raise notes.nothing_left(f"there are no {word}s to share servers among")
-    _note_large_tasks(fitting, caps, resources, notes, word)
+    large = _large_tasks(fitting, caps, resources, notes, word)
+    kinds = _kinds(fitting, large, caps, tasks == "shapes", notes)
     total = caps.sum(axis=0)
-    kinds = _kinds(fitting, total.tolist(), len(servers), tasks == "shapes", notes)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
         "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the owner is their team",
@@ -120,6 +122,12 @@ def arguments_of_work(
     teams = {label: [team_of.get(owner) for owner in owners] for label, team_of in named.items()}
     present = {team for of_users in teams.values() for team in of_users}
     of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
+    names_kept = {resources[i] for i in kept}
+    secured = {
+        team: {name: amount for name, amount in units_of.items() if name in names_kept and amount > 0}
+        for team, units_of in (guarantees or {}).items()
+        if team in present
+    }
     return dict(
         demands=np.array([kind.request for kind in users])[:, kept],
         capacities=caps[:, kept],
@@ -134,6 +142,7 @@ def arguments_of_work(
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
         held=_held(users, len(servers)),
+        guarantees={team: units_of for team, units_of in secured.items() if units_of} or None,
     )
 
 
@@ -163,27 +172,36 @@ def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[lis
     return parts
 
 
-def _note_large_tasks(
+def _large_tasks(
     work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
-) -> None:
-    """Note the tasks that are larger than any server where they may run, with an example."""
-    by_place: dict[bytes | None, list[Work]] = {}
-    for each in work:
-        by_place.setdefault(None if each.servers is None else each.servers.tobytes(), []).append(each)
+) -> set[int]:
+    """The positions of tasks that are larger than any server where they may run, and a note with an example."""
+    found = set[int]()
+    by_place: dict[bytes | None, list[int]] = {}
+    for k, each in enumerate(work):
+        by_place.setdefault(None if each.servers is None else each.servers.tobytes(), []).append(k)
     for members in by_place.values():
-        where = members[0].servers
-        able = np.unique(capacities if where is None else capacities[where], axis=0) * ROUNDING_FACTOR
-        requests = np.array([each.request for each in members], dtype=np.float64)
-        large = np.arange(len(members))
-        for server in able[np.argsort(-able.sum(axis=1))]:  # almost all tasks fit on the largest server
-            large = large[(requests[large] > server).any(axis=1)]
-        most = able.max(axis=0)
-        for k in large.tolist():
-            each, beyond = members[k], np.flatnonzero(requests[k] > most).tolist()
+        where = work[members[0]].servers
+        able = np.unique(capacities if where is None else capacities[where], axis=0)
+        most = able.max(axis=0) * ROUNDING_FACTOR
+        requests = np.array([work[k].request for k in members], dtype=np.float64)
+        for m in np.flatnonzero(_larger_than_all(requests, able)).tolist():
+            each, beyond = work[members[m]], np.flatnonzero(requests[m] > most).tolist()
             described = [each.name, *(f"{each.request[i]:g} of {resources[i]}" for i in beyond[:1])]
             example = ": ".join(filter(None, described))
-            sentence = f"{{{word}}} too large for any single server {{counts}}, since tasks are divisible"
-            notes.add(sentence, example, number=each.count)
+            notes.add(f"{{{word}}} {{is}} larger than any eligible server", example, number=each.count)
+            found.add(members[m])
+    return found
+
+
+def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which requests, shape (n, n_resources), exceed each of some servers (k, n_resources) in some resource."""
+    left = np.arange(len(requests))
+    for server in servers[np.argsort(-servers.sum(axis=1))]:  # almost all tasks fit on the largest server
+        left = left[(requests[left] > server * ROUNDING_FACTOR).any(axis=1)]
+    out = np.zeros(len(requests), dtype=np.bool_)
+    out[left] = True
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,33 +221,35 @@ class _Kind:
 
 
 def _kinds(
-    work: list[Work], total: list[float], n_servers: int, by_shape: bool, notes: Notes
+    work: list[Work], large: Collection[int], capacities: NDArray[np.float64], by_shape: bool, notes: Notes
 ) -> dict[str, list[_Kind]]:
-    """Kinds of tasks by owner, owners in order of names, kinds in decreasing order of their total dominant share."""
-    everywhere = np.ones(n_servers, dtype=np.bool_)
-    groups: dict[tuple[str, tuple[float, ...], bytes], list[Work]] = {}
-    for each in work:
-        shape = tuple(map(float, each.request)) if by_shape else tuple(float(r > 0) for r in each.request)
+    """Kinds of tasks by owner, owners in order of names, kinds in decreasing order of their total dominant share.
+
+    Tasks at the positions ``large`` are only grouped with equal ones.
+    """
+    everywhere = np.ones(len(capacities), dtype=np.bool_)
+    groups: dict[tuple[str, bool, tuple[float, ...], bytes], list[Work]] = {}
+    for k, each in enumerate(work):
+        exact = by_shape or k in large
+        shape = tuple(map(float, each.request)) if exact else tuple(float(r > 0) for r in each.request)
         where = everywhere if each.servers is None else each.servers
-        groups.setdefault((each.owner, shape, where.tobytes()), []).append(each)
+        groups.setdefault((each.owner, exact, shape, where.tobytes()), []).append(each)
+    total = capacities.sum(axis=0).tolist()
     averaged: dict[str, int] = {}
-    kinds: dict[str, list[_Kind]] = {owner: [] for owner in sorted({owner for owner, _, _ in groups})}
-    for (owner, shape, _), members in groups.items():
-        count = math.fsum(w.count for w in members)
-        # fsum rounds once, so the order of tasks does not matter
-        sums = (math.fsum(w.count * w.request[i] for w in members) for i in range(len(total)))
-        request = shape if by_shape else tuple(amount / count for amount in sums)
-        total_share = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
-        where = everywhere if members[0].servers is None else members[0].servers
-        different = [len({w.request[i] for w in members}) for i in range(len(total))]
-        same = tuple(members[0].request[i] if number == 1 else None for i, number in enumerate(different))
-        held = Counter[int]()
-        for w in members:
-            held.update(w.held)
-        kinds[owner].append(_Kind(request, where, count, total_share, same, min(w.place for w in members), held))
-        requests = 1 if max(different, default=1) == 1 else len({w.request for w in members})
-        if requests > 1:
-            averaged[owner] = averaged.get(owner, 0) + requests
+    kinds: dict[str, list[_Kind]] = {owner: [] for owner in sorted({owner for owner, *_ in groups})}
+    for (owner, exact, _, _), members in groups.items():
+        made = [_kind(members, total, everywhere, exact)]
+        requests = len({w.request for w in members})
+        if not exact and requests > 1:
+            servers = capacities[made[0].servers]
+            if _larger_than_all(np.array([made[0].request]), servers)[0]:
+                alike: dict[tuple[float, ...], list[Work]] = {}
+                for each in members:
+                    alike.setdefault(each.request, []).append(each)
+                made = [_kind(some, total, everywhere, True) for some in alike.values()]
+            else:
+                averaged[owner] = averaged.get(owner, 0) + requests
+        kinds[owner] += made
     notes.add(
         "the different requests of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them separate",
         *(f"{owner}: {number:,} requests" for owner, number in averaged.items()),
@@ -237,6 +257,22 @@ def _kinds(
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.total_share, kind.request, kind.servers.tobytes()))
     return kinds
+
+
+def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_], exact: bool) -> _Kind:
+    """Tasks as one kind with their mean request, which is that of each if ``exact``."""
+    count = math.fsum(w.count for w in members)
+    # fsum rounds once, so the order of tasks does not matter
+    sums = (math.fsum(w.count * w.request[i] for w in members) for i in range(len(total)))
+    request = tuple(map(float, members[0].request)) if exact else tuple(amount / count for amount in sums)
+    total_share = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
+    where = everywhere if members[0].servers is None else members[0].servers
+    different = [len({w.request[i] for w in members}) for i in range(len(total))]
+    same = tuple(members[0].request[i] if number == 1 else None for i, number in enumerate(different))
+    held = Counter[int]()
+    for w in members:
+        held.update(w.held)
+    return _Kind(request, where, count, total_share, same, min(w.place for w in members), held)
 
 
 def _names(
@@ -256,7 +292,7 @@ def _names(
         number = [] if amount is None else [f"{amount:.{digits}g}"] + [unit] * (unit not in ("", "core"))
         return " ".join([*number, short[i]])
 
-    def named(kind: _Kind, digits: int, place: str) -> str:
+    def named(kind: _Kind, digits: int, place: str, whole: bool) -> str:
         needed = [i for i, amount in enumerate(kind.request) if amount > 0]
         special = [i for i in needed if resources[i] not in _USUAL]
         usual = [i for i in needed if i not in special]
@@ -272,10 +308,16 @@ def _names(
         able = (capacities[:, np.array(kind.request) > 0] > 0).all(axis=1)
         return bool((able & ~kind.servers).any())
 
-    names = [named(kind, 4, kind.place[0] if bars(kind) else "") for kind in kinds]
+    def first(kind: _Kind, whole: bool) -> str:
+        return named(kind, 4, kind.place[0] if bars(kind) else "", whole)
+
+    here = Counter((first(kind, whole), kind.servers.tobytes()) for kind in kinds)  # only the request tells these apart
+    wholes = [whole or here[first(kind, whole), kind.servers.tobytes()] > 1 for kind in kinds]
+    names = [first(kind, all_of_it) for kind, all_of_it in zip(kinds, wholes, strict=True)]
     for place in (lambda kind: kind.place[1], lambda kind: "|".join(itertools.compress(servers, kind.servers))):
         times = Counter(names)
         names = [
-            name if times[name] == 1 else named(kind, 17, place(kind)) for name, kind in zip(names, kinds, strict=True)
+            name if times[name] == 1 else named(kind, 17, place(kind), all_of_it)
+            for name, kind, all_of_it in zip(names, kinds, wholes, strict=True)
         ]
     return names

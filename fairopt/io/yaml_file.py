@@ -32,8 +32,13 @@ _RESOLVERS = {
 
 def read_yaml(path: str | os.PathLike[str]) -> Arguments:
     """Read an instance from a file of YAML 1.2 with the keys of `fairopt.datasets.schema`, without aliases."""
+    pyyaml_for("reading YAML files")
+    return arguments_of_yaml(read_text(path, _EXPECTED), os.fspath(path))
+
+
+def arguments_of_yaml(text: str, name: str) -> Arguments:
+    """The arguments in a text of YAML."""
     yaml = pyyaml_for("reading YAML files")
-    name, text = os.fspath(path), read_text(path, _EXPECTED)
     loader = _loader(yaml, f"nodes of {os.path.basename(name)}")
     try:
         _check_events(yaml, yaml.parse(text, Loader=loader), name)
@@ -60,6 +65,10 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
         raise InvalidInstance(f"{name} is empty; {_EXPECTED}")
     if not isinstance(data, dict):
         raise InvalidInstance(f"{name} holds {'a list' if isinstance(data, list) else 'one value'}; {_EXPECTED}")
+    if "items" in data and "kind" in data:
+        raise InvalidInstance(
+            f"{name} holds objects of Kubernetes as YAML; give them as JSON, with kubectl get -o json"
+        )
     return arguments_of_data(data, name)
 
 

@@ -255,8 +255,11 @@ def test_one_of_several_files_points_to_the_folder(tmp_path, name):
 
 def test_output_of_kubectl_given_alone_points_to_the_folder(tmp_path):
     (tmp_path / "pods.json").write_text('{"kind": "List", "items": []}')
-    with pytest.raises(InvalidInstance, match=r"demands.*is missing.* give the folder that it is in"):
+    with pytest.raises(InvalidInstance, match=r"no object of kind Node.* give the folder that it is in"):
         read(tmp_path / "pods.json")
+    (tmp_path / "nodes.json").write_text('{"nodes": []}')
+    with pytest.raises(InvalidInstance, match=r"demands.*is missing.* give the folder that it is in"):
+        read(tmp_path / "nodes.json")
 
 
 def test_an_instance_with_the_name_of_a_part_points_to_the_folder_where_its_labels_are_wrong(tmp_path):

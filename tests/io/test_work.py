@@ -122,13 +122,9 @@ def test_a_task_larger_than_any_server_stays():
 
 def test_tasks_that_no_single_server_can_hold_are_counted():
     work = Work("a", (17, 1), None, 2, "x"), Work("b", (5, 2), None, 3, "y")
-    assert made(*work).notes == (
-        "2 tasks too large for any single server count, since tasks are divisible (as x: 17 of cpu)",
-    )
+    assert made(*work).notes == ("2 tasks are larger than any eligible server (as x: 17 of cpu)",)
     caps = [[16, 1], [4, 4], [0, 0]]  # each amount fits somewhere, but not both on one server
-    assert made(work[1], capacities=caps).notes == (
-        "3 tasks too large for any single server count, since tasks are divisible (as y)",
-    )
+    assert made(work[1], capacities=caps).notes == ("3 tasks are larger than any eligible server (as y)",)
 
 
 def test_a_resource_without_capacity_is_left_out_with_those_who_need_it():
@@ -197,3 +193,24 @@ def test_totals_of_owners_are_kept_and_owners_are_entitled_to_one_each(work, tas
         asked = sum((w.count * np.array(w.request) for w in of_owner), np.zeros(2))
         assert_allclose(instance.task_limits[rows] @ instance.demands[rows], asked, rtol=1e-14)
         assert_allclose(instance.weights[rows].sum(), bool(of_owner), rtol=1e-14)
+
+
+def test_tasks_larger_than_any_server_are_kinds_of_their_own_whatever_is_averaged():
+    one, three, large, larger = Work("a", (1, 0)), Work("a", (3, 0)), Work("a", (17, 0)), Work("a", (40, 0), None, 2)
+    instance = made(one, three, large, larger)
+    assert instance.users == ("a/40 cpu", "a/17 cpu", "a/cpu")
+    assert (instance.demands[:, 0].tolist(), instance.task_limits.tolist()) == ([40, 17, 2], [2, 1, 2])
+
+
+def test_requests_whose_mean_fits_on_no_server_while_each_fits_on_some_are_kept_separate():
+    caps = [[16, 1], [2, 8], [0, 0]]
+    work = Work("a", (16, 1), None, 3), Work("a", (2, 8))
+    instance = made(*work, capacities=caps)
+    assert instance.demands.tolist() == [[16, 1], [2, 8]]
+    assert instance.users == ("a/1 gpu", "a/8 gpu") and instance.notes[0].startswith("1 of 1 owner has several kinds")
+    assert made(Work("a", (14, 1)), Work("a", (12, 1)), capacities=caps).demands.tolist() == [[13, 1]]
+
+
+def test_kinds_that_differ_by_their_requests_alone_are_named_by_the_whole_of_them():
+    near = Work("a", (17, 2), FIRST), Work("a", (18, 2), FIRST)
+    assert made(*near).users == ("a/2 gpu 18 cpu", "a/2 gpu 17 cpu")

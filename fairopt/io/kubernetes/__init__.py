@@ -1,10 +1,11 @@
-"""Kubernetes: output of ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json``.
+"""Kubernetes: output of ``kubectl get nodes -o json`` and ``kubectl get pods -A -o json``, and the objects of Kueue.
 
-* `reader`: the arguments of an instance from both.
-* `objects`: nodes and pods. `placement`: taints, tolerations, node selectors and affinity.
+* `reader`: the arguments of an instance from all of them.
+* `objects`: nodes, pods, and lists of objects. `placement`: taints, tolerations, node selectors and affinity.
+* `kueue`: Workloads, ClusterQueues, LocalQueues, Cohorts and ResourceFlavors. `queues`: what they mean.
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 """
 
-from fairopt.io.kubernetes.reader import read_kubernetes
+from fairopt.io.kubernetes.reader import read_kubernetes, read_list
 
-__all__ = ["read_kubernetes"]
+__all__ = ["read_kubernetes", "read_list"]

@@ -1,4 +1,4 @@
-"""Models of Kubernetes nodes and pods: capacities of servers, and requests of pods."""
+"""Models of Kubernetes objects in lists: capacities of nodes, and requests of pods."""
 
 # ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -24,14 +24,14 @@ _FINISHED = ("Succeeded", "Failed")
 _Amounts = dict[str, Quantity]
 
 
-def _at(*path: str, default: Any = ...) -> Any:
+def at(*path: str, default: Any = ...) -> Any:
     """A field of a nested object."""
     if isinstance(default, type):  # pydantic deep-copies a mutable default each time
         return Field(default_factory=default, validation_alias=AliasPath(*path))
     return Field(default, validation_alias=AliasPath(*path))
 
 
-class _Object(Part):
+class Object(Part):
     """A model with fields of nested objects."""
 
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -45,20 +45,24 @@ class _Object(Part):
         return field.get_default(call_default_factory=True)
 
 
-class _Owner(Part):
+class Owner(Part):
+    """A reference to the object that controls another."""
+
     kind: str = ""
+    name: str = ""
+    uid: str = ""
 
 
-class Node(_Object):
+class Node(Object):
     """A server."""
 
-    name: Name = _at("metadata", "name")
-    labels: dict[str, str] = _at("metadata", "labels", default=dict)
+    name: Name = at("metadata", "name")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
     spec: dict[str, Any] = Field(default_factory=dict)
-    taints: list[Taint] = _at("spec", "taints", default=list)
-    cordoned: bool = _at("spec", "unschedulable", default=False)
-    allocatable: _Amounts = _at("status", "allocatable", default=dict)
-    capacity: _Amounts = _at("status", "capacity", default=dict)
+    taints: list[Taint] = at("spec", "taints", default=list)
+    cordoned: bool = at("spec", "unschedulable", default=False)
+    allocatable: _Amounts = at("status", "allocatable", default=dict)
+    capacity: _Amounts = at("status", "capacity", default=dict)
 
     @property
     def has(self) -> dict[str, Fraction]:
@@ -94,6 +98,7 @@ class PodSpec(Placement):
     overhead: _Amounts = Field(default_factory=dict)
     nodeName: str = ""
     topologySpreadConstraints: list[_Spread] = Field(default_factory=list)
+    schedulingGates: list[Any] = Field(default_factory=list)
     resourceClaims: object = None
 
     @cached_property
@@ -119,6 +124,10 @@ class PodSpec(Placement):
         request: Any = Counter({**total, **whole})
         return dict(request + Counter(self.overhead))
 
+    def requests(self, resource: str) -> Fraction:
+        """The amount of a resource that the pod requests."""
+        return Fraction(1) if resource == PODS else self.request.get(resource, Fraction(0))
+
     @property
     def unmodelled(self) -> bool:
         """Whether the pod has required rules or claims that are not modelled."""
@@ -127,16 +136,17 @@ class PodSpec(Placement):
         return bool(rules or self.resourceClaims or spread)
 
 
-class Pod(_Object):
+class Pod(Object):
     """A task. The ``spec`` of a finished pod is ignored."""
 
-    short_name: Name = _at("metadata", "name")
-    namespace: Name = _at("metadata", "namespace", default="default")
-    labels: dict[str, str] = _at("metadata", "labels", default=dict)
-    annotations: dict[str, Any] = _at("metadata", "annotations", default=dict)
-    owners: list[_Owner] = _at("metadata", "ownerReferences", default=list)
+    short_name: Name = at("metadata", "name")
+    namespace: Name = at("metadata", "namespace", default="default")
+    uid: str = at("metadata", "uid", default="")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
+    owners: list[Owner] = at("metadata", "ownerReferences", default=list)
     spec: PodSpec = Field(default_factory=PodSpec)
-    phase: str = _at("status", "phase", default="")
+    phase: str = at("status", "phase", default="")
 
     @property
     def name(self) -> str:
@@ -164,55 +174,63 @@ class Pod(_Object):
         kinds = {owner.kind for owner in self.owners}
         return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
 
-    def requests(self, resource: str) -> Fraction:
-        """The amount of a resource that the pod requests."""
-        return Fraction(1) if resource == PODS else self.spec.request.get(resource, Fraction(0))
 
-
-def read_nodes(document: Mapping[str, Any], name: str) -> list[Node]:
-    """The nodes in the output of ``kubectl get nodes -o json``, cordoned ones too."""
+def read_nodes(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Node]:
+    """The nodes in the output of ``kubectl get nodes -o json``, cordoned ones too; ``mixed`` as in `listed`."""
     nodes: dict[str, tuple[Node, str]] = {}
-    for item, place in _items(document, name, "Node", "kubectl get nodes -o json"):
-        node = checked(Node, item, name, place)
-        _add_unique(nodes, node, f"{name}: {place}")
+    for _, item, place in listed(document, name, ("Node",), "kubectl get nodes -o json", mixed):
+        add_unique(nodes, checked(Node, item, name, place), f"{name}: {place}")
     return [node for node, _ in nodes.values()]
 
 
-def read_pods(document: Mapping[str, Any], name: str) -> list[Pod]:
-    """The pods in the output of ``kubectl get pods -A -o json``, finished ones too."""
+def read_pods(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Pod]:
+    """The pods in the output of ``kubectl get pods -A -o json``, finished ones too; ``mixed`` as in `listed`."""
     pods: dict[str, tuple[Pod, str]] = {}
-    for item, place in _items(document, name, "Pod", "kubectl get pods -A -o json"):
+    for _, item, place in listed(document, name, ("Pod",), "kubectl get pods -A -o json", mixed):
         status = item.get("status") if isinstance(item, Mapping) else None
         if isinstance(status, Mapping) and status.get("phase") in _FINISHED:
             item = {**item, "spec": None}
-        _add_unique(pods, checked(Pod, item, name, place), f"{name}: {place}")
+        add_unique(pods, checked(Pod, item, name, place), f"{name}: {place}")
     return [pod for pod, _ in pods.values()]
 
 
-def _items(document: Mapping[str, Any], name: str, kind: str, command: str) -> Iterator[tuple[Any, str]]:
-    """The objects of a list of one kind, with their places; a single object is a list too."""
+def listed(
+    document: Mapping[str, Any], name: str, kinds: Collection[str], command: str, mixed: bool = False
+) -> Iterator[tuple[str, Any, str]]:
+    """The objects of some kinds in a list, with their kinds and places; a single object is a list too.
+
+    A list of one kind may leave out the kinds of its objects. Other kinds are an error, or with ``mixed`` left out.
+    """
     given, items = document.get("kind"), document.get("items")
-    if given == kind:
+    several = " or ".join(f"{kind.lower()}s" for kind in kinds)
+    if given in kinds and items is None:
         given, items = None, [document]
-    if given not in (None, "List", f"{kind}List"):
-        raise InvalidInstance(f"{name}: kind is {shown(given)}; give a list of {kind.lower()}s, as {command} gives it")
+    of_list = str(given or "").removesuffix("List") or next(iter(kinds))
+    if given not in (None, "List") and of_list not in kinds:
+        raise InvalidInstance(f"{name}: kind is {shown(given)}; give a list of {several}, as {command} gives it")
     if not isinstance(items, (list, tuple)):
         what = "is missing" if items is None else f"is {shown(items)}"
-        raise InvalidInstance(f"{name}: items {what}; give a list of {kind.lower()}s, as {command} gives it")
-    for k, item in enumerate(steps(items, f"{kind.lower()}s of {os.path.basename(name)}", len(items))):
-        place = "" if item is document else f"items[{k}]"
+        raise InvalidInstance(f"{name}: items {what}; give a list of {several}, as {command} gives it")
+    for k, item in enumerate(steps(items, f"{several} of {os.path.basename(name)}", len(items))):
+        place, kind = "" if item is document else f"items[{k}]", of_list
         if isinstance(item, Mapping):
-            if item.get("kind") not in (None, kind):
-                fix = f"give {kind.lower()}s only, as {command} gives them"
+            kind = item.get("kind") or of_list
+            if not (isinstance(kind, str) and kind in kinds):
+                if mixed:
+                    continue
+                fix = f"give {several} only, as {command} gives them"
                 raise InvalidInstance(f"{name}: {place}.kind is {shown(item['kind'])}; {fix}")
             metadata = item.get("metadata")
             if isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str) and metadata["name"]:
-                space = f"{metadata.get('namespace') or 'default'}/" if kind == "Pod" else ""
-                place += f" ({shown_key(space + metadata['name'])})"
-        yield item, place
+                space = metadata.get("namespace") or ("default" if kind == "Pod" else "")
+                place += f" ({shown_key((f'{space}/' if space else '') + metadata['name'])})"
+        elif mixed:
+            raise InvalidInstance(f"{name}: {place} is {shown(item)}; give objects of Kubernetes")
+        yield kind, item, place
 
 
-def _add_unique(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
+def add_unique(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
+    """Add an object with its place under its name; `InvalidInstance` if there is one of this name."""
     other = known.setdefault(thing.name, (thing, place))
     if other[0] is not thing:
         raise InvalidInstance(f"{place} and {other[1]} are both named {thing.name!r}; keep one of them")

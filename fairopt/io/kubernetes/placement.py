@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -57,14 +57,16 @@ class Taint(Part):
         return self.effect in ("NoSchedule", "NoExecute")
 
 
-class _Toleration(Part):
+class Toleration(Part):
+    """What lets a pod onto servers with a taint."""
+
     key: str = ""
     operator: Annotated[str, _one_of("", "Equal", "Exists", "Gt", "Lt")] = "Equal"
     value: str = ""
     effect: str = ""
 
     def covers(self, taint: Taint) -> bool:
-        """An empty effect stands for all effects, an empty key for all keys."""
+        """Whether it lets pods onto servers with a taint; an empty effect or key stands for all."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         return _OPERATORS.get(self.operator, _OPERATORS["In"])(taint.value, [self.value])
@@ -140,7 +142,7 @@ class Placement(Part):
 
     nodeSelector: dict[str, str] = Field(default_factory=dict)
     affinity: _Affinity = Field(default_factory=_Affinity)
-    tolerations: list[_Toleration] = Field(default_factory=list)
+    tolerations: list[Toleration] = Field(default_factory=list)
 
     @cached_property
     def key(self) -> str:
@@ -163,11 +165,16 @@ class Placement(Part):
         ]
         return ",".join([*selected, *filter(None, ["|".join(map(",".join, terms))])])
 
-    def allows(self, name: str, labels: Mapping[str, str], taints: Collection[Taint]) -> bool:
-        """Whether the pod may run on a server with this name, these labels and these taints."""
+    def allows(
+        self, name: str, labels: Mapping[str, str], taints: Collection[Taint], more: Sequence[Toleration] = ()
+    ) -> bool:
+        """Whether the pod may run on a server with this name, these labels and these taints.
+
+        ``more`` are tolerations that are added to its own.
+        """
         if any(labels.get(key) != value for key, value in self.nodeSelector.items()):
             return False
-        if not all(any(t.covers(taint) for t in self.tolerations) for taint in taints if taint.repels):
+        if not all(any(t.covers(taint) for t in (*self.tolerations, *more)) for taint in taints if taint.repels):
             return False
         required = self.affinity.nodeAffinity.required
         marks = {**labels, "metadata.name": name}

@@ -1,9 +1,9 @@
-"""The arguments of an instance from the nodes and pods of a Kubernetes cluster."""
+"""The arguments of an instance from the nodes, the pods and the queues of a Kubernetes cluster."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
+from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -21,36 +23,73 @@ from fairopt.io.work import TASKS, Work, arguments_of_work
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
-_EXPECTED = "expected the output of kubectl get {} -o json"
+_EXPECTED = "expected the output of kubectl {} -o json"
+_QUEUE = "queue"
 
 
 def read_kubernetes(
     nodes: Document,
     pods: Document,
-    users: str = "namespace",
+    *kueue: Document | None,
+    users: str | None = None,
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Arguments:
-    """Read the output of kubectl; see `fairopt.datasets.kubernetes`."""
-    label = _label_of(users)
+    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None."""
+    _check_options(users, tasks, resources)
+    servers_data, servers_name = document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
+    pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))
+    further = [document_of(one, "kueue", f"expected the output of {COMMAND}") for one in kueue if one is not None]
+    servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
+    places = (servers_name, pods_name, *(name for _, name in further))
+    with about(*places):
+        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources)
+    return Arguments(values, places, merge)
+
+
+def read_list(
+    document: Mapping[str, Any],
+    name: str,
+    users: str | None = None,
+    tasks: str = "mean",
+    merge: bool = True,
+    resources: Sequence[str] | None = None,
+) -> Arguments:
+    """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
+    _check_options(users, tasks, resources)
+    fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
+    servers = read_nodes(document, name, mixed=True)
+    if not servers:
+        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")
+    pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
+    if not pods and not kueue.workloads:
+        raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
+    with about(name):
+        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources)
+    return Arguments(values, (name,), merge)
+
+
+def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The uids of the owners of each object in a list, by its uid."""
+    out = {}
+    for item in document["items"]:
+        metadata = item.get("metadata")
+        if isinstance(metadata, Mapping) and isinstance(metadata.get("ownerReferences"), list):
+            owners = [one.get("uid") for one in metadata["ownerReferences"] if isinstance(one, Mapping)]
+            out[str(metadata.get("uid"))] = [uid for uid in owners if isinstance(uid, str)]
+    return out
+
+
+def _check_options(users: object, tasks: object, resources: object) -> None:
     check_choice("tasks", tasks, TASKS)
     _check_names(resources)
-    servers_data, servers_name = document_of(nodes, "nodes", _EXPECTED.format("nodes"))
-    pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("pods -A"))
-    servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
-    with about(servers_name, pods_name):
-        values = _arguments(servers, found, label, tasks, resources)
-    return Arguments(values, (servers_name, pods_name), merge)
-
-
-def _label_of(users: object) -> str | None:
-    """The key of a label, or None for namespaces."""
-    if users == "namespace":
-        return None
-    if isinstance(users, str) and users.startswith("label:") and users != "label:":
-        return users.removeprefix("label:")
-    raise InvalidInstance(f"users is {shown(users)}; give 'namespace', or 'label:' and the key of a label of the pods")
+    of_label = isinstance(users, str) and users.startswith("label:") and users != "label:"
+    if not of_label and users not in (None, "namespace", _QUEUE):
+        raise InvalidInstance(
+            f"users is {shown(users)}; give 'namespace', 'queue' for the ClusterQueues of Kueue, or 'label:' and the "
+            "key of a label of the pods"
+        )
 
 
 def _check_names(resources: object) -> None:
@@ -63,52 +102,77 @@ def _check_names(resources: object) -> None:
 
 
 def _arguments(
-    servers: list[Node], pods: list[Pod], label: str | None, tasks: str, resources: Sequence[str] | None
+    servers: list[Node],
+    pods: list[Pod],
+    kueue: KueueObjects,
+    parents: Mapping[str, Collection[str]],
+    users: str | None,
+    tasks: str,
+    resources: Sequence[str] | None,
 ) -> dict[str, Any]:
     notes = Notes()
+    queues = Queues(kueue, parents, notes)
+    users = users or (_QUEUE if queues else "namespace")
+    if users == _QUEUE and not queues:
+        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
     kept = _kept_servers(servers, notes)
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
-    tasks_of_owners = [pod for pod in running if not pod.belongs_to_server]
-    names = _resources(kept, tasks_of_owners, resources)
-    requesting = [pod for pod in tasks_of_owners if any(pod.requests(name) for name in names)]
-    without_request = [pod.name for pod in tasks_of_owners if not any(pod.requests(name) for name in names)]
+    of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    names = _resources(kept, of_owners, resources)
+    requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
+    without_request = [one for one in of_owners if not any(one.spec.requests(name) for name in names)]
     which = "any request" if resources is None else "a request for " + " or ".join(names)
-    notes.add("{pod} without {which} {was} left out", *without_request, which=which)
+    number = sum(one.count for one in without_request)
+    notes.add(
+        "{pod} without {which} {was} left out", *(one.name for one in without_request), number=number, which=which
+    )
     if not requesting:
         raise notes.nothing_left("there are no pods to share servers among")
-    allowed = _allowed(requesting, kept)
-    usable = np.any(list(allowed.values()), axis=0)
+    allowed = _allowed(requesting, queues, Servers(kept))
+    usable = np.any(allowed, axis=0)
     if usable.any() and not usable.all():
         excluded = [server.name for server, use in zip(kept, usable, strict=True) if not use]
         notes.add("{server} where none of these pods may run {was} left out", *excluded)
         kept = [server for server, use in zip(kept, usable, strict=True) if use]
-        allowed = {key: mask[usable] for key, mask in allowed.items()}
+        allowed = [mask[usable] for mask in allowed]
     capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
-    owners = _owners(requesting, label, notes)
+    teams: dict[str, Any] = {}
+    if users == _QUEUE:
+        owners = queues.owners(requesting)
+        labels, cohorts = queues.labels(set(owners))
+        there = Servers(kept, names, capacities, _amount)
+        secured = queues.guarantees(list(zip(requesting, allowed, strict=True)), cohorts, there)
+        teams = dict(labels=labels, weights=queues.weights(set(owners), cohorts), guarantees=secured)
+    else:
+        owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
+    unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
-        *(pod.name for pod in requesting if pod.spec.unmodelled),
+        *(one.name for one in unmodelled),
+        number=sum(one.count for one in unmodelled),
     )
+    gated = [one.name for one in requesting if one.spec.schedulingGates and one.runs_on is None]
+    notes.add("{pod} with scheduling gates {counts} as waiting", *gated)
     types = [server.labels.get(_TYPE, "") for server in kept]
     at = {server.name: s for s, server in enumerate(kept)}
     notes.add(
         "{pod} on servers that were left out {counts} as waiting",
-        *(pod.name for pod in requesting if pod.runs_on is not None and pod.runs_on not in at),
+        *(one.name for one in requesting if one.runs_on is not None and one.runs_on not in at),
     )
-    places = {key: spec.texts for key, spec in {pod.spec.key: pod.spec for pod in requesting}.items()}
+    places = {key: spec.texts for key, spec in {one.spec.key: one.spec for one in requesting}.items()}
     return arguments_of_work(
         [
             Work(
                 owner,
-                tuple(_amount(pod.requests(name), name) for name in names),
-                allowed[pod.spec.key],
-                1,
-                pod.name,
-                places[pod.spec.key],
-                {at[pod.runs_on]: 1.0} if pod.runs_on in at else {},
+                tuple(_amount(one.spec.requests(name), name) for name in names),
+                mask,
+                one.count,
+                one.name,
+                places[one.spec.key],
+                {at[one.runs_on]: 1.0} if one.runs_on in at else {},
             )
-            for owner, pod in zip(owners, requesting, strict=True)
+            for owner, one, mask in zip(owners, requesting, allowed, strict=True)
         ],
         resources=names,
         capacities=capacities,
@@ -118,6 +182,7 @@ def _arguments(
         units={name: _unit(name) for name in names if _unit(name)},
         notes=notes,
         word="pod",
+        **teams,
     )
 
 
@@ -135,7 +200,7 @@ def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
     return kept
 
 
-def _resources(servers: list[Node], pods: list[Pod], chosen: Sequence[str] | None) -> list[str]:
+def _resources(servers: list[Node], pods: Sequence[Tasks], chosen: Sequence[str] | None) -> list[str]:
     """Names of the resources to share, in their order."""
     requested = {name for pod in pods for name in pod.spec.request}
     if chosen is None:
@@ -148,12 +213,17 @@ def _resources(servers: list[Node], pods: list[Pod], chosen: Sequence[str] | Non
     return list(chosen)
 
 
-def _allowed(pods: list[Pod], servers: list[Node]) -> dict[str, NDArray[np.bool_]]:
-    """Eligible servers by the key of the placement rules, shape (n_servers,) each."""
-    return {
-        key: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
-        for key, rules in {pod.spec.key: pod.spec for pod in pods}.items()
-    }
+def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Mask]:
+    """The eligible servers of each pod, shape (n_servers,) each, one array for equal rules."""
+    known: dict[tuple[str, str | None, frozenset[str]], Mask] = {}
+    out = []
+    for pod in pods:
+        requested = frozenset() if pod.queue is None else frozenset(pod.spec.request)
+        key = (pod.spec.key, pod.queue, requested)
+        if key not in known:
+            known[key] = queues.allowed(pod, servers)
+        out.append(known[key])
+    return out
 
 
 def _capacities(
@@ -163,7 +233,7 @@ def _capacities(
     left: dict[str | None, Any] = {server.name: Counter(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]
     for pod in known:
-        left[pod.server].subtract({name: pod.requests(name) for name in names})
+        left[pod.server].subtract({name: pod.spec.requests(name) for name in names})
     notes.add("{pod} of DaemonSets or static: subtracted from the capacity of the servers", *(p.name for p in known))
     unplaced = [pod.name for pod in fixed if pod.server not in left]
     notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *unplaced)
@@ -172,17 +242,17 @@ def _capacities(
     return np.array([[_amount(max(left[server.name][name], Fraction(0)), name) for name in names] for server in kept])
 
 
-def _owners(pods: list[Pod], label: str | None, notes: Notes) -> list[str]:
-    """The owner of each pod."""
+def _owners(pods: Sequence[Tasks], label: str | None, notes: Notes) -> list[str]:
+    """The owner of each pod: its namespace, or the value of a label."""
     if label is None:
         return [pod.namespace for pod in pods]
     none = f"(no {label})"
     owners = [pod.labels.get(label) or none for pod in pods]
-    without = owners.count(none)
-    if without == len(pods):
+    without = sum(pod.count for pod, owner in zip(pods, owners, strict=True) if owner == none)
+    if set(owners) == {none}:
         keys = sorted({key for pod in pods for key in pod.labels})
         fix = nearest(label, keys) if keys else "they have no labels at all: share by namespace"
-        raise InvalidInstance(f"none of {counted(len(pods), 'pod')} has a label {label!r}; {fix}")
+        raise InvalidInstance(f"none of {counted(without, 'pod')} has a label {label!r}; {fix}")
     what = "{pod} without the label {label}: counted as those of {none}"
     notes.add(what, number=without, label=repr(label), none=repr(none))
     return owners

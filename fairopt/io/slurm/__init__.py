@@ -6,6 +6,6 @@
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """
 
-from fairopt.io.slurm.reader import read_slurm
+from fairopt.io.slurm.reader import read_slurm, read_together
 
-__all__ = ["read_slurm"]
+__all__ = ["read_slurm", "read_together"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from pydantic import PlainValidator
 
@@ -182,14 +182,23 @@ def _amount(name: str, amount: str, mebibytes: bool = False) -> Fraction:
     return Fraction(match[1]) * Fraction(1024) ** ("KMGTPE".find(suffix or "-") + 1 - 2 * (mebibytes and suffix != ""))
 
 
-def array_tasks(value: object) -> tuple[int, bool]:
-    """The number of waiting tasks of an array ``1-10,15,20-30:2%5`` (0 without one), and whether the text is truncated.
+class ArrayText(NamedTuple):
+    """The number of waiting tasks of an array (0 without one), whether the text is truncated, and the limit in it."""
 
-    The number after ``%`` limits how many run at once.
-    """
-    ranges = text(value).partition("%")[0].strip("[] ")
+    waiting: int = 0
+    cut: bool = False
+    at_once: int | None = None
+
+
+def array_tasks(value: object) -> ArrayText:
+    """The waiting tasks of an array ``1-10,15,20-30:2%5``; the number after ``%`` limits how many run at once."""
+    ranges, throttle, limit = text(value).strip("[] ").partition("%")
+    if throttle and not _DIGITS.fullmatch(limit.strip("[] .")):
+        raise InvalidInstance("give a number of tasks at once after %, as 1-400%50")
+    at_once = int(limit.strip("[] .")) or None if throttle else None
+    ranges = ranges.strip("[] ")
     if re.fullmatch(r"0x[0-9A-Fa-f]{1,100000}", ranges):
-        return int(ranges, 16).bit_count(), False
+        return ArrayText(int(ranges, 16).bit_count(), False, at_once)
     count, cut = 0, False
     for part in ranges.split(",") if text(value) else ():
         if "..." in part:
@@ -202,7 +211,7 @@ def array_tasks(value: object) -> tuple[int, bool]:
         if last < first or step < 1:
             raise InvalidInstance("give ranges of tasks, as 1-10,15,20-30:2%5")
         count += (last - first) // step + 1
-    return max(count, 1) if text(value) else 0, cut
+    return ArrayText(max(count, 1) if text(value) else 0, cut, at_once)
 
 
 Whole = Annotated[int | None, PlainValidator(whole)]
@@ -214,4 +223,4 @@ Flags = Annotated[set[str], PlainValidator(flags)]
 Tres = Annotated[Amounts, PlainValidator(tres)]
 Gres = Annotated[Amounts, PlainValidator(gres)]
 Requested = Annotated[Amounts, PlainValidator(lambda value: gres(value, requested=True))]
-ArrayTasks = Annotated[tuple[int, bool], PlainValidator(array_tasks)]
+ArrayTasks = Annotated[ArrayText, PlainValidator(array_tasks)]

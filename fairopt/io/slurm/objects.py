@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -16,6 +17,7 @@ from fairopt.io.notes import Notes
 from fairopt.io.slurm.fields import (
     Amounts,
     ArrayTasks,
+    ArrayText,
     Flags,
     Gres,
     Key,
@@ -37,6 +39,7 @@ _UNUSABLE = states(
     "NOT_RESPONDING NO_RESPOND PERFCTRS POWER_DRAIN UNKNOWN"
 )
 _POWERED_DOWN = states("POWERED_DOWN POWERING_DOWN POWER_DOWN")
+_RESERVED = states("RES RESERVED")
 _USABLE = states(
     "ALLOCATED CLOUD COMPLETING DYNAMIC_FUTURE DYNAMIC_NORM IDLE MIXED NET PLANNED POWERING_UP POWER_UP REBOOT "
     "REBOOT_CANCELED REBOOT_ISSUED REBOOT_REQUESTED RES RESERVED RESUME UNDRAIN"
@@ -119,6 +122,8 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
             notes.add("{server} {is} powered down and {counts} as available, since Slurm wakes them", name)
         if server.partitions is None:
             notes.add("{server} without a list of partitions {counts} as in all of them", name)
+        if state & _RESERVED:
+            notes.add("{server} in a reservation {counts} as open to all: reservations are not modelled", name)
     if not servers:
         raise notes.nothing_left("there are no servers to share" if entries else "the list of nodes is empty")
     return list(servers.values())
@@ -132,6 +137,7 @@ _FINISHED = states(
     "OUT_OF_MEMORY OOM PREEMPTED PR RECONFIG_FAIL TIMEOUT TO"
 )
 _HELD = ("JobHeldAdmin", "JobHeldUser")
+_NOT_YET = ("Dependency", "DependencyNeverSatisfied", "BeginTime")
 
 
 class _JobState(Part):
@@ -161,7 +167,9 @@ class SlurmJob(_JobState):
     partition: Words = Field(default_factory=list)
     node_count: Whole = None
     tasks: Whole = None
-    array_task_string: ArrayTasks = (0, False)
+    array_job_id: Whole = None
+    array_task_string: ArrayTasks = ArrayText()
+    array_max_tasks: Whole = None
     tres_req_str: Tres = Field(default_factory=Amounts)
     tres_alloc_str: Tres = Field(default_factory=Amounts)
     cpus: Whole = None
@@ -180,6 +188,8 @@ class SlurmJob(_JobState):
     required_nodes: Text = ""
     excluded_nodes: Text = ""
     nodes: Text = ""
+    resv_name: Text = ""
+    memory_per_tres: Text = ""
 
     @property
     def runs(self) -> bool:
@@ -193,9 +203,14 @@ class SlurmJob(_JobState):
         return max(1, self.node_count or next((int(n) for s in strings if (n := s.plain.get("node"))), 1))
 
     @property
-    def count(self) -> int:
-        """Tasks: servers of a job times jobs of the array."""
-        return self.servers * max(1, self.array_task_string[0])
+    def of_array(self) -> int:
+        """Jobs of the array that wait, or 1."""
+        return max(1, self.array_task_string.waiting)
+
+    @property
+    def at_once(self) -> int | None:
+        """The most jobs of the array that may run at once, None for no limit."""
+        return self.array_task_string.at_once or self.array_max_tasks or None
 
     @property
     def placement(self) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], str, str, str]:
@@ -242,12 +257,20 @@ class SlurmJob(_JobState):
 
     def remarks(self) -> Iterator[str]:
         """The notes about this job."""
-        if self.array_task_string[1]:
+        if self.array_task_string.cut:
             yield "{job} {has} more tasks of an array than Slurm shows; those not shown are missing"
         if "license" in self.tres_req_str.plain or self.licenses:
             yield "{job} that {requests} licences {counts} without them"
         if "TRUE" in self.exclusive or "NONE" in self.shared:
             yield "{job} that {takes} whole servers {counts} with what they request only"
+        if self.resv_name:
+            yield "{job} in a reservation may run on any server"
+        if not self.runs and self.state_reason in _NOT_YET:
+            yield "{job} that {waits} for another job or for a time {counts}"
+        if self.generic.total.keys() & {"shard", "mps"}:
+            yield "{job} that {requests} parts of GPUs (shard, mps): not counted as GPUs"
+        if self.memory_per_tres and not self.amounts["memory", ""]:
+            yield "{job} that {requests} memory by GPU {counts} without memory"
         if not self.amounts["memory", ""] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
             yield "{job} that {requests} all the memory of a server, as --mem=0 does, {counts} without memory"
 
@@ -259,8 +282,29 @@ class SlurmJob(_JobState):
         return owners[users]
 
 
-def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob]]:
-    """The jobs that count, with their names in messages and notes."""
+def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob, int]]:
+    """The jobs that count, with their names in messages and notes, and the number of tasks of each.
+
+    Of an array with a limit on jobs at once, as many wait as may start beside those that run.
+    """
+    jobs = list(_jobs(entries, document, notes))
+    running = Counter(job.array_job_id for _, job in jobs if job.runs)
+    for name, job in jobs:
+        count = job.of_array
+        if job.at_once is not None and not job.runs:
+            count = (
+                min(count, max(0, job.at_once - running[job.array_job_id]))
+                if job.array_job_id
+                else min(count, job.at_once)
+            )
+            example = f"{name}: {job.of_array:,} wait, {job.at_once:,} at once"
+            what = "{waiting job} of arrays beyond the limit on jobs at once {was} left out"
+            notes.add(what, example, number=job.of_array - count)
+        if count:
+            yield name, job, job.servers * count
+
+
+def _jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob]]:
     for k, entry in enumerate(steps(entries, f"jobs of {os.path.basename(document)}", len(entries))):
         number = entry.get("job_id") if isinstance(entry, Mapping) else None
         known = isinstance(number, int) and 0 <= number < 2**63

@@ -20,6 +20,7 @@ from fairopt.io.slurm.places import satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
+_Named = tuple[dict[str, Any], str]  # a document and its name
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
@@ -37,29 +38,54 @@ def read_slurm(
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
+    tree = None if associations is None or users != "account" else associations
+    return _arguments(
+        document_of(nodes, "nodes", _NODES),
+        document_of(jobs, "jobs", _JOBS),
+        None if tree is None else document_of(tree, "associations", _ASSOCIATIONS),
+        users,
+        tasks,
+        merge,
+    )
+
+
+def read_together(
+    document: dict[str, Any], name: str, users: str = "account", tasks: str = "mean", merge: bool = True
+) -> Arguments:
+    """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
+    check_choice("tasks", tasks, TASKS)
+    check_choice("users", users, _OWNERS)
+    tree = (document, name) if "associations" in document and users == "account" else None
+    return _arguments((document, name), (document, name), tree, users, tasks, merge)
+
+
+def _arguments(
+    nodes: _Named, jobs: _Named, associations: _Named | None, users: str, tasks: str, merge: bool
+) -> Arguments:
     notes = Notes()
-    nodes_data, nodes_name = document_of(nodes, "nodes", _NODES)
-    jobs_data, jobs_name = document_of(jobs, "jobs", _JOBS)
+    (nodes_data, nodes_name), (jobs_data, jobs_name) = nodes, jobs
     with about(nodes_name):
         servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
     with about(jobs_name):
         entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
-        owned = [(_owner(job, users, notes, name), name, job) for name, job in read_jobs(entries, jobs_name, notes)]
+        found = list(read_jobs(entries, jobs_name, notes))
+        owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
-    if associations is not None and users == "account":
-        accounts = read_accounts(*document_of(associations, "associations", _ASSOCIATIONS))
-        without = {owner for owner in {owner for owner, _, _ in owned} if accounts.without_share(owner)}
-        left_out = [name for owner, name, _ in owned if owner in without]
+    if associations is not None:
+        accounts = read_accounts(*associations)
+        without = {owner for owner in {owner for owner, *_ in owned} if accounts.without_share(owner)}
+        left_out = [name for owner, name, *_ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
-        labels, weights = accounts.teams(sorted({owner for owner, _, _ in owned}), notes)
-    found = [(name, job) for _, name, job in owned]
-    keys = _resources(servers, [job for _, job in found])
+        labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
+    keys = _resources(servers, [job for _, _, job, _ in owned])
     at = {server.name: s for s, server in enumerate(servers)}
     work = [
-        Work(owner, _amounts(keys, job), allowed, job.count, name, (job.place, job.place), _held(job, name, at, notes))
-        for (owner, name, job), allowed in zip(owned, _places(servers, found, notes), strict=True)
+        Work(owner, _amounts(keys, job), allowed, count, name, (job.place, job.place), _held(job, name, at, notes))
+        for (owner, name, job, count), allowed in zip(
+            owned, _places(servers, [(name, job) for _, name, job, _ in owned], notes), strict=True
+        )
     ]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(

@@ -312,9 +312,10 @@ def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"users": "team"}, "users is \"team\"; give 'namespace', or 'label:'"),
+        ({"users": "team"}, "^users is \"team\"; give 'namespace', 'queue' for .*, or 'label:'"),
         ({"users": "label:"}, "users is"),
-        ({"users": None}, "users is null"),
+        ({"users": 3}, "users is 3"),
+        ({"users": "queue"}, "users is 'queue', but there are no ClusterQueues; add the output of kubectl get"),
         ({"users": "label:taem"}, "none of 1 pod has a label 'taem'.*'team'"),
         ({"tasks": "median"}, "tasks is 'median'"),
         ({"resources": "cpu"}, "resources is 'cpu'; give a list"),

@@ -15,14 +15,31 @@ RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(
 def test_tasks_of_an_array_are_those_of_its_ranges(ranges, throttled):
     parts = [f"{a}-{a + n}:{step}" if n else str(a) for a, n, step in ranges]
     text = ",".join(parts) + ("%5" if throttled else "")
-    assert array_tasks(text) == (sum(len(range(a, a + n + 1, step)) if n else 1 for a, n, step in ranges), False)
+    waiting = sum(len(range(a, a + n + 1, step)) if n else 1 for a, n, step in ranges)
+    assert array_tasks(text) == (waiting, False, 5 if throttled else None)
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("1-3,...", (3, True)), ("1-3,4-...", (4, True)), ("0xFF", (8, False)), ("[3]", (1, False))]
+    ("text", "found"),
+    [
+        ("1-3,...", (3, True, None)),
+        ("1-3,4-...", (4, True, None)),
+        ("1-3,4-...%5", (4, True, 5)),
+        ("0xFF", (8, False, None)),
+        ("0xFF%3", (8, False, 3)),
+        ("[3]", (1, False, None)),
+        ("[1-400%50]", (400, False, 50)),
+        ("1-400%0", (400, False, None)),
+    ],
 )
-def test_cut_and_hexadecimal_arrays_are_counted(text, count):
-    assert array_tasks(text) == count
+def test_cut_and_hexadecimal_arrays_and_limits_are_read(text, found):
+    assert array_tasks(text) == found
+
+
+@pytest.mark.parametrize("text", ["1-9%", "1-9%x", "1-9%-1", "1-9%5%5"])
+def test_a_limit_that_is_no_number_is_refused(text):
+    with pytest.raises(InvalidInstance, match="give a number of tasks at once after %, as 1-400%50"):
+        array_tasks(text)
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "1-5:0", "1--3", "\u0663", "1,,2", "-1", "0x", "9999999999"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fairopt.datasets import slurm
+from fairopt.datasets import read, slurm
 from fairopt.errors import FairoptError, InvalidInstance
 
 
@@ -125,17 +125,39 @@ def test_a_job_of_two_servers_is_two_tasks_of_half_of_it(fields):
 def test_a_job_larger_than_each_server_that_it_may_use_is_noted():
     nodes = [node("n1"), node("n2", cpus=400, partitions=["other"])]
     one = cluster(job(tres_req_str="cpu=320,mem=64G", partition="all"), job(partition="all"), nodes=nodes)
-    assert said(one, "1 job too large for any single server counts, since tasks are divisible (as 7: 320 of cpu)")
+    assert said(one, "1 job is larger than any eligible server (as 7: 320 of cpu)")
     ten = cluster(job(tres_req_str="cpu=320,mem=64G,node=10", partition="all"), nodes=nodes)
     assert ten.notes == () and ten.task_limits.tolist() == [10]
 
 
 def test_an_array_counts_the_tasks_that_wait():
-    made = cluster(job(array_task_string="1-10,15,20-30:2%5"))
+    made = cluster(job(array_task_string="1-10,15,20-30:2"))
     assert_array_equal(made.task_limits, [17])
     cut = cluster(job(array_task_string="1-10,15,2..."))
     assert_array_equal(cut.task_limits, [12])
     assert said(cut, "1 job has more tasks of an array than Slurm shows")
+
+
+@pytest.mark.parametrize(
+    ("running", "count"), [((), 50), ((7, 7, 7), 50), ((7,) * 50, 50), ((7,) * 60, 60), ((8, 0, 0), 53)]
+)
+def test_of_an_array_with_a_limit_as_many_wait_as_may_start_beside_those_that_run(running, count):
+    """Arrays of the running jobs; those of other arrays and those of none do not count against the limit."""
+    waiting = job(array_job_id=7, array_task_string="1-400%50", array_max_tasks={"set": True, "number": 50})
+    others = [job(job_id=100 + k, job_state="RUNNING", array_job_id=number) for k, number in enumerate(running)]
+    made = cluster(waiting, *others)
+    assert_array_equal(made.task_limits, [count])
+    left_out = len(running) + 400 - count
+    assert said(
+        made, f"{left_out} waiting jobs of arrays beyond the limit on jobs at once were left out (as 7: 400 wait"
+    )
+
+
+def test_a_limit_of_an_array_counts_without_a_number_of_the_array_and_per_server_of_its_jobs():
+    made = cluster(job(array_task_string="1-400%50", node_count=2, tres_req_str="cpu=8,mem=32G,node=2"))
+    assert_array_equal(made.task_limits, [100])
+    assert_array_equal(cluster(job(array_job_id=7, array_task_string="1-3", array_max_tasks=2)).task_limits, [2])
+    assert not said(cluster(job(array_task_string="1-3%5")), "beyond")
 
 
 def test_whole_servers_and_licences_are_said_to_be_not_modelled():
@@ -284,7 +306,8 @@ def test_states_may_be_written_as_sinfo_shortens_them(state, shown):
 @pytest.mark.parametrize("state", ["alloc", "idle~", "mix#", "resv", "plnd", "idle@", "comp", "mix-"])
 def test_short_states_of_servers_in_use_count(state):
     made = cluster(job(), nodes=[node("n1", state=state)])
-    assert made.notes == () if state != "idle~" else said(made, "powered down")
+    words = {"idle~": "powered down", "resv": "in a reservation counts as open to all"}
+    assert said(made, words[state]) if state in words else made.notes == ()
 
 
 def test_states_that_are_not_known_count_and_are_told():
@@ -329,7 +352,7 @@ def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_ha
     nodes = [node("n1", gres="gpu:4090:8")]
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 4090]])
-    assert said(made, "1 job too large for any single server counts, since tasks are divisible (as 7: 4090 of gpu)")
+    assert said(made, "1 job is larger than any eligible server (as 7: 4090 of gpu)")
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 1]])
     assert made.notes == ()
@@ -345,7 +368,7 @@ def test_numbers_of_16_bits_that_say_nothing_are_not_set():
     assert_array_equal(made.demands, [[1, 65534 / 1024]])
 
 
-@pytest.mark.parametrize("state", [["ALLOCATED"], "mixed", ["IDLE", "PLANNED"], ["MIXED", "RESERVED"], None, "idle"])
+@pytest.mark.parametrize("state", [["ALLOCATED"], "mixed", ["IDLE", "PLANNED"], None, "idle"])
 def test_servers_in_use_count(state):
     assert cluster(job(), nodes=[node("n1", state=state)]).notes == ()
 
@@ -585,3 +608,39 @@ def test_running_jobs_on_unknown_servers_count_as_waiting():
     assert made.held.tolist() == [[1, 0]]
     assert said(made, "on servers that were left out: tasks there count as waiting (as 7)")
     assert said(made, "1 running job without a list of its servers counts as waiting (as 9)")
+
+
+# -- what is not modelled is said -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"resv_name": "class"}, "1 job in a reservation may run on any server (as 7)"),
+        ({"state_reason": "Dependency"}, "1 job that waits for another job or for a time counts (as 7)"),
+        (
+            {"tres_per_node": "gres/shard:2"},
+            "1 job that requests parts of GPUs (shard, mps): not counted as GPUs (as 7)",
+        ),
+        (
+            {"tres_req_str": "cpu=4,node=1", "memory_per_tres": "gres/gpu:16384"},
+            "1 job that requests memory by GPU counts without memory (as 7)",
+        ),
+    ],
+)
+def test_what_a_job_asks_for_and_is_not_modelled_is_said(fields, sentence):
+    has = node("n1", gres="gpu:4,shard:16")
+    assert sentence in cluster(job(**fields), nodes=[has]).notes
+    assert not cluster(job(), nodes=[has]).notes
+
+
+def test_nodes_jobs_and_associations_in_one_document_are_the_same_as_apart(tmp_path):
+    nodes, jobs = [node("n1"), node("n2")], [job(), job(account="cfd")]
+    tree = [{"account": "root", "shares_raw": 1}, {"account": "cfd", "parent_account": "root", "shares_raw": 5}]
+    path = tmp_path / "all.json"
+    for parts, more in (({}, {}), ({"associations": tree}, {"associations": {"associations": tree}})):
+        path.write_text(json.dumps({"nodes": nodes, "jobs": jobs, **parts}))
+        assert read(path) == slurm({"nodes": nodes}, {"jobs": jobs}, **more)
+    assert read(path, users="partition", tasks="shapes") == slurm(
+        {"nodes": nodes}, {"jobs": jobs}, users="partition", tasks="shapes"
+    )

@@ -1,0 +1,259 @@
+"""Models of the objects of Kueue, ``kueue.x-k8s.io`` v1beta1 and v1beta2, and the ClusterQueues of an input as given.
+
+In a ClusterQueue of v1beta1 the cohort is ``spec.cohort``, in v1beta2 ``spec.cohortName``; the parent of a Cohort was
+``spec.parent`` in v1alpha1, and is ``spec.parentName``. Either is read in any version.
+"""
+
+# ruff: noqa: N815 - fields of pydantic models, under the names of Kueue
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
+from fairopt.io.kubernetes.objects import Object, Owner, PodSpec, add_unique, at, listed
+from fairopt.io.kubernetes.placement import Toleration
+from fairopt.io.kubernetes.quantities import Quantity
+from fairopt.io.standard_input import DASH, standard_input
+
+GROUP = "kueue.x-k8s.io"
+COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json"
+FILES = tuple(f"{kind}.json" for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors"))
+
+
+class _Quota(Part):
+    name: Name
+    nominalQuota: Quantity
+    borrowingLimit: object = None
+    lendingLimit: object = None
+
+
+class FlavorQuotas(Part):
+    """The quotas of one flavor in a group of resources."""
+
+    name: Name
+    resources: list[_Quota] = Field(default_factory=list)
+
+
+class ResourceGroup(Part):
+    """Resources with the flavors that provide them."""
+
+    coveredResources: list[str] = Field(default_factory=list)
+    flavors: list[FlavorQuotas] = Field(default_factory=list)
+
+
+class _FairSharing(Part):
+    weight: Quantity = Fraction(1)
+
+
+class _WithQuotas(Object):
+    """An object with quotas and a weight."""
+
+    name: Name = at("metadata", "name")
+    groups: list[ResourceGroup] = at("spec", "resourceGroups", default=list)
+    fair_sharing: _FairSharing = at("spec", "fairSharing", default=_FairSharing)
+
+    @property
+    def limited(self) -> bool:
+        """Whether a quota has a limit on what is borrowed or lent."""
+        quotas = [quota for group in self.groups for flavor in group.flavors for quota in flavor.resources]
+        return any(quota.borrowingLimit is not None or quota.lendingLimit is not None for quota in quotas)
+
+
+class ClusterQueue(_WithQuotas):
+    """A queue with quotas, for all namespaces."""
+
+    of_beta1: str = at("spec", "cohort", default="")
+    of_beta2: str = at("spec", "cohortName", default="")
+    stop: str = at("spec", "stopPolicy", default="None")
+    checks: list[Any] = at("spec", "admissionChecks", default=list)
+    strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
+
+    @property
+    def cohort(self) -> str:
+        """The name of the cohort, ``""`` for none."""
+        return self.of_beta2 or self.of_beta1
+
+
+class Cohort(_WithQuotas):
+    """ClusterQueues and cohorts that borrow from each other; its own quotas come on top of theirs."""
+
+    of_alpha1: str = at("spec", "parent", default="")
+    of_beta: str = at("spec", "parentName", default="")
+
+    @property
+    def parent(self) -> str:
+        """The name of the cohort above, ``""`` for none."""
+        return self.of_beta or self.of_alpha1
+
+
+class LocalQueue(Object):
+    """The name of a ClusterQueue within a namespace."""
+
+    short_name: Name = at("metadata", "name")
+    namespace: Name = at("metadata", "namespace", default="default")
+    cluster_queue: str = at("spec", "clusterQueue", default="")
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.short_name}"
+
+
+class ResourceFlavor(Object):
+    """A kind of servers, by their labels."""
+
+    name: Name = at("metadata", "name")
+    node_labels: dict[str, str] = at("spec", "nodeLabels", default=dict)
+    tolerations: list[Toleration] = at("spec", "tolerations", default=list)
+
+
+class _Template(Object):
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    spec: PodSpec = Field(default_factory=PodSpec)
+
+
+class PodSet(Part):
+    """Equal pods of a Workload."""
+
+    name: str = "main"
+    count: int = Field(1, ge=0)
+    template: _Template = Field(default_factory=_Template)
+
+
+class _Condition(Part):
+    type: str = ""
+    status: str = ""
+
+
+class _Admission(Part):
+    clusterQueue: str = ""
+
+
+class _Reclaimable(Part):
+    name: str = "main"
+    count: int = Field(0, ge=0)
+
+
+class Workload(Object):
+    """A job in a queue. The pod sets of a finished one are ignored."""
+
+    short_name: Name = at("metadata", "name")
+    namespace: Name = at("metadata", "namespace", default="default")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+    owners: list[Owner] = at("metadata", "ownerReferences", default=list)
+    pod_sets: list[PodSet] = at("spec", "podSets", default=list)
+    queue: str = at("spec", "queueName", default="")
+    active: bool = at("spec", "active", default=True)
+    conditions: list[_Condition] = at("status", "conditions", default=list)
+    admission: _Admission = at("status", "admission", default=_Admission)
+    reclaimable: list[_Reclaimable] = at("status", "reclaimablePods", default=list)
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.short_name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended."""
+        return _is_finished(self.conditions)
+
+
+def _is_finished(conditions: Iterable[_Condition]) -> bool:
+    return any((one.type, one.status) == ("Finished", "True") for one in conditions)
+
+
+class _State(Object):
+    conditions: list[_Condition] = at("status", "conditions", default=list)
+
+
+_MODELS: dict[str, type[Object]] = {
+    model.__name__: model for model in (Workload, ClusterQueue, LocalQueue, Cohort, ResourceFlavor)
+}
+
+
+@dataclass(frozen=True)
+class KueueObjects:
+    """The objects of Kueue by kind and name, and the places of the documents that they come from."""
+
+    workloads: dict[str, Workload] = field(default_factory=dict)
+    cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
+    local_queues: dict[str, LocalQueue] = field(default_factory=dict)
+    cohorts: dict[str, Cohort] = field(default_factory=dict)
+    flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+
+
+def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool = False) -> KueueObjects:
+    """The objects in outputs of kubectl; ``mixed`` leaves out objects of other kinds and of other API groups."""
+    found: dict[str, dict[str, tuple[Any, str]]] = {kind: {} for kind in _MODELS}
+    for document, name in documents:
+        for kind, item, place in listed(document, name, _MODELS, COMMAND, mixed):
+            version = item.get("apiVersion") if isinstance(item, Mapping) else None
+            if isinstance(version, str) and not version.startswith(f"{GROUP}/"):  # Kubernetes has Workloads too
+                if mixed:
+                    continue
+                fix = f"give the {kind}s of {GROUP}, as {COMMAND} gives them"
+                raise InvalidInstance(f"{name}: {place}.apiVersion is {shown(version)}; {fix}")
+            if kind == "Workload" and isinstance(item, Mapping):
+                state = checked(_State, item, name, place)
+                item = {**item, "spec": None} if _is_finished(state.conditions) else item
+            add_unique(found[kind], checked(_MODELS[kind], item, name, place), f"{name}: {place}")
+    return KueueObjects(*({key: one for key, (one, _) in things.items()} for things in found.values()))
+
+
+# -- as given -------------------------------------------------------------------------------------------------
+
+
+def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
+    """The ClusterQueues of an input as given, by name, in the API version in which they are.
+
+    Parameters
+    ----------
+    source : path-like, dict or "-"
+        A folder with ``clusterqueues.json``, a file of ``kubectl get ... -o json`` with ClusterQueues in it, the data
+        parsed from one, or ``"-"``, what was or will be read from standard input.
+
+    Returns
+    -------
+    dict
+        The whole objects, as ``kubectl`` gave them; empty if there are none, or the input is of another kind.
+
+    Examples
+    --------
+    >>> queue = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "research"}}
+    >>> read_cluster_queues({"kind": "List", "items": [queue]})["research"]["apiVersion"]
+    'kueue.x-k8s.io/v1beta2'
+    """
+    return {item["metadata"]["name"]: item for item in _raw_queues(source)}
+
+
+def _raw_queues(source: Any) -> Iterator[dict[str, Any]]:
+    expected = f"expected the output of {COMMAND}"
+    name = "the document"
+    if isinstance(source, Mapping):
+        data = dict(source)
+    elif os.fspath(source) == DASH:
+        text, name = standard_input(), "standard input"
+        if not text.lstrip().startswith("{"):
+            return
+        data = json_of_text(text, name, expected)
+    else:
+        path = Path(source)
+        path = path / "clusterqueues.json" if path.is_dir() else path
+        if path.suffix.lower() != ".json" or not path.exists():
+            return
+        data, name = read_json_text(path, expected), os.fspath(path)
+    if "items" not in data and data.get("kind") != "ClusterQueue":
+        return
+    for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
+        checked(ClusterQueue, item, name, place)
+        yield {"kind": "ClusterQueue", **item}

@@ -1,0 +1,409 @@
+"""Objects of Kueue: what waits without pods, teams by ClusterQueue, quotas, weights, flavors, and what is wrong."""
+
+import copy
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kube_cluster import GPU, GPU_TOLERATION, container, pod
+
+import fairopt as fo
+from fairopt.datasets import kubernetes, read
+from fairopt.errors import InvalidInstance
+from fairopt.io.kubernetes.kueue import read_cluster_queues
+
+BETA1, BETA2 = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
+
+
+def listed(*items):
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
+def node(name, cpu, gpus=0, **labels):
+    taints = [{"key": GPU, "value": "present", "effect": "NoSchedule"}] if gpus else []
+    has = {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", **({GPU: str(gpus)} if gpus else {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": has},
+    }
+
+
+NODES = [
+    *(node(f"a100-{k}", 64, 8, accelerator="a100") for k in (1, 2)),
+    node("t4-1", 32, 4, accelerator="t4"),
+    *(node(f"cpu-{k}", 32) for k in (1, 2, 3)),
+]
+
+
+def spec(cpu, gpus=0, **more):
+    requests = {"cpu": str(cpu), "memory": f"{cpu}Gi"} | ({GPU: str(gpus)} if gpus else {})
+    return {"containers": [container(requests)], "tolerations": [GPU_TOLERATION] * bool(gpus), **more}
+
+
+def queue(name, cohort=None, version=BETA2, weight=None, **quotas):
+    """A ClusterQueue; quotas by flavor, with dashes as underscores, of (cpu, gpus)."""
+    flavors = [
+        {
+            "name": flavor.replace("_", "-"),
+            "resources": [{"name": "cpu", "nominalQuota": cpu}, {"name": GPU, "nominalQuota": str(gpus)}],
+        }
+        for flavor, (cpu, gpus) in quotas.items()
+    ]
+    of = {"resourceGroups": [{"coveredResources": ["cpu", GPU], "flavors": flavors}]} if quotas else {}
+    if cohort:
+        of["cohort" if version == BETA1 else "cohortName"] = cohort
+    if weight is not None:
+        of["fairSharing"] = {"weight": weight}
+    return {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": of}
+
+
+def local(namespace, name, cluster_queue):
+    metadata = {"namespace": namespace, "name": name}
+    return {"apiVersion": BETA2, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": cluster_queue}}
+
+
+def cohort(name, parent=None, **more):
+    of = {**({"parentName": parent} if parent else {}), **more}
+    return {"apiVersion": BETA2, "kind": "Cohort", "metadata": {"name": name}, "spec": of}
+
+
+def flavor(name, tolerations=(), **labels):
+    of = {"nodeLabels": labels, "tolerations": list(tolerations)}
+    return {"apiVersion": BETA2, "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": of}
+
+
+def workload(namespace, name, local_queue, *pod_sets, admitted=None, uid=None, conditions=(), owner="", **of):
+    """A Workload with pod sets of (count, spec)."""
+    sets = [
+        {"name": f"set{k}", "count": count, "template": {"metadata": {"labels": {"team": "x"}}, "spec": one}}
+        for k, (count, one) in enumerate(pod_sets)
+    ]
+    owners = [{"kind": "Job", "name": owner or name, "uid": uid}] if uid else []
+    status = {"conditions": [{"type": kind, "status": "True"} for kind in conditions]}
+    if admitted:
+        status["admission"] = {"clusterQueue": admitted, "podSetAssignments": []}
+    return {
+        "apiVersion": BETA2,
+        "kind": "Workload",
+        "metadata": {"namespace": namespace, "name": name, "ownerReferences": owners},
+        "spec": {"queueName": local_queue, "podSets": sets, **of},
+        "status": status,
+    }
+
+
+FLAVORS = [flavor("a100", accelerator="a100"), flavor("t4", accelerator="t4"), flavor("plain")]
+QUEUES = [
+    queue("vision", "research", weight="2", a100=(64, 8), t4=(16, 2)),
+    queue("nlp", "research", BETA1, a100=(64, 8)),
+    queue("web", None, plain=(48, 0)),
+]
+LOCAL = [local("vis", "main", "vision"), local("nlp", "main", "nlp"), local("site", "main", "web")]
+WORKLOADS = [
+    workload("vis", "train", "main", (3, spec(8, 4))),
+    workload("vis", "running", "main", (2, spec(4, 2)), admitted="vision", uid="u1", conditions=["Admitted"]),
+    workload("nlp", "tune", "main", (1, spec(2, tolerations=[GPU_TOLERATION])), (4, spec(8, 8))),
+    workload("nlp", "old", "main", (9, spec(8, 8)), conditions=["Finished"]),
+    workload("nlp", "off", "main", (9, spec(8, 8)), active=False),
+]
+RUNNING = [
+    pod("vis", f"running-{k}", spec(4, 2, nodeName="a100-1"), ownerReferences=[{"kind": "Job", "uid": "u1"}])
+    for k in range(2)
+]
+SITE = [pod("site", f"web-{k}", spec(2), **{}) for k in range(8)]
+for one in SITE:
+    one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "main"
+OTHER = [pod("tools", "shell-0", spec(1))]
+PODS = [*RUNNING, *SITE, *OTHER]
+
+
+def made(*kueue, nodes=NODES, pods=PODS, **options):
+    return kubernetes(listed(*nodes), listed(*pods), kueue=listed(*kueue), **options)
+
+
+def said(instance, start):
+    return [note for note in instance.notes if note.startswith(start)]
+
+
+CLUSTER = made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)
+
+
+def tasks_of(instance, team):
+    return sum(
+        limit for limit, name in zip(instance.task_limits.tolist(), instance.teams["team"], strict=True) if name == team
+    )
+
+
+def test_teams_are_cluster_queues_with_the_pods_that_exist_and_those_of_workloads_without_any():
+    assert dict(CLUSTER.teams) == {
+        "team": ("nlp", "nlp", "tools", "vision", "web"),
+        "cohort": ("research", "research", None, "research", None),
+    }
+    assert [tasks_of(CLUSTER, team) for team in ("vision", "nlp", "web", "tools")] == [3 + 2, 1 + 4, 8, 1]
+    assert said(CLUSTER, "8 pods of workloads that have none yet count as waiting (as nlp/tune/set0)")
+    assert said(CLUSTER, "1 finished workload was left out (as nlp/old)")
+    assert said(CLUSTER, "1 workload that is not active was left out (as nlp/off)")
+    assert said(CLUSTER, "1 pod in no cluster queue counts by namespace (as tools/shell-0)")
+    assert said(CLUSTER, "1 cohort without an object counts as one without a parent, as in Kueue (as research)")
+    assert CLUSTER.held.sum() == 2
+
+
+def test_a_workload_counts_once_however_its_pods_are_tied_to_it():
+    alone = workload("vis", "job", "main", (4, spec(4, 1)), uid="job-uid", owner="job")
+    for metadata in (
+        {"annotations": {"kueue.x-k8s.io/workload": "job"}},
+        {"labels": {"kueue.x-k8s.io/pod-group-name": "job"}},
+        {"ownerReferences": [{"kind": "Job", "uid": "job-uid"}]},
+        {"labels": {"jobset.sigs.k8s.io/jobset-name": "job"}},
+        {"uid": "job-uid"},
+    ):
+        tied = pod("vis", "job-0", spec(4, 1), phase="Pending")
+        tied["metadata"] |= metadata
+        assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[tied]), "vision") == 1
+    other = pod("vis", "job-0", spec(4, 1), ownerReferences=[{"kind": "Job", "uid": "another"}])
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4
+    ended = pod("vis", "job-0", spec(4, 1), phase="Failed", ownerReferences=[{"kind": "Job", "uid": "job-uid"}])
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[ended, *SITE]), "vision") == 4
+
+
+def test_owners_of_owners_in_one_list_tie_pods_to_their_workload():
+    alone = workload("vis", "set", "main", (4, spec(4, 1)), uid="top", owner="set")
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"uid": "middle", "ownerReferences": [{"kind": "JobSet", "uid": "top"}]},
+    }
+    tied = pod("vis", "set-0", spec(4, 1), ownerReferences=[{"kind": "Job", "uid": "middle"}])
+    for items, count in (([job], 1), ([], 5)):
+        found = read_from(listed(*NODES, tied, *items, *FLAVORS, *QUEUES, *LOCAL, alone))
+        assert sum(found.task_limits) == count
+
+
+def read_from(document, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "all.json"
+        path.write_text(json.dumps(document))
+        return read(path, **options)
+
+
+def test_pods_that_a_job_no_longer_needs_do_not_wait():
+    one = workload("nlp", "half", "main", (4, spec(8, 8)))
+    one["status"]["reclaimablePods"] = [{"name": "set0", "count": 3}]
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, one, pods=SITE), "nlp") == 1
+
+
+def test_nominal_quotas_are_guarantees_over_all_flavors_and_fair_sharing_weighs_teams():
+    assert CLUSTER.team_guarantees == {"vision": {"cpu": 80, GPU: 10}, "nlp": {"cpu": 64, GPU: 8}, "web": {"cpu": 48}}
+    assert CLUSTER.team_weights == {"vision": 2, "nlp": 1, "web": 1}
+    answer = fo.HDRF().allocate(CLUSTER)
+    assert answer.certificate.ok
+    assert answer.to_frame("team").loc["nlp", GPU] == pytest.approx(8)
+
+
+def test_both_api_versions_say_the_same():
+    def all_of(version):
+        return [queue("vision", "research", version, a100=(64, 8)), queue("nlp", "research", version, a100=(64, 8))]
+
+    first, second = (made(*FLAVORS, *all_of(version), *LOCAL[:2], *WORKLOADS) for version in (BETA1, BETA2))
+    assert first == second and first.teams["cohort"] == second.teams["cohort"]
+
+
+def test_cohorts_of_cohorts_are_outer_labels_and_their_own_quotas_come_on_top():
+    own = {"resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "a100", "resources": [GPU_QUOTA]}]}]}
+    tree = [cohort("research", "all", fairSharing={"weight": "3"}), cohort("all", **own)]
+    found = made(*FLAVORS, *QUEUES[:2], queue("web", "all", plain=(48, 0)), *LOCAL, *WORKLOADS, *tree)
+    by_team = dict(
+        zip(found.teams["team"], zip(found.teams["cohort"], found.teams["cohort2"], strict=True), strict=True)
+    )
+    assert by_team == {
+        "nlp": ("research", "all"),
+        "vision": ("research", "all"),
+        "web": (None, "all"),
+        "tools": (None, None),
+    }
+    assert found.team_weights["research"] == 3
+    # of 16 a100 there are quotas of 8, 8 and 4: each counts with 16/20
+    assert found.team_guarantees["all"][GPU] == pytest.approx((8 + 8 + 4) * 16 / 20 + 2)
+    assert said(found, "1 quota beyond what the servers of their flavors have: scaled to it, for all of their queues")
+    assert not said(found, "1 cohort without")
+
+
+GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
+
+
+def test_quotas_beyond_the_servers_are_scaled_so_that_they_can_be_kept():
+    found = made(*FLAVORS, queue("nlp", a100=(1000, 64)), *LOCAL[1:2], WORKLOADS[2], pods=OTHER)
+    assert found.team_guarantees["nlp"] == {"cpu": 128, GPU: 16}
+    assert said(found, "2 quotas beyond what the servers of their flavors have: scaled to it") == [
+        "2 quotas beyond what the servers of their flavors have: scaled to it, for all of their queues "
+        "(as 1,000 cpu of a100, of which there is 128)"
+    ]
+    assert fo.DRF().allocate(found).certificate.ok
+
+
+def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
+    where = {
+        user: [name for name, able in zip(CLUSTER.servers, row, strict=True) if able]
+        for user, row in zip(CLUSTER.users, CLUSTER.eligible, strict=True)
+    }
+    assert where["nlp/8 gpu"] == ["a100-[1-2]"] and where["vision/gpu"] == ["a100-[1-2]", "t4-1"]
+    assert where["web/2 cpu"] == ["cpu-[1-3]"]
+    tainted = [node("a100-1", 64, 8, accelerator="a100")]
+    plain = spec(8, 8) | {"tolerations": []}
+    one = workload("nlp", "tune", "main", (1, plain))
+    with pytest.raises(InvalidInstance, match=r"no pods to share servers among; .*1 pod that fit on no server"):
+        made(*FLAVORS, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[])
+    tolerant = flavor("a100", [GPU_TOLERATION], accelerator="a100")
+    assert made(tolerant, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[]).users == ("nlp/8 gpu",)
+
+
+def test_a_quota_of_a_flavor_where_no_pod_of_the_queue_may_run_is_no_guarantee():
+    chosen = spec(8, 4, nodeSelector={"accelerator": "a100"})
+    found = made(*FLAVORS, QUEUES[0], LOCAL[0], workload("vis", "train", "main", (3, chosen)), pods=[])
+    assert found.team_guarantees == {"vision": {"cpu": 64, GPU: 8}}
+    assert said(found, "2 quotas of flavors where no pod of their queue may run count for nothing (as cpu of t4 of")
+
+
+def test_users_may_be_namespaces_or_labels_all_the_same():
+    found = made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="namespace")
+    assert set(found.teams["team"]) == {"vis", "nlp", "site", "tools"} and not found.team_guarantees
+    assert tasks_of(found, "vis") == 5
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="label:team"), "x") == 8
+
+
+def test_without_cluster_queues_workloads_count_by_namespace():
+    found = made(*WORKLOADS, pods=OTHER)
+    assert set(found.teams["team"]) == {"vis", "nlp", "tools"} and tasks_of(found, "vis") == 5
+    assert not said(found, "1 workload in no known") and set(found.teams) == {"team"}
+
+
+def test_names_that_two_things_have_are_told_apart():
+    lone = pod("nlp", "shell-0", spec(1))
+    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), LOCAL[1], WORKLOADS[2], pods=[lone])
+    assert set(found.teams["team"]) == {"nlp", "nlp (in no queue)"}
+    assert set(found.teams["cohort"]) == {"nlp (cohort)", None}
+
+
+def test_a_weight_of_0_counts_as_very_small():
+    found = made(*FLAVORS, queue("vision", weight="0"), queue("nlp", weight="500m"), *LOCAL[:2], *WORKLOADS)
+    assert found.team_weights["vision"] == pytest.approx(0.0005) and found.team_weights["nlp"] == 0.5
+    assert said(found, "1 team with a fair sharing weight of 0 counts with a thousandth of the smallest other weight")
+
+
+def test_what_is_not_modelled_is_said_where_it_is_there():
+    limited = queue("nlp", "research", a100=(64, 8))
+    limited["spec"]["resourceGroups"][0]["flavors"][0]["resources"][1]["borrowingLimit"] = "2"
+    limited["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "provision"}]}
+    limited["spec"]["stopPolicy"] = "Hold"
+    gated = pod("nlp", "gated-0", spec(8, 8, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]), phase="Pending")
+    found = made(limited, LOCAL[1], WORKLOADS[2], pods=[gated])
+    for sentence in (
+        "1 cluster queue with limits on what it borrows or lends: not modelled (as nlp)",
+        "1 cluster queue with admission checks: not modelled (as nlp)",
+        "1 cluster queue that is stopped counts all the same (as nlp)",
+        "1 pod with scheduling gates counts as waiting (as nlp/gated-0)",
+        "1 flavor without an object counts as on all servers (as a100)",
+    ):
+        assert said(found, sentence), sentence
+    assert not said(CLUSTER, "1 cluster queue")
+
+
+# -- one list, files, and what is wrong -----------------------------------------------------------------------
+
+
+def test_one_list_and_a_folder_of_files_are_the_same(tmp_path):
+    assert read_from(listed(*NODES, *PODS, *FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)) == CLUSTER
+    parts = {
+        "nodes": NODES,
+        "pods": PODS,
+        "workloads": WORKLOADS,
+        "clusterqueues": QUEUES,
+        "localqueues": LOCAL,
+        "resourceflavors": FLAVORS,
+    }
+    for name, items in parts.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(listed(*items)))
+    assert read(tmp_path) == CLUSTER
+    assert read(tmp_path, users="queue") == CLUSTER != read(tmp_path, users="namespace")
+
+
+def test_cluster_queues_are_given_back_as_they_are(tmp_path):
+    everything = listed(*NODES, *PODS, *FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)
+    wanted = {item["metadata"]["name"]: item for item in QUEUES}
+    (tmp_path / "all.json").write_text(json.dumps(everything))
+    folder = tmp_path / "now"
+    folder.mkdir()
+    assert read_cluster_queues(folder) == {}
+    (folder / "clusterqueues.json").write_text(json.dumps(listed(*QUEUES)))
+    assert read_cluster_queues(everything) == read_cluster_queues(tmp_path / "all.json") == wanted
+    assert read_cluster_queues(folder) == wanted and read_cluster_queues(QUEUES[0]) == {"vision": QUEUES[0]}
+    fo.datasets.write(fo.datasets.demo(), tmp_path / "demo.json")
+    assert read_cluster_queues(tmp_path / "demo.json") == read_cluster_queues(tmp_path / "gone.yaml") == {}
+
+
+def changed(thing, path, value):
+    out = copy.deepcopy(thing)
+    place = out
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return out
+
+
+QUOTA = ["spec", "resourceGroups", 0, "flavors", 0, "resources", 0]
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([changed(QUEUES[0], [*QUOTA, "nominalQuota"], "8GB")], r"items\[0\] \(vision\).*nominalQuota.*write 8G"),
+        ([changed(QUEUES[0], [*QUOTA, "nominalQuota"], None)], r"nominalQuota is missing; add it"),
+        ([QUEUES[0], QUEUES[0]], r"items\[1\] \(vision\) and .*items\[0\].* are both named 'vision'"),
+        ([changed(WORKLOADS[0], ["spec", "podSets", 0, "count"], -1)], r"\(vis/train\).*podSets.*count is -1; .*>= 0"),
+        ([changed(WORKLOADS[0], ["apiVersion"], "core.oam.dev/v1")], "give the Workloads of kueue.x-k8s.io"),
+        ([node("n", 1)], r'kind is "Node"; give workloads or clusterqueues or .* only'),
+        ([*QUEUES, cohort("research", "top"), cohort("top", "research")], "cohort .* is above itself; correct"),
+        (["text"], r"items\[0\]"),
+    ],
+)
+def test_wrong_objects_are_refused_with_their_place_and_the_fix(items, message):
+    with pytest.raises(InvalidInstance, match=message):
+        made(*items, *(LOCAL if len(items) > 2 else []), *WORKLOADS[:3] * (len(items) > 2))
+
+
+def test_a_local_queue_of_an_unknown_cluster_queue_says_which_is_near():
+    found = made(*FLAVORS, *QUEUES, LOCAL[0], local("nlp", "main", "nlpp"), LOCAL[2], *WORKLOADS)
+    assert "nlp (in no queue)" in found.teams["team"]
+    assert said(
+        found, "1 local queue of a cluster queue that is not there: its pods and workloads count by namespace"
+    ) == [
+        "1 local queue of a cluster queue that is not there: its pods and workloads count by namespace "
+        "(as nlp/main of \"nlpp\"; did you mean 'nlp'?)"
+    ]
+    assert said(found, '1 workload in no known cluster queue: counted by namespace (as nlp/tune in "main")')
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "all.json: there is no object of kind Node; give one list with all, as kubectl get nodes,pods -A -o json"),
+        (NODES, "all.json: there is no object of kind Pod"),
+        ([*NODES, *PODS, 3], "items.* is 3; give objects of Kubernetes"),
+        ([*NODES, *PODS, QUEUES[0], QUEUES[0]], "both named 'vision'"),
+    ],
+)
+def test_a_list_without_what_it_needs_is_refused(items, message):
+    with pytest.raises(InvalidInstance, match=message):
+        read_from(listed(*items))
+
+
+def test_workloads_of_other_groups_in_one_list_are_left_alone():
+    of_kubernetes = {"apiVersion": "scheduling.k8s.io/v1alpha1", "kind": "Workload", "metadata": {"name": "w"}}
+    assert read_from(listed(*NODES, *PODS, of_kubernetes)) == kubernetes(listed(*NODES), listed(*PODS))
+    assert np.array_equal(
+        read_from(listed(*NODES, *PODS)).capacities, kubernetes(listed(*NODES), listed(*PODS)).capacities
+    )

@@ -543,7 +543,9 @@ class Instance:
         else:  # by row, and within a row in the order before they were merged
             before = self._merged_from
             each = before.individual()
-            order = np.argsort(before._server_classes[np.repeat(np.arange(before.n_servers), before.counts)], kind="stable")
+            order = np.argsort(
+                before._server_classes[np.repeat(np.arange(before.n_servers), before.counts)], kind="stable"
+            )
             names = [each.servers[s] for s in order]
             types = None if each.server_types is None else [each.server_types[s] for s in order]
             held = each.held if each.held is None or each.held.ndim == 1 else each.held[:, order]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.display import visible
-from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.io.quotas.accounts import to_sacctmgr, tres_name
-from fairopt.io.quotas.cluster_queues import InputQueues, flavor_name, read_queues, to_cluster_queues
+from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import resource_name
 from fairopt.io.quotas.present import read_quotas
-from fairopt.io.quotas.quota import Quota, is_cpu, matching, same_unit, step_of, steps_in_words
+from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.teams import Labelling
@@ -79,7 +79,7 @@ class Change:
     @property
     def words(self) -> str:
         """The resource with its unit and flavor."""
-        return " ".join(filter(None, (self.unit, self.resource, f"of {self.flavor}" if self.flavor else "")))
+        return _words(self.resource, self.flavor, self.unit)
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Quotas:
         if isinstance(present, Quotas):
             known = list(present.rows)
         else:
-            known = read_quotas(present) if isinstance(present, (str, os.PathLike)) else list(present)
+            known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
         return self._source.changes(self.rows, known)
 
     def to_frame(self) -> pd.DataFrame:
@@ -244,14 +244,14 @@ class Quotas:
         0  user1      gpu            4.0
         """
         pd = optional("pandas", "parquet", "to_frame()")
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=["team", "resource", "flavor", "amount", "unit"])
+        return pd.DataFrame(
+            [asdict(row) for row in self.rows], columns=["team", "resource", "flavor", "amount", "unit"]
+        )
 
     def __repr__(self) -> str:
         shown = [f"{self.rows[0].team} " if self.rows else "no quotas"]
         of_first = [row for row in self.rows if row.team == self.rows[0].team][:2]
-        words = (f"{row.amount:g} {row.unit and row.unit + ' '}{row.resource}" for row in of_first)
-        kinds = (f" of {row.flavor}" if row.flavor else "" for row in of_first)
-        shown.append(", ".join(a + b for a, b in zip(words, kinds, strict=True)))
+        shown.append(", ".join(f"{row.amount:g} {_words(row.resource, row.flavor, row.unit)}" for row in of_first))
         more = ", ..." if len(self.rows) > len(of_first) else ""
         return f"<Quotas by {self.by} for {self.format}: {''.join(shown)}{more}>"
 
@@ -298,7 +298,9 @@ def _label(by: str | None, known: Iterable[str]) -> str | None:
         if by not in labels and labels:
             raise InvalidBlock(f"users have no label {by!r}; {nearest(by, labels)}")
         if not labels:
-            raise InvalidBlock(f"users have no labels, so there are no quotas by {by!r}; leave it out for those of users")
+            raise InvalidBlock(
+                f"users have no labels, so there are no quotas by {by!r}; leave it out for those of users"
+            )
         return by
     if TEAM in labels or len(labels) < 2:
         return TEAM if TEAM in labels else next(iter(labels), None)
@@ -441,9 +443,7 @@ class _Source:
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
         given = [(resource, self._units_of[resource]) for resource in self.resources]
-        notes.append(
-            f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}"
-        )
+        notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
 
     def _capacity_of(self, flavor: str, places: Sequence[Mapping[str, NDArray[np.bool_]]]) -> NDArray[np.bool_]:
@@ -452,7 +452,7 @@ class _Source:
 
     @staticmethod
     def _with_total(row: Quota, rows: Sequence[Quota]) -> list[Quota]:
-        """A quota of a type of GPU for Slurm, before the first of them their sum; types that are none are in it only."""
+        """A quota of a type of GPU for Slurm, before the first of them their sum, which includes other servers'."""
         if not row.flavor:
             return [row]
         alike = [one for one in rows if (one.team, one.resource) == (row.team, row.resource)]
@@ -600,6 +600,11 @@ def rounded_within(
 
 def _whole(value: float) -> int:
     return int(np.floor(value * (1 + _RELATIVE) + _NEAR))
+
+
+def _words(resource: str, flavor: str, unit: str) -> str:
+    """A resource with its unit and flavor, as ``GiB memory of a100``."""
+    return " ".join(filter(None, (unit if unit != "core" else "", resource, f"of {flavor}" if flavor else "")))
 
 
 def _lower(flavor: str) -> str:

@@ -14,7 +14,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.methods.whole.rounding import FROM_WHOLE, rounded
+from fairopt.methods.whole.rounding import FROM_WHOLE, WholeTasks, rounded
 from fairopt.policy import Policy, label
 from fairopt.teams import Labelling
 from fairopt.tolerances import GAP_TOLERANCE
@@ -59,7 +59,9 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
     else:
         placement = _rounded(answer, teams)
         notes = (f"{name}: {_number(answer, placement)}, rounded by largest remainder within each team",)
-    return WholeAnswer(answer, each, placement, (*notes, *_lost(answer, placement, teams), *_unplaced(answer, placement)))
+    return WholeAnswer(
+        answer, each, placement, (*notes, *_lost(answer, placement, teams), *_unplaced(answer, placement))
+    )
 
 
 def _number(answer: Allocation, placement: Float) -> str:
@@ -90,8 +92,32 @@ def _rounded(answer: Allocation, teams: Labelling) -> Float:
         up = int(np.ceil(rest[members].sum() - FROM_WHOLE))
         most[members[:up]] += rest[members[:up]] > FROM_WHOLE
     limited = answer.instance.replace(task_limits=np.minimum(most, answer.instance.task_limits), guarantees=None)
-    program = Program(limited, Total(Tasks()))
-    return rounded(program, program.gather(answer.tasks_by_server))
+    program = Program(limited, Total(Tasks()), ())
+    found = rounded(program, program.gather(answer.tasks_by_server))
+    if (found.sum(axis=1) >= np.minimum(down, most)).all():
+        return found
+    other = _large_first(program, down, rest)
+    size = part_of_capacity(answer.instance.per_server_demands, answer.instance.total_capacities, 0.0).max(axis=(1, 2))
+
+    def missing(placement: Float) -> float:
+        return float((np.maximum(down - placement.sum(axis=1), 0.0) * size).sum())
+
+    return other if missing(other) < missing(found) else found
+
+
+def _large_first(program: Program, down: Float, rest: Float) -> Float:
+    """Tasks rounded down, large ones first, then single ones by decreasing remainder: by best fit on any server."""
+    whole = WholeTasks(program)
+    if program.empty:
+        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+    anywhere = np.zeros(whole.n_classes)
+    demands, capacity = whole.instance.per_server_demands[:, whole.first], whole.instance.capacities[whole.first]
+    size = part_of_capacity(demands, np.broadcast_to(capacity, demands.shape), 0.0).max(axis=(1, 2))
+    for j in np.argsort(-size, kind="stable").tolist():
+        whole.place_anywhere(j, anywhere, float(down[program.active[j]]))
+    for j in np.argsort(-rest[program.active].round(9), kind="stable").tolist():
+        whole.place_anywhere(j, anywhere)
+    return whole.placement()
 
 
 def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, ...]:

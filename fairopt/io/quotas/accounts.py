@@ -98,9 +98,7 @@ def _quotas(account: str, limits: str, place: str) -> list[Quota]:
             out.append(Quota(account, "memory", "", float(amount / 1024), "GiB"))
     for generic, amount in found.total.items():
         out.append(Quota(account, generic, "", float(amount)))
-        out += [
-            Quota(account, generic, kind, float(part)) for (of, kind), part in found.typed.items() if of == generic
-        ]
+        out += [Quota(account, generic, kind, float(part)) for (of, kind), part in found.typed.items() if of == generic]
     return out
 
 

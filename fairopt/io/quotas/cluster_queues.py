@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
+from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
+from fairopt.io.kubernetes.kueue import COMMAND, ResourceFlavor, read_cluster_queues
+from fairopt.io.kubernetes.objects import listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.objects import object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
+from fairopt.io.standard_input import DASH, standard_input
 
 Raw = Mapping[str, Any]
 VERSIONS = ("v1beta2", "v1beta1")
@@ -21,6 +27,58 @@ _OF_SERVER = ("status",)  # what the server of Kubernetes writes
 _OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FIX = "rename it, or name the teams to write (--team)"
+
+
+@dataclass(frozen=True)
+class InputQueues:
+    """The ClusterQueues of an input as given, by name, and the names of the servers of each flavor."""
+
+    raw: Mapping[str, Raw] = field(default_factory=dict)
+    servers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def flavors(self, queue: str, resource: str) -> list[str]:
+        """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
+        return [flavor for flavor, entry in cells_of(self.raw[queue]) if entry["name"] == resource]
+
+
+def read_queues(source: Any) -> InputQueues:
+    """The ClusterQueues of an input (None: none), and the servers of their flavors where the input has nodes.
+
+    A flavor without an object is one of all servers, as for the reader of instances.
+    """
+    raw = {} if source is None else read_cluster_queues(source)
+    if not raw:
+        return InputQueues()
+    nodes: dict[str, Mapping[str, str]] = {}
+    labels: dict[str, Mapping[str, str]] = {}
+    for document, name in _documents(source):
+        nodes |= {node.name: node.labels for node in read_nodes(document, name, mixed=True)}
+        for _, item, place in listed(document, name, ("ResourceFlavor",), COMMAND, mixed=True):
+            found = checked(ResourceFlavor, item, name, place)
+            labels[found.name] = found.node_labels
+    named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)} if nodes else set()
+    return InputQueues(
+        raw,
+        {
+            flavor: frozenset(name for name, has in nodes.items() if labels.get(flavor, {}).items() <= has.items())
+            for flavor in named
+        },
+    )
+
+
+def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The documents of an input that may have nodes and flavors, with their names."""
+    expected = f"expected the output of {COMMAND}"
+    if isinstance(source, Mapping):
+        yield source, "the document"
+    elif os.fspath(source) == DASH:
+        yield json_of_text(standard_input(), "standard input", expected), "standard input"
+    else:
+        path = Path(source)
+        files = [path / f"{name}.json" for name in ("nodes", "resourceflavors")] if path.is_dir() else [path]
+        for file in files:
+            if file.exists():
+                yield read_json_text(file, expected), os.fspath(file)
 
 
 def to_cluster_queues(
@@ -40,7 +98,8 @@ def to_cluster_queues(
     items = []
     for team, quotas in by_team(rows).items():
         if team in queues:
-            items.append(_changed(team, queues[team], quotas, notes))
+            whole = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"} | dict(queues[team])
+            items.append(_changed(team, whole, quotas, notes))
         else:
             new[team] = quotas
     if new and queues:
@@ -50,14 +109,14 @@ def to_cluster_queues(
     names = dict.fromkeys(resource_name(row.resource) for quotas in new.values() for row in quotas)
     for team, quotas in new.items():
         items.append(_made(team, quotas, [*kinds], [*names], version, (cohorts or {}).get(team)))
-    return yaml_list([*flavors, *items], comments), notes
+    return yaml_list([*flavors, *items], [*comments, *notes]), notes
 
 
 def _version(queues: Mapping[str, Raw], given: str | None) -> str:
     """The version of all objects: that of the input, else the one given, else the newest."""
     if given is not None and given not in VERSIONS:
         raise InvalidInstance(f"the API version is {given!r}; give {' or '.join(VERSIONS)}")
-    found = sorted({str(queue.get("apiVersion", "")).rpartition("/")[2] for queue in queues.values()})
+    found = sorted({str(queue["apiVersion"]).rpartition("/")[2] for queue in queues.values() if "apiVersion" in queue})
     if len(found) > 1 or (found and found[0] not in VERSIONS):
         raise InvalidInstance(
             f"the ClusterQueues are of version {' and '.join(map(repr, found))}; give them in one of "
@@ -100,7 +159,9 @@ def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -
                 f"{team}: the lendingLimit {lent} of {entry['name']} of {flavor} is above the new quota of "
                 f"{entry['nominalQuota']}, which Kueue refuses; lower it too"
             )
-    missing = [f"{row.amount:g} {name} of {flavor or 'all servers'}" for (name, flavor), row in new.items() if row.amount]
+    missing = [
+        f"{row.amount:g} {name} of {flavor or 'all servers'}" for (name, flavor), row in new.items() if row.amount
+    ]
     if kept:
         notes.append(f"{team}: quotas of what is not shared here stay as they are: {', '.join(kept)}")
     if missing:
@@ -122,7 +183,12 @@ def _flavor(flavor: str, version: str) -> dict[str, Any]:
 
 
 def _made(
-    team: str, quotas: Sequence[Quota], flavors: Sequence[str], resources: Sequence[str], version: str, above: str | None
+    team: str,
+    quotas: Sequence[Quota],
+    flavors: Sequence[str],
+    resources: Sequence[str],
+    version: str,
+    above: str | None,
 ) -> dict[str, Any]:
     """A ClusterQueue with one group, which has all resources of all flavors."""
     amounts = {(resource_name(row.resource), row.flavor): quantity_of(row) for row in quotas}
@@ -157,7 +223,9 @@ def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> li
                 out.append(quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount))
         except (KeyError, TypeError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
-            raise InvalidInstance(f"{name}: {place} is not a ClusterQueue ({what[:80]}); give it as kubectl does") from None
+            raise InvalidInstance(
+                f"{name}: {place} is not a ClusterQueue ({what[:80]}); give it as kubectl does"
+            ) from None
         except InvalidInstance as error:
             given = shown(entry["nominalQuota"])
             raise InvalidInstance(f"{name}: {place}: the quota of {entry['name']!r} is {given}; {error}") from None

@@ -49,7 +49,7 @@ def _scalar(value: Any) -> str:
 
 
 def _escape(character: str) -> str:
-    """An escape of YAML, whose ``\\U`` has eight digits."""
+    """An escape of YAML, of four or eight digits."""
     return f"\\U{ord(character):08x}" if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from fairopt.errors import InvalidInstance
+
 _MEBIBYTES = {"KiB": Fraction(1, 1024), "MiB": Fraction(1), "GiB": Fraction(1024), "TiB": Fraction(1024**2)}
 
 
@@ -94,6 +96,18 @@ def matching(name: str, known: Iterable[str]) -> str | None:
         return name
     alike = [one for one in names if one.rpartition("/")[2] == name.rpartition("/")[2]]
     return alike[0] if len(alike) == 1 else None
+
+
+def same_unit(quota: Quota, unit: str) -> float:
+    """The amount of a quota in another unit; a missing unit is taken as the same."""
+    if unit in ("", quota.unit) or not quota.unit:
+        return quota.amount
+    if unit in _MEBIBYTES and quota.unit in _MEBIBYTES:
+        return float(Fraction(quota.amount) * _MEBIBYTES[quota.unit] / _MEBIBYTES[unit])
+    raise InvalidInstance(
+        f"the present quota of {quota.resource!r} of {quota.team!r} is in {quota.unit}, the new one in {unit}; give "
+        "both in one unit"
+    )
 
 
 def by_team(rows: Iterable[Quota]) -> Mapping[str, list[Quota]]:

@@ -1,0 +1,4 @@
+from fairopt.io.quotas.quota import Quota as Quota
+from fairopt.operate.quotas import Change as Change
+from fairopt.operate.quotas import QuotaChanges as QuotaChanges
+from fairopt.operate.quotas import Quotas as Quotas

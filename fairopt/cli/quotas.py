@@ -75,7 +75,10 @@ def quotas(
     format: Annotated[
         str | None,
         typer.Option(
-            "--format", "-f", metavar="FORMAT", help="csv, kubernetes, kueue or slurm. Default: that of present quotas."
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="csv, kubernetes, kueue or slurm. Default: that of --out, or of present quotas.",
         ),
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show present, new and held amounts.")] = False,
@@ -106,8 +109,13 @@ def quotas(
     chosen = named(policy, constraint)
     known = None if present is None else read_quotas(present)
     instance = source.read()
+    queues = read_queues(source.path) if format in (None, "kueue", "kubernetes") else InputQueues()
+    of_queues = source.options.get("users") == "queue" or ("users" not in source.options and bool(queues.raw))
+    if format is None and out is not None:
+        written_as = [name for name, endings in ENDINGS.items() if out.suffix.lower() in endings]
+        format = "kueue" if of_queues and "kueue" in written_as else next(iter(written_as), None)
     if known is None and (diff or format is None):
-        known = quotas_of_input(source.path, format)
+        known = quotas_of_input(source.path, "kueue" if format is None and of_queues else format)
     if known is None and diff:
         raise InvalidInstance(
             f"--diff: {source.path} has no present quotas; give --present FILE, such as the output of kubectl get "
@@ -115,8 +123,8 @@ def quotas(
         )
     target = format or (known[1] if known is not None else FORMATS[0])
     files.check(out, ENDINGS[target], source.path)
-    queues = read_queues(source.path) if target in ("kueue", "kubernetes") else InputQueues()
-    _check_teams(target, source, queues, by)
+    if by in (None, TEAM):
+        _check_teams(target, source, of_queues)
     mechanism = chosen(instance)
     say_compared({label(mechanism): mechanism}, instance)
     with working(label(mechanism), verbose):
@@ -153,12 +161,9 @@ def quotas(
             written(out)
 
 
-def _check_teams(target: str, source: Source, queues: InputQueues, by: str | None) -> None:
+def _check_teams(target: str, source: Source, of_queues: bool) -> None:
     """Refuse a format whose objects are of other teams than the input's."""
     users = source.options.get("users")
-    if by not in (None, TEAM):
-        return
-    of_queues = users == "queue" or (users is None and bool(queues.raw))
     if target == "kubernetes" and (of_queues or str(users).startswith("label:")):
         teams = "the ClusterQueues of Kueue" if of_queues else f"the values of {users}"
         raise InvalidBlock(

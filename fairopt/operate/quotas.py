@@ -512,9 +512,9 @@ class _Source:
             out[key] = out.get(key, 0.0) + amount
         notes = []
         if other_teams:
-            notes.append(f"present quotas of no {self.by or 'user'} here stay as they are: {_listed(other_teams)}")
+            notes.append(f"quotas of others than these {self.by or 'user'}s stay as they are: {_listed(other_teams)}")
         if other:
-            notes.append(f"present quotas without a new one stay as they are: {_listed(other)}")
+            notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
         return out, notes
 
     def _held_of(self, row: Quota, rows: Sequence[Quota]) -> float | None:

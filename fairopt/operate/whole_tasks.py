@@ -55,12 +55,15 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
         made = policy.allocate(answer.instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
         placement = made.placement
         assert placement is not None  # of whole tasks there always is one
-        notes = _of_whole(name, made, answer)
+        notes, words = _of_whole(name, made, answer), "fewer whole tasks than in the divisible answer, rounded down"
     else:
         placement = _rounded(answer, teams)
         notes = (f"{name}: {_number(answer, placement)}, rounded by largest remainder within each team",)
+        words = "could not be placed whole"
+    free = not isinstance(policy, Policy) or not policy.constraints
+    placement = _where_they_run(answer.instance, placement) if free else placement
     return WholeAnswer(
-        answer, each, placement, (*notes, *_lost(answer, placement, teams), *_unplaced(answer, placement))
+        answer, each, placement, (*notes, *_lost(answer, placement, teams), *_below(answer, placement, words))
     )
 
 
@@ -105,16 +108,40 @@ def _rounded(answer: Allocation, teams: Labelling) -> Float:
     return other if missing(other) < missing(found) else found
 
 
-def _large_first(program: Program, down: Float, rest: Float) -> Float:
-    """Tasks rounded down, large ones first, then single ones by decreasing remainder: by best fit on any server."""
-    whole = WholeTasks(program)
+def _where_they_run(instance: Instance, placement: Float) -> Float:
+    """The same numbers of tasks, of which those that run now keep their servers, if the others then still fit."""
+    each, totals = instance.individual(), placement.sum(axis=1)
+    if each.held is None or each.held.ndim == 1 or each.demands.ndim == 3 or each.rates is not None:
+        return placement
+    running = np.where(each.eligible, np.floor(each.held + FROM_WHOLE), 0.0)
+    before = np.cumsum(running, axis=1) - running
+    kept = np.clip(totals[:, None] - before, 0.0, running)
+    beyond = (kept.T @ each.demands > each.capacities).any(axis=1)
+    kept[:, beyond] = 0.0
+    program = Program(instance.replace(task_limits=totals, guarantees=None), Total(Tasks()), ())
     if program.empty:
-        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+        return placement
+    whole = WholeTasks(program, kept[program.active])
+    _place_large_first(whole, totals[program.active])
+    return whole.placement() if (whole.totals == totals[program.active]).all() else placement
+
+
+def _place_large_first(whole: WholeTasks, most: Float) -> None:
+    """Place up to ``most`` tasks of each user in all, large ones first, by best fit on any server."""
     anywhere = np.zeros(whole.n_classes)
     demands, capacity = whole.instance.per_server_demands[:, whole.first], whole.instance.capacities[whole.first]
     size = part_of_capacity(demands, np.broadcast_to(capacity, demands.shape), 0.0).max(axis=(1, 2))
     for j in np.argsort(-size, kind="stable").tolist():
-        whole.place_anywhere(j, anywhere, float(down[program.active[j]]))
+        whole.place_anywhere(j, anywhere, float(most[j] - whole.held[j].sum()))
+
+
+def _large_first(program: Program, down: Float, rest: Float) -> Float:
+    """Tasks rounded down, large ones first, then single ones by decreasing remainder: by best fit on any server."""
+    if program.empty:
+        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+    whole = WholeTasks(program)
+    _place_large_first(whole, down[program.active])
+    anywhere = np.zeros(whole.n_classes)
     for j in np.argsort(-rest[program.active].round(9), kind="stable").tolist():
         whole.place_anywhere(j, anywhere)
     return whole.placement()
@@ -141,17 +168,15 @@ def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, 
     )
 
 
-def _unplaced(answer: Allocation, placement: Float) -> tuple[str, ...]:
-    """Tasks that no server has room for: those below the divisible answer rounded down."""
-    missing = np.floor(answer.tasks + FROM_WHOLE) - placement.sum(axis=1)
-    users = np.flatnonzero(missing > 0)
-    none = np.flatnonzero((answer.tasks > FROM_WHOLE) & (placement.sum(axis=1) == 0) & (missing <= 0))
-    out = []
-    for which, words in ((users, "could not be placed whole"), (none, "get no whole task")):
-        if len(which):
-            names = [answer.instance.users[j] for j in which[:MOST_NAMED]]
-            if words.startswith("could"):
-                names = [f"{missing[j]:,.0f} of {name}" for j, name in zip(which, names, strict=False)]
-            more = f" and of {len(which) - MOST_NAMED:,} more users" if len(which) > MOST_NAMED else ""
-            out.append(f"{words}: {', '.join(names)}{more}")
-    return tuple(out)
+def _below(answer: Allocation, placement: Float, words: str) -> tuple[str, ...]:
+    """Users with fewer whole tasks than the divisible answer rounded down, and those with none at all."""
+    whole, users = placement.sum(axis=1), answer.instance.users
+    missing = np.floor(answer.tasks + FROM_WHOLE) - whole
+    fewer = [f"{missing[j]:,.0f} of {users[j]}" for j in np.flatnonzero(missing > 0)]
+    none = [users[j] for j in np.flatnonzero((answer.tasks > FROM_WHOLE) & (whole == 0) & (missing <= 0))]
+    return tuple(
+        f"{text}: {', '.join(names[:MOST_NAMED])}"
+        + f" and {len(names) - MOST_NAMED:,} more" * (len(names) > MOST_NAMED)
+        for text, names in ((words, fewer), ("no whole task for the part of one that is fair", none))
+        if names
+    )

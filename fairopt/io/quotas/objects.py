@@ -76,10 +76,12 @@ def resource_name(resource: str) -> str:
 
 def quantity_of(row: Quota) -> str:
     """The amount as a quantity, such as ``1500m``, ``64Gi`` or ``8``."""
+    if not row.amount:
+        return "0"
     if row.is_cpu:
         return str(row.steps // 1000) if row.steps % 1000 == 0 else f"{row.steps}m"
     if is_memory(row.unit):
-        return f"{row.steps // 1024}Gi" if row.steps % 1024 == 0 and row.steps else f"{row.steps}Mi"
+        return f"{row.steps // 1024}Gi" if row.steps % 1024 == 0 else f"{row.steps}Mi"
     if row.resource in ("memory", "ephemeral-storage") or row.resource.startswith("hugepages-"):
         raise InvalidInstance(
             f"the unit of {row.resource!r} is {row.unit or 'unknown'!r}; give it in GiB or MiB, as the column "

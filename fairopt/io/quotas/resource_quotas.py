@@ -24,7 +24,7 @@ def to_resource_quotas(rows: Iterable[Quota], comments: Sequence[str] = ()) -> s
         hard = {_hard(resource_name(row.resource)): quantity_of(row) for row in quotas}
         metadata = {"name": "fairopt", "namespace": team}
         items.append({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
-    return yaml_list(items, comments)
+    return yaml_list(items, [*comments, "Kubernetes then refuses pods there that do not request what is limited."])
 
 
 def _hard(name: str) -> str:

@@ -152,13 +152,14 @@ class Quotas:
     >>> import fairopt as fo
     >>> cluster = fo.Instance(
     ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
-    ...     server_types=["a100", "t4"], teams={"team": ["vision", "nlp"]},
+    ...     servers=["a100-1", "t4-1"], server_types=["a100", "t4"], teams={"team": ["vision", "nlp"]},
+    ...     eligible={"vision": ["a100-1"], "nlp": ["t4-1"]},
     ... )
     >>> quotas = fo.DRF().allocate(cluster).quotas()
     >>> quotas
-    <Quotas by team for csv: vision 8 cpu of a100, 2 gpu of a100, ...>
+    <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
     >>> print(quotas.text("slurm").splitlines()[-1])
-    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=16,gres/gpu=4,gres/gpu:a100=1,gres/gpu:t4=3
+    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=12,gres/gpu=3,gres/gpu:a100=0,gres/gpu:t4=3
     """
 
     rows: tuple[Quota, ...]

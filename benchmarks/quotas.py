@@ -1,9 +1,9 @@
 """Quotas written, read back, and judged against the certified answer, on random clusters with teams and types.
 
-For each cluster, policy and format: what is read back equals what was written; it differs by less than the smallest
-unit from the units of the whole tasks; sums are within capacities; GPUs are whole. The whole tasks of a policy are
-those of ``integral=True``, solved again here; those of a mechanism are its divisible ones rounded down or up, unless the
-notes name the user. Sums are of fractions, by loops that share no code with the package.
+For each cluster, policy and format: what is read back differs by less than the smallest unit from the units of the
+whole tasks; sums are within capacities; GPUs are whole. The whole tasks of a policy are those of ``integral=True``,
+solved again here; those of a mechanism are its divisible ones rounded down or up, unless the notes name the user. Sums
+are of fractions, by loops that share no code with the package.
 
 Run: python benchmarks/quotas.py [--clusters 300]
 """
@@ -99,7 +99,11 @@ def not_rounded(answer: fo.Allocation, tasks: Any, notes: tuple[str, ...]) -> li
 
 
 def problems(
-    instance: fo.Instance, found: list[fo.operate.Quota], of: str, format: str, expected: dict[tuple[str, str], Fraction]
+    instance: fo.Instance,
+    found: list[fo.operate.Quota],
+    of: str,
+    format: str,
+    expected: dict[tuple[str, str], Fraction],
 ) -> list[str]:
     """What is wrong with quotas that were read."""
     out = [] if of == format else [f"read as {of}"]

@@ -38,10 +38,8 @@ def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = ()) -> str:
         "They bound what the jobs of an account and of all accounts below it use at once.",
     ]
     if any(":" in name for name in tracked):
-        settings.append(
-            "A job that asks for GPUs without a type may be counted as any type, or as none; a job_submit plugin"
-        )
-        settings.append("can require a type.")
+        settings.append("Jobs that ask for GPUs without a type may be counted as any type, or as none:")
+        settings.append("a job_submit plugin can require a type.")
     return "\n".join([*(f"# {line}" for line in (*comments, *settings)), *lines, ""])
 
 

@@ -106,8 +106,8 @@ def run(tmp_path, monkeypatch):
         for name, document in files.items():
             (tmp_path / folder / f"{name}.json").write_text(json.dumps(document))
 
-    def command(*words, code=0):
-        result = CliRunner().invoke(app, ["quotas", *words])
+    def command(*words, code=0, given=None):
+        result = CliRunner().invoke(app, ["quotas", *words], input=given)
         assert result.exit_code == code, result.output
         return result
 
@@ -155,6 +155,20 @@ def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
                 total[name, one["name"]] = total.get((name, one["name"]), 0.0) + float(other["nominalQuota"])
         assert item["spec"] == expected[name]["spec"]
     assert total["vision-queue", "nvidia.com/gpu"] == 8 and total["nlp-queue", "nvidia.com/gpu"] == 12
+
+
+def test_one_list_on_standard_input_has_servers_queues_and_present_quotas(run):
+    items = [item for document in (NODES, PODS, *KUEUE.values()) for item in document["items"]]
+    given = json.dumps({"kind": "List", "items": items})
+    told = json.loads(run("-", "-p", "most-tasks", "--diff", "--json", given=given).stdout)
+    assert told["target"] == "kueue"
+    gpus = {(r["team"], r["flavor"]): r["present"] for r in told["changes"] if r["resource"] == "nvidia.com/gpu"}
+    assert gpus == {
+        ("vision-queue", "big"): 8,
+        ("vision-queue", "small"): 0,
+        ("nlp-queue", "big"): 4,
+        ("nlp-queue", "small"): 4,
+    }
 
 
 def test_a_missing_cohort_is_said(run, tmp_path):

@@ -54,7 +54,8 @@ class Change:
 
     Examples
     --------
-    >>> Change("vision", "gpu", "", "", present=8.0, new=6.0, held=7.0).change
+    >>> import fairopt as fo
+    >>> fo.operate.Change("vision", "gpu", "", "", present=8.0, new=6.0, held=7.0).change
     -2.0
     """
 

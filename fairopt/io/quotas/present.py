@@ -52,7 +52,8 @@ def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -
     formats = [format] if format in _OF_INPUT else [*_OF_INPUT] if format is None else []
     documents: list[tuple[Mapping[str, Any], str]] = []
     if os.fspath(source) == DASH:
-        documents.append((json_of_text(standard_input(), "standard input", EXPECTED), "standard input"))
+        text, name = standard_input(), "standard input"
+        documents += [(json_of_text(text, name, EXPECTED), name)] if text.lstrip().startswith("{") else []
     elif Path(source).is_dir():
         for file in (Path(source) / _OF_INPUT[one] for one in formats):
             if file.exists():

@@ -14,6 +14,7 @@ refused  `NotCertified`, which is right for most ``lies``.
 crashed  Any other exception, and `Infeasible`, `Unbounded`, `OutOfDomain`, ... that are untrue.
 
 pools    The fast methods on one server: all objectives and shares; ``servers`` on several, demands by server too.
+teams    Shares of teams, and what users or teams have above a base, as guaranteed or given.
 plane    (beta, lambda) where the measure is not concave.
 weights  Over 9 decades. ``scales``: capacities over 24, users and servers over 12 and 6. ``ties``: twins.
 zeros    Limits and totals of shares that some users lack.

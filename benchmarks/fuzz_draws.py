@@ -514,6 +514,42 @@ def guarantees(rng: Rng) -> Draw:
     return Draw(given, a_policy(rng, *sizes(given)))
 
 
+def teams(rng: Rng) -> Draw:
+    given = idle(rng, any_instance(rng, least=2, room=40))
+    n = len(given["demands"])
+    labels = [one_of(rng, "a", "b", "c") for _ in range(n)]
+    given["teams"] = {"team": labels}
+    users = one_of(rng, *[fo.DominantShare()] * 3, fo.Tasks(), fo.PNormShare(1))
+    weights = {team: plain(float(rng.integers(1, 7)) / 2) for team in sorted({*labels}) if rng.random() < 0.5}
+    share: fo.Share = fo.OfTeam(users, weights=weights or None)
+    constraints: list[fo.Constraint] = []
+    if rng.random() < 0.5:
+        question = Question.of(given, ())
+        part = (
+            np.array(question.shares(), dtype=float) @ _split(question) * rng.uniform(0.1, 0.9, len(question.shares()))
+        )
+        least = dict(zip(question.cluster.users, (digits(x) for x in part.tolist()), strict=True))
+        share = one_of(rng, share, share, users)
+        if rng.random() < 0.4:
+            share = fo.Surplus(share, tuple(least.get(j, 0.0) for j in range(n)))
+        else:
+            given["guarantees"] = {f"user{j + 1}": x for j, x in least.items() if rng.random() < 0.7}
+            share = fo.Surplus(share)
+    elif rng.random() < 0.3:
+        level = digits(10.0 ** rng.uniform(-2, -0.3))
+        constraints = [fo.MaxShare(level, fo.OfTeam(fo.DominantShare()))]
+    objective = one_of(
+        rng,
+        *[fo.Leximin(share)] * 3,
+        fo.MaxMin(share),
+        fo.Total(share),
+        *[fo.AlphaFair(alpha, share) for alpha in (0.5, 1, 2, 5)],
+        fo.OrderedWeighted((3, 2, 1), share),
+        fo.MaxMin(share).then(fo.Total(fo.Tasks())),
+    )
+    return Draw(given, fo.Policy(objective, constraints))
+
+
 def plane(rng: Rng) -> Draw:
     given = drawn(rng, int(rng.integers(2, 4)), 1, int(rng.integers(1, 5)))
     given.pop("weights", None)
@@ -904,6 +940,7 @@ CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "pools": pools,
     "servers": servers,
     "guarantees": guarantees,
+    "teams": teams,
     "plane": plane,
     "weights": weights,
     "scales": scales,

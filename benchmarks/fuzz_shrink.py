@@ -86,7 +86,10 @@ def without(draw: Draw, what: str, k: int) -> Draw:
     }[what]
 
     def less(arguments: dict[str, Any]) -> dict[str, Any]:
-        return {key: _cut(v, axes[key], k) if key in axes else v for key, v in arguments.items()}
+        cut = {key: _cut(v, axes[key], k) if key in axes else v for key, v in arguments.items()}
+        if what == "user" and "teams" in cut:
+            cut["teams"] = {by: _cut(labels, 0, k) for by, labels in cut["teams"].items()}
+        return cut
 
     many = {"user": n, "server": rows, "resource": len(_row(given))}[what]
     how = draw.how

@@ -109,7 +109,7 @@ def separable(forms: Float, curve: Callable[[Float], Float], slope: Callable[[Fl
 
     def value(x: Float) -> float:
         with np.errstate(all="ignore"):
-            return float(np.sum(curve(forms @ x)))
+            return float(np.sum(curve(np.maximum(forms @ x, 0.0))))  # what is above a base may be rounding below 0
 
     return Concave(value, tangents)
 
@@ -182,36 +182,95 @@ class Question:
     rows: Rows = field(default_factory=list)  # beside those of the cluster
     equal: Rows = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
+    lifted: bool = False  # whether a last variable that is 1 carries the bases of surpluses
     given_lower: bool = False  # whether an answer states its levels above the first beside the lower ones only
 
     @classmethod
-    def of(cls, given: dict[str, Any], constraints: Sequence[fo.Constraint]) -> Question:
-        """That of an instance under constraints."""
+    def of(cls, given: dict[str, Any], constraints: Sequence[fo.Constraint], objective: Any = None) -> Question:
+        """That of an instance under constraints, which keeps the bases of an objective's surpluses."""
         least = given.get("guarantees", {})
-        question = cls(given, Cluster(**{name: value for name, value in given.items() if name != "guarantees"}))
+        cluster = Cluster(**{name: value for name, value in given.items() if name != "guarantees"})
+        bases = [
+            part.share for part in all_parts(objective) if type(getattr(part, "share", None)).__name__ == "Surplus"
+        ]
+        question = cls(given, cluster, lifted=bool(bases))
+        if bases:
+            question.equal.append(([*([ZERO] * len(cluster.pairs)), Fraction(1)], Fraction(1)))
+        for share in bases:
+            question.bound(question.shares(), list(question.base(share)), -1)
         for block in constraints:
             question.add(block)
         if least:
-            limits = [question.cluster.limits[j] for j in question.cluster.users]
-            held = [Fraction(least.get(f"user{j + 1}", 0)) for j in question.cluster.users]
-            cut = [g if limit is None else min(g, limit) for g, limit in zip(held, limits, strict=True)]
-            question.bound(question.shares(), cut, -1)
+            question.bound(question.shares(), list(question.within_limits(question.guaranteed)), -1)
         return question
+
+    @property
+    def guaranteed(self) -> list[Fraction]:
+        """Guarantees of those who take part."""
+        return [Fraction(self.given.get("guarantees", {}).get(f"user{j + 1}", 0)) for j in self.cluster.users]
+
+    def within_limits(self, tasks: Row) -> Row:
+        """Tasks of those who take part, cut at their limits."""
+        limits = [self.cluster.limits[j] for j in self.cluster.users]
+        return [t if limit is None else min(t, limit) for t, limit in zip(tasks, limits, strict=True)]
+
+    def base(self, surplus: Any) -> Row:
+        """The base of a surplus in tasks."""
+        given = self.guaranteed if surplus.base is None else [v or ZERO for v in self.by_user(surplus.base)]
+        return self.within_limits(given)
+
+    def at(self, tasks: Float) -> Row:
+        """An answer by variable."""
+        return [*self.cluster.at(tasks), *([Fraction(1)] * self.lifted)]
 
     @property
     def all_rows(self) -> Rows:
         """With those of the cluster."""
-        return [*self.cluster.rows, *self.rows]
+        own = [([*row, ZERO], value) for row, value in self.cluster.rows] if self.lifted else self.cluster.rows
+        return [*own, *self.rows]
 
     @property
     def top(self) -> Float:
-        """The most of each pair."""
-        return np.array(self.cluster.reach(), dtype=float)
+        """The most of each variable."""
+        return np.array(self.reach, dtype=float)
+
+    @property
+    def reach(self) -> Row:
+        """The same, exactly."""
+        return [*self.cluster.reach(), *([Fraction(1)] * self.lifted)]
 
     def shares(self, share: fo.Share | None = None, per_weight: bool = False) -> list[Row]:
-        """Forms of the users who take part: tasks, or a share."""
-        of = self.cluster.tasks() if share is None else worth(share, self.given, self.cluster)
-        return self.cluster.forms(of, per_weight)
+        """Forms of the users who take part, or of their teams: tasks, a share, or what is above a base."""
+        inner = share.share if type(share).__name__ == "Surplus" else share
+        users = inner.share if type(inner).__name__ == "OfTeam" else inner
+        of = self.cluster.tasks() if users is None else worth(users, self.given, self.cluster)
+        forms = [[*form, *([ZERO] * self.lifted)] for form in self.cluster.forms(of, per_weight=False)]
+        if inner is not share:
+            for k, (j, base) in enumerate(zip(self.cluster.users, self.base(share), strict=True)):
+                forms[k][-1] = -base * min(of[j][s] for u, s in self.cluster.pairs if u == j)
+        if inner is not users:
+            forms = [total([forms[k] for k in members]) for members in self.teams(inner).values()]
+        weights = self.weights_of(share) if per_weight else [Fraction(1)] * len(forms)
+        return [[v / w for v in form] for form, w in zip(forms, weights, strict=True)]
+
+    def teams(self, share: Any) -> dict[str, list[int]]:
+        """The members of each team among those who take part, by their position there."""
+        out: dict[str, list[int]] = {}
+        for k, j in enumerate(self.cluster.users):
+            out.setdefault(self.given["teams"][share.by][j], []).append(k)
+        return out
+
+    def weights_of(self, share: Any) -> Row:
+        """Weights of the users or teams of whom a share is."""
+        inner = share.share if type(share).__name__ == "Surplus" else share
+        if type(inner).__name__ != "OfTeam":
+            return [self.cluster.weights[j] for j in self.cluster.users]
+        given = dict(inner.weights.pairs) if inner.weights is not None else {}
+        return [Fraction(given.get(team, 1)) for team in self.teams(inner)]
+
+    def rising(self, forms: list[Row]) -> list[int]:
+        """Which forms of surplus can rise above 0: the others leave an objective."""
+        return [k for k, form in enumerate(forms) if exact_lp.maximise(form, self.all_rows, self.equal).value > 0]
 
     def by_user(self, values: Any) -> list[Fraction | None]:
         """A parameter by user, of those who take part."""
@@ -237,7 +296,10 @@ class Question:
         if name in ("MinTasks", "MaxTasks"):
             self.bound(tasks, self.by_user(block.tasks), -1 if name == "MinTasks" else 1)
         elif name in ("MinShare", "MaxShare"):
-            self.bound(self.shares(block.share), self.by_user(block.level), -1 if name == "MinShare" else 1)
+            forms = self.shares(block.share)
+            teams = type(block.share).__name__ == "OfTeam"
+            level = [Fraction(block.level)] * len(forms) if teams else self.by_user(block.level)
+            self.bound(forms, level, -1 if name == "MinShare" else 1)
         elif name == "Reserve":
             i = block.resource if isinstance(block.resource, int) else int(block.resource.removeprefix("resource")) - 1
             loads = cluster.rows[: cluster.servers * cluster.resources][i :: cluster.resources]
@@ -286,11 +348,24 @@ class Question:
         """What an objective is about: shares per weight, or tasks by rates."""
         if hasattr(objective, "share"):
             plain = type(objective).__name__ in ("Total", "FairnessEfficiency")
-            return self.shares(objective.share, per_weight=not plain)
+            forms = self.shares(objective.share, per_weight=not plain)
+            return [forms[k] for k in self.part_of(objective)]
         if type(objective).__name__ in ("Smallest", "Linear"):
             rates = [Fraction(objective.rates[j]) for j in self.cluster.users]
             return [[r * v for v in form] for r, form in zip(rates, self.shares(), strict=True)]
         return self.shares()
+
+    def part_of(self, objective: Any) -> list[int]:
+        """Which of the users or teams of an objective's share it is about."""
+        forms = self.shares(objective.share)
+        return self.rising(forms) if type(objective.share).__name__ == "Surplus" else list(range(len(forms)))
+
+    def weights_in(self, objective: Any) -> Float:
+        """The weights of whom an objective is about."""
+        if not hasattr(objective, "share"):
+            return np.array([self.cluster.weights[j] for j in self.cluster.users], dtype=float)
+        weights = self.weights_of(objective.share)
+        return np.array([weights[k] for k in self.part_of(objective)], dtype=float)
 
     def unfit(self, tasks: Float) -> str:
         """Which capacity, limit or condition an answer breaks, each by its own size.
@@ -301,7 +376,7 @@ class Question:
         excess = self.cluster.excess(tasks)
         if not excess <= FIT:
             return f"over: a capacity, limit or sign by {excess:.1e}"
-        at, reach = self.cluster.at(tasks), self.cluster.reach()
+        at, reach = self.at(tasks), self.reach
         both_ways = [([-v for v in row], -value) for row, value in self.equal]
         for row, value in (*self.rows, *self.equal, *both_ways):
             over = dot(row, at) - value
@@ -398,7 +473,7 @@ def curved(block: Any, tasks: Float, question: Question) -> Held:
 def concave_of(objective: Any, question: Question, at: Float) -> Concave:
     """An objective as a function of tasks by pair, with tangents near values ``at`` of its forms."""
     name, users = type(objective).__name__, question.cluster.users
-    weights = np.array([question.cluster.weights[j] for j in users], dtype=float)
+    weights = question.weights_in(objective)
     forms = np.array(question.forms_of(objective), dtype=float)
     least = np.maximum(1e-3 * at, 1e-12 * np.max(at, initial=0.0))
     if name in ("Total", "Linear", "RequiringTotal"):
@@ -468,7 +543,7 @@ def judge(draw: Draw, answer: Any) -> str:
         policy = fo.NashWelfare()
     if type(policy.objective).__name__ == "WeightedLog":
         return _bundles(given, policy, answer)
-    question = Question.of(given, policy.constraints)
+    question = Question.of(given, policy.constraints, policy.objective)
     tiers = tiers_of(policy.objective)
     if type(tiers[0]).__name__ == "RequiringTotal":
         question.add(tiers[0])
@@ -477,7 +552,7 @@ def judge(draw: Draw, answer: Any) -> str:
         return "" if not answer.tasks_by_server.any() else "over: tasks where no user may run any"
     if wrong := question.unfit(answer.tasks_by_server):
         return wrong
-    at = question.cluster.at(answer.tasks_by_server)
+    at = question.at(answer.tasks_by_server)
     try:
         for k, tier in enumerate(tiers):
             says, last = (None if k else answer.objective), tier is tiers[-1]
@@ -525,7 +600,8 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
 
 def _least_of_equal_parts(question: Question, forms: list[Row]) -> Fraction:
     """The smallest of all users' shares of an equal part of the cluster."""
-    return min(exact_lp.maximise(form, question.cluster.rows, []).value for form in forms) / len(forms)
+    rows = question.all_rows[: len(question.cluster.rows)]
+    return min(exact_lp.maximise(form, rows, question.equal[: question.lifted]).value for form in forms) / len(forms)
 
 
 def compared(got: Sequence[Fraction], best: Sequence[Fraction], loose: bool) -> str:
@@ -544,7 +620,9 @@ def _leximin(question: Question, forms: list[Row], z: Row, x: Float, loose: bool
     mine = sorted(z)
     if not question.held:
         levels = exact_lp.leximin(forms, question.all_rows, question.equal)
-        return levels, compared(mine, sorted(levels), loose)
+        verdict = compared(mine, sorted(levels), loose)
+        first = question.given_lower and not compared(mine[:1], sorted(levels)[:1], loose)
+        return levels, OPEN if verdict and first else verdict
 
     def reached(levels: list[Fraction]) -> bool:
         return not compared(mine, sorted(levels), True)
@@ -562,6 +640,13 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
     if name == "FairnessEfficiency" and not concave_region(objective):
         return _plane(question, objective, z)
     needs_all = getattr(objective, "alpha", 0) >= 1 or getattr(objective, "beta", 0) > 1
+    every = needs_all or name == "FairnessEfficiency"
+    if (
+        every
+        and min(z) <= 0
+        and exact_lp.smallest(question.forms_of(objective), question.all_rows, question.equal) <= 0
+    ):
+        return claimed(says, 0.0) if name == "FairnessEfficiency" else ""  # conditions leave one of them nothing
     if needs_all and min(z) <= 0:
         return f"worse: shares per weight {z.tolist()} where all can be positive"
     with np.errstate(all="ignore"):
@@ -588,7 +673,7 @@ SCALED = ("AlphaFair", "FairnessEfficiency")  # what is bounded is a transform o
 def _measured(question: Question, objective: Any, z: Float, x: Float) -> tuple[Concave, float, float]:
     """What bounds an objective, how far a certified value may be below the best, and the value in natural units."""
     name = type(objective).__name__
-    weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
+    weights = question.weights_in(objective)
     if name == "AlphaFair":
         alpha, forms = objective.alpha, np.array(question.forms_of(objective), dtype=float)
         curves = utility(alpha, weights, float(z.min() if alpha > 1 else z.max()) or 1.0)
@@ -626,7 +711,7 @@ def _plane(question: Question, objective: Any, shares: Float) -> str:
     """Where the measure is not concave: against a fine search of all directions, on a pool of two or three users of one
     weight; the search says nothing elsewhere.
     """
-    cluster, weights = question.cluster, {question.cluster.weights[j] for j in question.cluster.users}
+    cluster, weights = question.cluster, {*question.weights_in(objective).tolist()}
     if cluster.servers > 1 or len(shares) not in (2, 3) or len(weights) > 1 or question.equal or question.held:
         return OPEN
     per_task = np.array([form[p] for p, form in enumerate(question.forms_of(objective))], dtype=float)
@@ -765,15 +850,17 @@ def untrue(draw: Draw, error: Exception) -> str:
         return ""
     if not hasattr(policy, "objective"):
         return "every draw of this mechanism has an answer"
-    question = Question.of(given, policy.constraints)
+    question = Question.of(given, policy.constraints, policy.objective)
     if isinstance(error, fo.errors.OutOfDomain):
-        used = [part for part in (*_all_parts(policy), *policy.constraints) if hasattr(part, "share")]
-        levelled = [part.share for part in used if type(part).__name__ not in ("Total", "MinShare", "MaxShare")]
-        levelled += [part.share for part in used if getattr(part.share, "short", "") == "refuse"]
+        used = [part for part in (*_levelled(policy), *policy.constraints) if hasattr(part, "share")]
+        levelled = [
+            of_users(part.share) for part in used if type(part).__name__ not in ("Total", "MinShare", "MaxShare")
+        ]
+        levelled += [of_users(part.share) for part in used if getattr(part.share, "short", "") == "refuse"]
         too_few = any(getattr(part.share, "k", 1) > question.cluster.resources for part in used)
         tables = [worth(share, given, question.cluster) for share in levelled] if not too_few else []
         zero = any(not table[j][s] for table in tables for j, s in question.cluster.pairs)
-        totals = [part.share for part in used if type(part).__name__ == "Total"] if not too_few else []
+        totals = [of_users(part.share) for part in used if type(part).__name__ == "Total"] if not too_few else []
         for table in (worth(share, given, question.cluster) for share in totals):  # the same for every allocation
             zero = zero or not any(table[j][s] for j, s in question.cluster.pairs)
         return "" if zero or too_few else "all shares are positive"
@@ -790,10 +877,21 @@ def untrue(draw: Draw, error: Exception) -> str:
     return "every draw has an optimum"
 
 
-def _all_parts(policy: Any) -> list[Any]:
-    """Objectives, and constraints that level shares."""
-    parts: list[Any] = [block for block in policy.constraints if type(block).__name__ == "EqualShares"]
-    levels = [block.objective for block in policy.constraints if hasattr(block, "objective")]
-    for objective in (*tiers_of(policy.objective), *levels):
+def all_parts(*objectives: Any) -> list[Any]:
+    """Objectives without sums and tiers."""
+    parts: list[Any] = []
+    for objective in (tier for one in objectives for tier in tiers_of(one)):
         parts += [part for _, part in objective.summands()] if hasattr(objective, "summands") else [objective]
     return parts
+
+
+def of_users(share: Any) -> Any:
+    """The share of users within one of teams, or above a base."""
+    return of_users(share.share) if type(share).__name__ in ("OfTeam", "Surplus") else share
+
+
+def _levelled(policy: Any) -> list[Any]:
+    """Objectives, and constraints that level shares."""
+    levels = [block.objective for block in policy.constraints if hasattr(block, "objective")]
+    equal = [block for block in policy.constraints if type(block).__name__ == "EqualShares"]
+    return [*equal, *all_parts(policy.objective, *levels)]

@@ -2,9 +2,10 @@
 
 Times are of the processor, the answer's with its proof. On servers a user is eligible on up to 2, 5 or 10 of 20 rows;
 ``rows`` are the inequalities on placements that were needed. Trees are filled again by recursion in fractions, on one
-pool and on 3 servers, and on the pool in steps of a dominant share of 0.001; ``farthest`` is the largest relative
-distance of a user's tasks, and for steps that of its dominant share. Properties are searched for failures on such
-trees; a lie of a team is one that no member loses by.
+pool and on 3 servers, without and with ``floors`` of teams (``refused`` counts those that do not fit together, which
+have to be), and on the pool in steps of a dominant share of 0.001; ``farthest`` is the largest relative distance of a
+user's tasks, and for steps that of its dominant share. Properties are searched for failures on such trees; a lie of a
+team is one that no member loses by.
 
 Run: python benchmarks/hierarchy.py [--trees 1000] [--stepped 100] [--audited 100]
 """
@@ -25,6 +26,7 @@ from common import arguments, show
 from oracle.hierarchy import below_slice, drawn, filled, in_steps
 
 import fairopt as fo
+from fairopt.errors import Infeasible
 from fairopt.properties.misreports.best import best_misreport
 
 STEP = 1e-3
@@ -80,20 +82,29 @@ def timed() -> list[dict[str, Any]]:
 def compared(trees: int, stepped: int) -> list[dict[str, Any]]:
     """How far answers are from the slow versions on random trees."""
     out = []
-    for servers in (1, 3):
-        farthest = 0.0
+    for servers, floors in ((1, False), (3, False), (1, True), (3, True)):
+        farthest, refused = 0.0, 0
         for seed in range(trees):
-            instance, problem, policy = drawn(seed, servers)
+            instance, problem, policy = drawn(seed, servers, floors)
+            if not problem.fits():
+                try:
+                    policy.allocate(instance)
+                except Infeasible:
+                    refused += 1
+                    continue
+                raise AssertionError(f"the guarantees of seed {seed} do not fit together")
             exact = np.array([float(x) for x in filled(problem)])
             tasks = policy.allocate(instance).tasks
             farthest = max(farthest, float((np.abs(tasks - exact) / np.maximum(exact, 1e-9)).max()))
-        out.append({"trees": trees, "servers": servers, "slow version": "fractions", "farthest": farthest})
+        row = {"trees": trees, "servers": servers, "floors": floors, "refused": refused, "slow version": "fractions"}
+        out.append(row | {"farthest": farthest})
     farthest = 0.0
     for seed in range(stepped):
         instance, problem, policy = drawn(seed)
         apart = np.abs(policy.allocate(instance).tasks - in_steps(problem, STEP)) * instance.dominant_shares.ravel()
         farthest = max(farthest, float(apart.max()))
-    out.append({"trees": stepped, "servers": 1, "slow version": "small steps", "farthest": farthest})
+    row = {"trees": stepped, "servers": 1, "floors": False, "refused": 0, "slow version": "small steps"}
+    out.append(row | {"farthest": farthest})
     return out
 
 

@@ -92,11 +92,15 @@ def read(
           every other column is a resource, in guaranteed units),
         * a folder with the same tables as Parquet files, see `Instance.from_frames`,
         * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
-        * a folder with ``nodes.json`` and ``pods.json``, see `fairopt.datasets.kubernetes`,
-        * a folder with ``nodes.json`` and ``jobs.json``, see `fairopt.datasets.slurm`,
+        * a folder with ``nodes.json`` and ``pods.json``, optionally ``workloads.json``, ``clusterqueues.json``,
+          ``localqueues.json``, ``cohorts.json`` and ``resourceflavors.json``, or a ``.json`` file with all of them in
+          one list of ``kubectl``, see `fairopt.datasets.kubernetes`,
+        * a folder with ``nodes.json`` and ``jobs.json``, optionally ``associations.json``, or a ``.json`` file with
+          these three keys, see `fairopt.datasets.slurm`,
         * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
-        * a folder of the openb trace, see `fairopt.datasets.openb`.
+        * a folder of the openb trace, see `fairopt.datasets.openb`,
+        * ``"-"`` for standard input: what a ``.json`` or a ``.yaml`` file may hold.
     users, tasks : str, optional
         For Kubernetes, Slurm and ClusterData 2019, as in `kubernetes`, `slurm` and `clusterdata2019`.
     at : int, optional
@@ -202,16 +206,17 @@ def kubernetes(
     kueue: Document | Sequence[Document] = (),
     time_limit: float | None = None,
 ) -> Instance:
-    """A Kubernetes cluster as an instance: namespaces share its servers by the requests of their pods.
+    """A Kubernetes cluster as an instance: namespaces, or queues of Kueue, share its servers by their pods' requests.
 
     Parameters
     ----------
     nodes, pods : path-like or dict
         Output of ``kubectl get nodes -o json`` and of ``kubectl get pods -A -o json``: a file, or its content as
         ``json.load`` returns it.
-    users : str, default "namespace"
-        The owners of pods: ``"namespace"``, or the values of a label, as ``"label:team"``. Pods without the label
-        belong to the owner ``(no team)``.
+    users : str, optional
+        The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues; or the values of a label, as
+        ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
+        ClusterQueues, else namespaces.
     tasks : {"mean", "shapes"}, default "mean"
         ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
         whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
@@ -220,6 +225,9 @@ def kubernetes(
     resources : sequence of str, optional
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
         server may run, counts only if it is named here.
+    kueue : path-like or dict, or a list of them, optional
+        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json``, or of each
+        alone. Versions ``v1beta1`` and ``v1beta2`` are read.
     time_limit : float, optional
         As in `read`.
 
@@ -254,13 +262,27 @@ def kubernetes(
     with neither, cordoned servers, and servers where none of the pods may run are left out. Where pods may run follows
     from taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
 
+    *Kueue.* A Workload that is neither finished nor inactive, and none of whose pods is listed, counts with its pod
+    sets, less those that it reclaims, as pods that wait; one whose pods are listed counts by them. Pods belong to a
+    Workload by its name in their annotation ``kueue.x-k8s.io/workload`` or label ``kueue.x-k8s.io/pod-group-name``, by
+    the uid of an owner (also of an owner's owner, if all are in one list), or by the name of their job in a label. A
+    ClusterQueue is a team of weight ``fairSharing.weight``; pods in none, or in a LocalQueue of an unknown one, belong
+    to their namespaces. Cohorts are outer labels, ``cohort`` for the lowest level, then ``cohort2``; a cohort
+    needs no object. Nominal quotas, over all flavors, are guarantees of a ClusterQueue: what its pods take together if
+    their dominant shares rise evenly until its quotas, or the pods, are used up. Those of a cohort come on top of all
+    below it. A flavor counts where a pod of the queue may run on its servers; quotas of a flavor that exceed what its
+    servers have are scaled to it. Pods of a ClusterQueue run on servers with the ``nodeLabels`` of one of its flavors,
+    of each group of resources that they request, and have the tolerations of these flavors.
+
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, zones of volumes, limits above requests, in-place resizing, quotas, scheduling gates, device topology
-    and resource claims (DRA). A note counts the pods with required rules of these kinds. Tasks are divisible, so a pod
-    larger than any server counts too.
+    preemption, zones of volumes, limits above requests, in-place resizing, resource quotas of namespaces, device
+    topology and resource claims (DRA); of Kueue limits on borrowing and lending, admission checks, stopped queues,
+    partial admission, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod sets. Notes
+    count what is there of required rules between pods and of Kueue's limits, checks and stopped queues. Pods with
+    scheduling gates count as waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
-    Pods to Nodes".
+    Pods to Nodes"; the API reference of Kueue.
 
     Examples
     --------
@@ -340,7 +362,8 @@ def slurm(
     as usable, with a note. The type of a server is that of its GPUs.
 
     *Jobs* on k servers (``node_count``, else ``node=`` in ``tres_req_str`` or ``tres_alloc_str``) are k tasks with a
-    k-th of the request each; an array is as many tasks as wait. A task that no single server can hold counts, with a
+    k-th of the request each; an array is as many jobs as wait, and with a limit on jobs at once (``1-400%50``) as
+    many as may start beside those of the array that run. A task that no single server can hold counts, with a
     note. Requests count, not allocations, whether jobs wait, run or are suspended: cores and memory of
     ``tres_req_str``, else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic
     resources of ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and
@@ -359,7 +382,8 @@ def slurm(
     *Placement* follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
     servers, and required servers if they are at least as many as the job takes. Not modelled are counts in constraints,
     reservations, licences, limits of accounts, priorities, topology, exclusive servers, memory by GPU, and that
-    ``shard`` and ``mps`` are pieces of GPUs.
+    ``shard`` and ``mps`` are pieces of GPUs. Notes count the jobs that these concern, but for limits, priorities and
+    topology.
 
     Source: Slurm's REST API, slurm.schedmd.com/rest_api.html, and the manuals of scontrol, squeue, sacctmgr and sbatch.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["too_large", "why_too_large"]
 
 _ROUNDED = 1 + 1e-9  # on capacities, as in the readers
-_SHOWN = 5  # users named in a sentence
+_SHOWN = 3  # users named in a sentence
 
 
 def too_large(instance: Instance) -> NDArray[np.intp]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,23 @@ def test_two_tasks_in_a_hundred_thousand_less_are_wrong(category: str) -> None:
     exec(draw.code, names)
     assert fuzz.judge(draw, names["answer"]) == ""
     assert fuzz.judge(draw, fewer(names["answer"], 1 - 2e-5, 1.0)).startswith("worse")
+
+
+def test_nothing_is_right_where_conditions_leave_nothing() -> None:
+    blocks = [fo.EnvyFree(), fo.EqualShares(fo.Tasks())]
+    draw = Draw({"demands": [[1], [2]], "capacities": [[6]]}, fo.Policy(fo.FairnessEfficiency(1, 1), blocks))
+    assert fuzz.outcome(draw)[:2] == ("ok", "")
+
+
+def test_a_base_that_is_not_kept_is_noticed() -> None:
+    given = {"demands": [[1], [1], [1]], "capacities": [[6]], "teams": {"team": ["a", "b", "b"]}}
+    draw = Draw(given, fo.Policy(fo.MaxMin(fo.Surplus(fo.OfTeam(), (1, 1, 1))).then(fo.Total(fo.Tasks()))))
+    names = dict(NAMES)
+    exec(draw.code, names)
+    assert fuzz.judge(draw, names["answer"]) == ""
+    answer = names["answer"]
+    tasks = np.array([[answer.tasks[0]], [answer.tasks[1:].sum()], [0.0]])
+    assert fuzz.judge(draw, replace(answer, tasks_by_server=tasks)).startswith("condition: broken")
 
 
 def test_a_wrong_answer_under_a_certificate_is_noticed_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:

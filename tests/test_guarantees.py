@@ -97,13 +97,19 @@ def test_guarantees_that_do_not_fit_are_infeasible_by_so_much():
     with pytest.raises(Infeasible, match="takes 9 cpu of 8, 1 more than there is and 12 gpu of 8, 4 more"):
         fo.DRF().allocate(fo.Instance([[1, 2], [1, 1]], [8, 8], guarantees=[3, 6], resources=["cpu", "gpu"]))
     apart = fo.Instance([[1], [1]], [[8], [7]], eligible=[[1, 0], [1, 0]], guarantees=[5, 5], resources=["cpu"])
-    with pytest.raises(Infeasible, match=r"cannot be kept, only 0.8 times as much: there is too little cpu where"):
+    with pytest.raises(Infeasible, match=r"only 0.8 times as much for user 'user1' .* there is too little cpu where"):
         fo.NashWelfare().allocate(apart)
     teams = fo.Instance(
-        [[1, 2], [1, 1]], [8, 8], resources=["cpu", "gpu"], teams={"team": ["a", "b"]}, guarantees={"a": {"gpu": 8}}
-    ).replace(guarantees={"a": {"gpu": 8}, "b": {"cpu": 4}})
-    with pytest.raises(Infeasible, match=r"guarantees of teams cannot be kept, only 0.6667 times as much.* gpu"):
-        fo.NashWelfare().allocate(teams)
+        [[1, 2], [1, 1], [1, 0]],
+        [8, 8],
+        resources=["cpu", "gpu"],
+        teams={"team": ["a", "b", "c"]},
+        guarantees={"a": {"gpu": 8}, "b": {"cpu": 4}, "c": {"cpu": 0.5}},
+    )
+    message = r"only 0.6667 times as much for team 'a' \(8 gpu\) and team 'b' \(4 cpu\): there is too little gpu"
+    for policy in (fo.NashWelfare(), fo.HDRF()):
+        with pytest.raises(Infeasible, match=message):
+            policy.allocate(teams)
 
 
 def test_conflict_of_a_guarantee_with_a_constraint_names_both():
@@ -112,13 +118,21 @@ def test_conflict_of_a_guarantee_with_a_constraint_names_both():
         fo.Policy(fo.AlphaFair(1), [fo.MinTasks({"user1": 9})]).allocate(both)
 
 
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_level_of_zero_is_certified_where_a_guarantee_of_a_team_leaves_nothing(servers):
+    given = {"teams": {"team": ["a", "b", "c"]}, "guarantees": {"a": {"resource1": 4 * servers}}}
+    cluster = fo.Instance([[2, 1], [1, 1], [0, 1]], [[4, 4]] * (servers - 1) + [[4, 6]], **given)
+    answer = fo.DRF().allocate(cluster)
+    np.testing.assert_allclose(answer.tasks, [2 * servers, 0, 2 * servers + 2], atol=1e-9)
+    assert answer.certificate.ok
+
+
 def test_users_to_whom_guarantees_leave_nothing_are_named():
     pair = fo.Instance(
         [[1], [1]], [4], users=["u", "v"], teams={"team": ["a", "b"]}, guarantees={"a": {"resource1": 4}}
     )
-    for policy in (fo.DRF(), fo.NashWelfare()):
-        with pytest.raises(NotCertified, match="lower guarantees, which leave nothing for user 'v'"):
-            policy.allocate(pair)
+    with pytest.raises(NotCertified, match="lower guarantees, which leave nothing for user 'v'"):
+        fo.NashWelfare().allocate(pair)
     np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Surplus())).allocate(pair).tasks, [4, 0], atol=1e-9)
 
 
@@ -128,6 +142,14 @@ def test_users_to_whom_guarantees_leave_nothing_are_named():
 def test_bases_that_do_not_fit_are_infeasible_where_another_user_can_rise(policy):
     with pytest.raises(Infeasible, match="takes 240 resource2 of 96, 144 more than there is"):
         policy.allocate(fo.Instance([[4, 8], [2, 0], [8, 4]], [200, 96]))
+
+
+@pytest.mark.parametrize("teams", [False, True])
+def test_the_base_of_a_tier_is_kept_in_the_tiers_after_it(teams):
+    base, share = (1, 1, 1), fo.OfTeam() if teams else fo.DominantShare()
+    pool = fo.Instance([[1], [1], [2]], [9], teams={"team": ["a", "b", "b"]})
+    answer = fo.Policy(fo.MaxMin(fo.Surplus(share, base)).then(fo.Total(fo.Tasks()))).allocate(pool)
+    assert (answer.tasks >= np.array(base) * (1 - 1e-7)).all()
 
 
 def test_batches_and_shards_refuse_what_is_above_a_base():

@@ -86,6 +86,38 @@ def test_what_is_allowed_is_drawn(name: str, drawn: list[fo.Instance]) -> None:
     assert sum(bool(FOUND[name](instance)) for instance in drawn) >= 5
 
 
+IN_TEAMS = instances(n_users=(1, 4), teams=True, weights=True, limits=True, guarantees=True)
+
+
+@given(IN_TEAMS)
+def test_every_user_is_in_a_team_and_every_team_in_one_org_or_none(instance: fo.Instance) -> None:
+    assert None not in instance.teams["team"]
+    places = set(zip(instance.teams["team"], instance.teams["org"], strict=True))
+    assert len(places) == len({team for team, _ in places})
+
+
+def test_teams_of_all_kinds_are_drawn() -> None:
+    drawn: list[fo.Instance] = []
+
+    @settings(max_examples=200, database=None)
+    @given(IN_TEAMS)
+    def draw(instance: fo.Instance) -> None:
+        drawn.append(instance)
+
+    draw()
+    orgs = [{*zip(i.teams["org"], i.teams["team"], strict=True)} for i in drawn]
+    assert any(len([team for org, team in pairs if org is not None]) > len({org for org, _ in pairs}) for pairs in orgs)
+    assert any(None in {org for org, _ in pairs} for pairs in orgs) and any(i.teams.mixed for i in drawn)
+    assert any(i.team_weights for i in drawn) and any(i.guarantees.any() for i in drawn)
+
+
+@settings(max_examples=10)
+@given(instances(n_users=(1, 4), teams=True, weights=True))
+def test_policies_of_teams_answer_what_is_drawn(instance: fo.Instance) -> None:
+    assert fo.HDRF(("org", "team")).allocate(instance).certificate.ok
+    assert fo.Policy(fo.MaxMin(fo.OfTeam())).allocate(instance).certificate.ok
+
+
 def test_no_users_are_allowed_where_asked_for() -> None:
     none = find(instances(n_users=0, n_servers=2, by_server=True), lambda i: True)
     assert none.n_users == 0

@@ -319,7 +319,7 @@ class MinShare(_ShareBound):
             )
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        numbers, level = self.share._numbers(pairs.instance), self.least(pairs.instance)
+        numbers, level = self.share._numbers(pairs.instance), self._levels(pairs.instance, -np.inf)
         if numbers.base is not None:
             level = level + numbers.base
         rows = _between(pairs.share(self.share), level, np.full(len(level), np.inf), pairs.totals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from fairopt.validation import distinct
 __all__ = [
     "TeamFloor",
     "TeamGuarantees",
+    "Use",
     "UserGuarantees",
     "guaranteed_tasks",
     "guarantees_of",
@@ -87,11 +88,31 @@ def refuse_guarantees(instance: Instance, mechanism: str) -> None:
         )
 
 
+class Use(NamedTuple):
+    """The best use of a team's tasks: its ``value``, and what proves it.
+
+    ``tasks`` are (user, server, tasks), and ``prices`` (n_resources,) those of resources in the dual program.
+    """
+
+    value: float
+    tasks: list[tuple[int, int, float]]
+    prices: Float
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The form that `verify` reads."""
+        return {"tasks": [list(part) for part in self.tasks], "prices": self.prices.tolist()}
+
+
 class TeamFloor(NamedTuple):
-    """The members of a team, and the units of each resource that its guarantee secures, shape (n_resources,)."""
+    """The members of a team, and the units of each resource that its guarantee secures, shape (n_resources,).
+
+    ``uses`` prove how much of each resource that it names its tasks can use.
+    """
 
     members: Indices
     units: Float
+    uses: dict[int, Use]
 
 
 def team_floors(instance: Instance) -> dict[str, TeamFloor]:
@@ -109,35 +130,53 @@ def team_floors(instance: Instance) -> dict[str, TeamFloor]:
 
 
 def _floor(instance: Instance, members: Indices, given: Mapping[str, float]) -> TeamFloor:
-    j, s = np.nonzero(instance.eligible[members])
-    demands = instance.per_server_demands[members[j], s]
     within = instance.total_capacities.copy()
     named = [instance.resource_index(resource) for resource in given]
     within[named] = np.minimum(within[named], list(given.values()))
-    units = np.zeros(instance.n_resources)
+    pairs = _Pairs.of(instance, members)
+    units, uses = np.zeros(instance.n_resources), dict[int, Use]()
     for i in named:
-        if within[i] > 0 and demands[:, i].any():
-            found = _best(demands[:, i], demands, within, instance.task_limits[members], j)
-            units[i] = within[i] if found >= within[i] * (1 - NEAR) else found
-    return TeamFloor(members, units)
+        if within[i] > 0 and pairs.demands[:, i].any():
+            uses[i] = use = pairs.best(pairs.demands[:, i], within)
+            units[i] = within[i] if use.value >= within[i] * (1 - NEAR) else use.value
+    return TeamFloor(members, units, uses)
 
 
-def _best(
-    gain: Float, demands: Float, within: Float, limits: Float, user: Indices, floor: Float | None = None
-) -> float:
-    """The largest value of a gain at tasks within limits and capacities or, if it is given, above a floor."""
-    most = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
-    limited = np.flatnonzero(np.isfinite(limits))
-    units = Rows(demands.T, within) if floor is None else Rows(-demands.T, -floor)
-    totals = Rows(sp.csr_array(limited[:, None] == user).astype(float), limits[limited])
-    found = largest(gain, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
-    return 0.0 if found is None else float(gain @ found.at)
+class _Pairs(NamedTuple):
+    """The pairs of a team's members and the servers where they may run, with their demands; limits by member."""
+
+    members: Indices
+    user: Indices
+    server: Indices
+    demands: Float
+    limits: Float
+
+    @classmethod
+    def of(cls, instance: Instance, members: Indices) -> _Pairs:
+        """The pairs of some users."""
+        user, server = np.nonzero(instance.eligible[members])
+        demands = instance.per_server_demands[members[user], server]
+        return cls(members, user, server, demands, instance.task_limits[members])
+
+    def best(self, gain: Float, within: Float, floor: Float | None = None) -> Use:
+        """The largest value of a gain at tasks within limits and capacities or, if it is given, above a floor."""
+        most = np.max(self.demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
+        limited = np.flatnonzero(np.isfinite(self.limits))
+        units = Rows(self.demands.T, within) if floor is None else Rows(-self.demands.T, -floor)
+        totals = Rows(sp.csr_array(limited[:, None] == self.user).astype(float), self.limits[limited])
+        found = largest(gain, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
+        if found is None:
+            return Use(0.0, [], np.zeros(len(within)))
+        tasks = np.maximum(found.at, 0.0)
+        listed = zip(self.members[self.user].tolist(), self.server.tolist(), tasks.tolist(), strict=True)
+        prices = np.maximum(found.multipliers[0], 0.0)
+        return Use(float(gain @ tasks), [part for part in listed if part[2] > 0], prices)
 
 
-def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> float:
+def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:
     """The least total share at which a team holds its floor; ``per_task`` (n_users,) or (n_users, n_servers)."""
-    members = floor.members
-    j, s = np.nonzero(instance.eligible[members])
-    demands = instance.per_server_demands[members[j], s]
-    c = per_task[members[j]] if per_task.ndim == 1 else per_task[members[j], s]
-    return -_best(-c, demands, instance.total_capacities, instance.task_limits[members], j, floor.units)
+    pairs = _Pairs.of(instance, floor.members)
+    users = pairs.members[pairs.user]
+    c = per_task[users] if per_task.ndim == 1 else per_task[users, pairs.server]
+    found = pairs.best(-c, instance.total_capacities, floor.units)
+    return found._replace(value=-found.value)

@@ -190,11 +190,11 @@ class Surplus(_Composed):
             c = np.where(instance.eligible, c, np.inf).min(axis=1)
         base = inner.sums(c * tasks)
         if isinstance(self.share, OfTeam) and self.base is None:
-            names = self._names(instance)
+            names = self.share._names(instance)
             for team, floor in team_floors(instance).items():
                 if team in names:
                     t = names.index(team)
-                    base[t] = max(base[t], least_share(instance, floor, inner.per_task))
+                    base[t] = max(base[t], least_share(instance, floor, inner.per_task).value)
         return Numbers(inner.per_task, inner.weights, inner.of_user, base)
 
 

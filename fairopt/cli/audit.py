@@ -13,7 +13,6 @@ from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label
-from fairopt.properties.audit.audit import USUAL
 from fairopt.properties.audit.audit import audit as search
 from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
@@ -23,7 +22,8 @@ WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', 
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
-(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
+(sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm), team-sharing-incentive (team-si), \
+team-strategy-proof (team-sp).
 
 Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Users compare tasks, or \
 the --share that is given; on clusters also the share of the policy, if it differs by server. Each refuted property \
@@ -56,7 +56,10 @@ def audit(
     policy: Annotated[str, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)],
     property: Annotated[
         list[str] | None,
-        typer.Option("--property", help="A property to audit; repeatable. Default: pe, si, ef and sp."),
+        typer.Option(
+            "--property",
+            help="A property to audit; repeatable. Default: pe, si, ef and sp; of teams pe, team-si, sp, team-sp.",
+        ),
     ] = None,
     positive: Annotated[
         bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
@@ -114,7 +117,7 @@ def audit(
     with working(f"audit of {name}", on_interrupt=interrupted):
         report = search(
             mechanism,
-            property or USUAL,
+            property,
             share=compared,
             positive=positive,
             conditions=conditions,

@@ -21,6 +21,8 @@ CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
   kubectl get nodes -o json > now/nodes.json
   kubectl get pods -A -o json > now/pods.json
   fairopt convert now/ cluster/ --users namespace
+  kubectl get nodes,pods,workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json |
+    fairopt convert - cluster/
 
 \b
 [bold]From Slurm[/]
@@ -37,10 +39,12 @@ CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
 [bold]Inputs[/]
   a folder  users.csv + servers.csv, or .parquet    tables
             nodes.json + pods.json                  Kubernetes
+              (+ workloads.json, clusterqueues.json, localqueues.json, cohorts.json, resourceflavors.json of Kueue)
             nodes.json + jobs.json                  Slurm
             instance_events + machine_events        ClusterData 2019
             openb_node_list_all_node.csv            the openb trace
-  a file    .json, .yaml
+  a file    .json, .yaml; .json of kubectl get nodes,pods or with nodes and jobs of Slurm
+  -         standard input, as such a file
 
 Numbers are kept exactly, and a header such as "memory \\[GiB]" keeps the unit of a resource. Notes on stderr say what \
 was left out or assumed; they are not written to the output.

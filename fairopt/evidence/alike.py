@@ -2,19 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
+from fairopt.blocks.constraints import EnvyFree, MadeRows
+from fairopt.blocks.rows import Rows
 from fairopt.formulation.alike import Alike, alike
 from fairopt.formulation.program import Float, Program
+from fairopt.formulation.rows import BlockRows, rows_of
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.proposal import Evidence, Measured, Reader
 
-PORTABLE = {"kind", "prices", "unit", "mixtures", "levels"}  # what an entry may hold, users apart
+BY_KIND = {"users", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
+PORTABLE = BY_KIND | {"kind", "prices", "unit", "slope", "rows", "kept"}  # what it may have
+
+
+def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of evidence of kinds, whose rows are those of users, as one of users."""
+    if not entry.keys() <= PORTABLE or entry.get("kept"):
+        raise ValueError(f"{kinds.program.objective} of users who are alike has no portable evidence")
+    out = dict(entry)
+    for name in BY_KIND & entry.keys():
+        value = entry[name]
+        if name == "users":
+            out[name] = np.flatnonzero(np.isin(kinds.of_user, value)).tolist()
+        elif name == "mixtures":
+            out[name] = [(np.asarray(theta)[kinds.of_user] * kinds.part).tolist() for theta in value]
+        elif isinstance(value, Mapping):
+            out[name] = of_users(kinds, value)
+        elif not value or isinstance(value[0], Mapping):
+            out[name] = [of_users(kinds, one) for one in value]
+        else:  # levels at which a tangent is taken, per weight
+            out[name] = np.asarray(value)[kinds.of_user].tolist()
+    return out
+
+
+class OfUsers(Imposed):
+    """The rows that `verify` makes for users, by multipliers of those of their kinds."""
+
+    def __init__(self, kinds: Alike, rows: Imposed) -> None:
+        super().__init__(rows.conditions, rows.rows)
+        self.kinds = kinds
+
+    def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
+        users, charged = self.kinds.program, list[tuple[BlockRows, Float]]()
+        for (block, _, rows), values in found:
+            envy = block.block if isinstance(block, MadeRows) else block
+            if not isinstance(envy, EnvyFree):  # added by methods, and charged elsewhere
+                continue
+            parts = [(r, *self.kinds.envy_rows(*envious(program, rows, r))) for r in np.flatnonzero(values).tolist()]
+            if parts:
+                made = MadeRows(envy, tuple(np.concatenate([some for _, some, _ in parts]).tolist()))
+                times = np.concatenate([values[r] * times for r, _, times in parts])
+                charged += [(one, times) for one in rows_of(made, users.pairs) or ()]
+        return super().multipliers(users, charged)
+
+
+def rows_of_kinds(program: Program, made: Sequence[Sequence[int]]) -> list[int]:
+    """The rows of envy of users for those ``made`` of kinds, by block."""
+    kinds = alike(program)
+    if kinds is None:
+        raise ValueError("rows of kinds of users for another program")
+    n = kinds.inner.instance.n_users
+    return [row for rows in made for r in rows for row in kinds.envy_rows(r // n, r % n)[0].tolist()]
+
+
+def envious(program: Program, rows: Rows, r: int) -> tuple[int, int]:
+    """The kind that does not envy, and the other, of a row."""
+    part = slice(rows.per_task.indptr[r], rows.per_task.indptr[r + 1])
+    user, sizes = program.pairs.user[rows.per_task.indices[part]], rows.per_task.data[part]
+    return int(user[sizes < 0][0]), int(user[sizes > 0][0])
 
 
 @dataclass(frozen=True)
@@ -44,22 +105,16 @@ class OfKinds(Evidence):
         cut = np.where(total > program.high, program.high / np.where(total > 0, total, 1.0), 1.0)  # by rounding
         spread = spread * cut[program.pairs.user]
         apart = kinds.apart(program.point(spread), inner.point(found.tasks))
-        of_bounds = max(found.block_violation, conditions.bounds_violation(program, spread))
+        envy = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, spread)]
+        of_bounds = max(found.block_violation, conditions.bounds_violation(program, spread), *envy)
         return replace(
             found, tasks=spread, gap=found.gap + apart, block_violation=of_bounds, violation=None, value=None
         )
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         inner = self.kinds.inner
-        held = self.found.entry(inner, self.kinds.gathered(tasks), rows)
-        if not held.keys() <= PORTABLE or any(level.keys() - {"users", "prices"} for level in held.get("levels", ())):
-            raise ValueError(f"{program.objective} of users who are alike has no portable evidence")
-        for level in held.get("levels", ()):
-            level["users"] = np.flatnonzero(np.isin(self.kinds.of_user, level["users"])).tolist()
-        if "mixtures" in held:
-            mixtures = (np.asarray(theta)[self.kinds.of_user] * self.kinds.part for theta in held["mixtures"])
-            held["mixtures"] = [theta.tolist() for theta in mixtures]
-        return held
+        held = self.found.entry(inner, self.kinds.gathered(tasks), OfUsers(self.kinds, rows))
+        return of_users(self.kinds, held)
 
     def numbers(self) -> dict[str, Any] | None:
         found = self.found.numbers()

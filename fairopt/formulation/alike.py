@@ -2,12 +2,15 @@
 
 Users are alike if they have the same demands, placement, rates and teams, and the same bounds and base per weight. An
 objective that compares shares per weight by a concave function treats them alike at some optimum: giving each its part
-by weight of what they hold together loses nothing, so that the optimum for kinds is that for users.
+by weight of what they hold together loses nothing, so that the optimum for kinds is that for users. Envy-freeness is
+kept both ways: its rows for two kinds are averages of those for their users, and users of one kind do not envy each
+other where they hold parts by weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 from fairopt import validation
 from fairopt.blocks.algebra import ByExpression
 from fairopt.blocks.base import blocks_within, is_ours
-from fairopt.blocks.constraints import Constraint, MinTasks
+from fairopt.blocks.constraints import Constraint, EnvyFree, MinTasks
 from fairopt.blocks.ideal import IdealGain
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
@@ -52,6 +55,28 @@ class Alike:
         np.minimum.at(least, self.of_user, np.divide(table.sum(axis=1), fair, out=np.ones(len(fair)), where=fair > 0))
         return self.inner.gather(sums * least[:, None])
 
+    def envy_rows(self, a: int, b: int) -> tuple[Indices, Float]:
+        """Rows ``j n + k`` of users that sum to the row of envy of two kinds, and their multipliers if that has 1.
+
+        Users of both kinds are laid side by side by their parts. Each row counts by the overlap, per part of the
+        envious, so that each user's tasks cost as much as those of its kind (Proposition 1.8).
+        """
+        (mine, ends), (theirs, other_ends) = self._laid[a], self._laid[b]
+        cuts = np.union1d(ends, other_ends)
+        overlap = np.diff(cuts, prepend=0.0)
+        kept = overlap > ROUNDING * self.part[mine].min()
+        middle = (cuts - overlap / 2)[kept]
+        j, k = mine[np.searchsorted(ends, middle)], theirs[np.searchsorted(other_ends, middle)]
+        return j * self.program.instance.n_users + k, overlap[kept] / self.part[j]
+
+    @cached_property
+    def _laid(self) -> list[tuple[Indices, Float]]:
+        """The users of each kind, and where their parts end when these are laid from 0 to 1."""
+        order = np.argsort(self.of_user, kind="stable")
+        users = np.split(order, np.cumsum(np.bincount(self.of_user))[:-1])
+        ends = [np.cumsum(self.part[some]) for some in users]
+        return [(some, end / end[-1]) for some, end in zip(users, ends, strict=True)]
+
     def apart(self, users: Point, kinds: Point) -> float:
         """The largest relative difference of shares per weight between users and their kinds."""
         worst = 0.0
@@ -65,7 +90,7 @@ class Alike:
 
 def alike(program: Program) -> Alike | None:
     """The program of kinds; None if that would save little, or might have another optimum."""
-    if type(program) is not Program or program.rest or not _merges(program):
+    if type(program) is not Program or not _merges(program):
         return None
     instance, weights = program.instance, program.instance.weights
     rows = instance.demands.reshape(instance.n_users, -1)
@@ -86,6 +111,7 @@ def alike(program: Program) -> Alike | None:
     given = {name: validation.frozen(totals[:, k].copy()) for k, name in enumerate(names)}
     merged.__dict__.update(given, _own_weights=given["weights"])
     constraints: list[Constraint] = [c for c in program.constraints if c.usable(instance) is not None]
+    constraints += program.rest
     if program.low.any():
         constraints.append(MinTasks(tuple(totals[:, 3].tolist())))
     objective = with_shares(program.objective, _above_guarantees)
@@ -99,6 +125,8 @@ def alike(program: Program) -> Alike | None:
 
 def _merges(program: Program) -> bool:
     """Whether merging keeps the optimum, and methods for users one by one are not as fast."""
+    if any(type(block) is not EnvyFree for block in program.rest):
+        return False
     if program.single and (program.pool_share is not None or program.is_above_base):
         return False
     blocks = list(blocks_within(program.objective.share_blocks()))

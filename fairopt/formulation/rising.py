@@ -6,7 +6,7 @@ bounds fill. Otherwise linear programs over all placements find those who rise, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
 from fairopt.errors import OutOfDomain
+from fairopt.formulation.rows import BlockRows
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.validation import distinct
@@ -97,7 +98,28 @@ def who_rises(program: Program, share: Surplus) -> Mask | None:
         return able | (numbers.above(c * program.low) > 0)
     if not program.rest and numbers.of_user is None and _all_fit(program):
         return np.ones(len(numbers), dtype=bool)
-    return _by_programs(program, numbers, c)
+    found = _by_programs(program, numbers, c)
+    return None if found is None else found.rises
+
+
+class Staying(NamedTuple):
+    """Who can rise above a base, a mask (n_numbers,), and what proves that the others stay.
+
+    ``of_numbers`` (n_numbers,) are prices of their numbers, 0 of those who rise; ``prices`` are by row of loads, per
+    whole capacity, and ``further`` the multipliers of further rows.
+    """
+
+    rises: Mask
+    of_numbers: Float
+    prices: Float
+    further: list[tuple[BlockRows, Float]]
+
+
+def who_stays(program: Program, share: Surplus) -> Staying | None:
+    """The proof that some stay at the base of a surplus; None if none do, or none was found."""
+    numbers = share._numbers(program.instance)
+    found = _by_programs(program, numbers, best_server(numbers.per_task, program.instance))
+    return None if found is None or found.rises.all() else found
 
 
 def _all_fit(program: Program) -> bool:
@@ -112,7 +134,7 @@ def _all_fit(program: Program) -> bool:
     )
 
 
-def _by_programs(program: Program, numbers: Numbers, c: Float) -> Mask | None:
+def _by_programs(program: Program, numbers: Numbers, c: Float) -> Staying | None:
     """Those whom linear programs can raise, if prices prove that the others stay; None if they do not.
 
     A possible rise of others is negligible if it is rounding, or noise and tiny beside those of all who rise.
@@ -121,7 +143,7 @@ def _by_programs(program: Program, numbers: Numbers, c: Float) -> Mask | None:
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
     unit = np.where((alone > 0) & np.isfinite(alone), alone, 1.0)
     linear, level = _Linear(program, numbers, unit), unit / numbers.weights
-    left, least = np.ones(len(numbers), dtype=bool), np.inf
+    left, least, prices = np.ones(len(numbers), dtype=bool), np.inf, np.zeros(linear.n_prices)
     while left.any():
         found = linear.raised(left)
         if found is None:
@@ -131,10 +153,12 @@ def _by_programs(program: Program, numbers: Numbers, c: Float) -> Mask | None:
         if not more.any():
             bound = linear.most(left, prices)
             tiny = bound <= NOISE and bound * level[left].max() <= GAP_TOLERANCE * least
-            return ~left if tiny or bound <= ROUNDING * left.sum() else None
+            if not tiny and bound > ROUNDING * left.sum():
+                return None
+            break
         least = min(least, float((rises * level)[more].min()))
         left &= ~more
-    return ~left
+    return Staying(~left, np.where(left, 1.0 / unit, 0.0), *linear.split(prices))
 
 
 class _Linear:
@@ -147,7 +171,9 @@ class _Linear:
         self.base = np.zeros(len(numbers)) if numbers.base is None else numbers.base / unit
         self.scale = np.where(program.most > 0, program.most, 1.0)[pairs.user]
         known = [program.rows_of(block) or () for block in program.rest if not isinstance(block, ManyRows)]
-        self.further: list[Rows] = [one.rows for some in known for one in some]
+        self.blocks: list[BlockRows] = [one for some in known for one in some]
+        self.further: list[Rows] = [one.rows for one in self.blocks]
+        self.n_prices = len(program.usable_rows) + sum(map(len, self.further))
 
     def raised(self, some: Mask) -> tuple[Float, Float] | None:
         """The rises of the largest sum, and the prices of capacities and of further rows; None if unsolved."""
@@ -183,3 +209,9 @@ class _Linear:
         parts += [float(most.sum()), -float(self.base[some].sum())]
         sizes = [abs(part) for part in parts] + [float(np.abs(most).sum())]
         return float(sum(parts) + TERM_ROUNDING * sum(sizes))
+
+    def split(self, prices: Float) -> tuple[Float, list[tuple[BlockRows, Float]]]:
+        """Prices of capacities, and valid multipliers of further rows by block."""
+        of_rows, *rest = np.split(prices, np.cumsum([len(self.program.usable_rows), *map(len, self.further)])[:-1])
+        further = [(block, block.rows.valid(values)) for block, values in zip(self.blocks, rest, strict=True)]
+        return np.maximum(of_rows, 0.0), further

@@ -7,7 +7,8 @@
 * `quotas`: quotas of teams for CSV, Kubernetes, Kueue and Slurm.
 * `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
-* `work`: tasks of owners (namespaces, accounts) to users. `notes`: sentences on omissions and assumptions.
+* `work`: tasks of owners (namespaces, accounts) to users. `secured`: what quotas secure for them.
+* `notes`: sentences on omissions and assumptions.
 * `tables`: tables whose errors name file, row and column.
 * `text_files`: text of files. `standard_input`: that of standard input.
 * `json_text`: JSON documents, checked by models whose errors name the place.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.io.notes import Notes, check_choice, counted
+from fairopt.io.secured import Quotas, secured_units
 
 TASKS = ("mean", "shapes")
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
@@ -52,7 +53,7 @@ def arguments_of_work(
     word: str = "task",
     labels: Mapping[str, Mapping[str, str | None]] | None = None,
     weights: Mapping[str, float] | None = None,
-    guarantees: Mapping[str, Mapping[str, float]] | None = None,
+    quotas: Mapping[str, Quotas] | None = None,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
@@ -62,9 +63,9 @@ def arguments_of_work(
     decreasing order of the dominant share of all tasks together.
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
-    ``team`` with the owner's name. ``weights`` and ``guarantees`` (in units by resource) are those of teams; an owner
-    with several kinds of tasks has weight 1 without one, so that owners count equally. A user's task limit is its
-    number of tasks; notes call a task by ``word``.
+    ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
+    without one, so that owners count equally. ``quotas`` of teams are guarantees of what they secure together. A user's
+    task limit is its number of tasks; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
@@ -122,18 +123,14 @@ def arguments_of_work(
     teams = {label: [team_of.get(owner) for owner in owners] for label, team_of in named.items()}
     present = {team for of_users in teams.values() for team in of_users}
     of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
-    names_kept = {resources[i] for i in kept}
-    secured = {
-        team: {name: amount for name, amount in units_of.items() if name in names_kept and amount > 0}
-        for team, units_of in (guarantees or {}).items()
-        if team in present
-    }
+    demands = np.array([kind.request for kind in users])
+    limits = [kind.count for kind in users]
     return dict(
-        demands=np.array([kind.request for kind in users])[:, kept],
+        demands=demands[:, kept],
         capacities=caps[:, kept],
         weights={team: weight for team, weight in of_teams.items() if team in present},
         teams=teams,
-        task_limits=[kind.count for kind in users],
+        task_limits=limits,
         eligible=np.array([kind.servers for kind in users]),
         users=names,
         resources=[resources[i] for i in kept],
@@ -142,8 +139,33 @@ def arguments_of_work(
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
         held=_held(users, len(servers)),
-        guarantees={team: units_of for team, units_of in secured.items() if units_of} or None,
+        guarantees=_guarantees(quotas or {}, teams, demands, np.array(limits), users, resources, caps),
     )
+
+
+def _guarantees(
+    quotas: Mapping[str, Quotas],
+    teams: Mapping[str, Sequence[str | None]],
+    demands: NDArray[np.float64],
+    limits: NDArray[np.float64],
+    users: Sequence[_Kind],
+    resources: Sequence[str],
+    capacities: NDArray[np.float64],
+) -> dict[str, dict[str, float]] | None:
+    """What quotas secure for the teams that have users; None for nothing."""
+    members: dict[str, list[int]] = {}
+    for of_users in teams.values():
+        for j, team in enumerate(of_users):
+            if team is not None and team in quotas:
+                members.setdefault(team, []).append(j)
+    if not members:
+        return None
+    able = np.array(
+        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(users)]
+    )
+    present = {team: quotas[team] for team in members}
+    found = secured_units(present, members, demands, limits, able, resources, capacities)
+    return {team: units for team, units in sorted(found.items()) if units} or None
 
 
 def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64] | None:

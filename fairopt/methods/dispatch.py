@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
-from fairopt.blocks.teams import Surplus
+from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.certificate import Try
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.evidence.above import lifted
@@ -50,6 +50,7 @@ from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.numbers.leximin import (
     leximin_of_numbers_applies,
+    linear_only,
     refuse_other_methods,
     solve_leximin_of_numbers,
 )
@@ -186,6 +187,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
+            constraints += kept_bases(objective)
             constraints += (keep_level(program.objective, program.point(answer.tasks, answer.bundles)),)
     return judged
 
@@ -298,7 +300,12 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     _refuse_infinite_tasks(program)
     if program.term.is_order:
-        return best(program, solve_leximin(program, settings))
+        answer = best(program, solve_leximin(program, settings))
+        bounded = program.low.any() or program.instance._has_guarantees  # a user may be left without a share
+        if answer.ok or settings.clock.late or settings.solver is not None or not (bounded and linear_only(program)):
+            return answer
+        rest = best(program, solve_leximin_of_numbers(program, settings))
+        return replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
     search, first = parametric_applies(program), None
     if only_parametric(program) or (search and search_by_prices(program, settings)):
         first = _search(program, settings)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from fairopt.blocks.guarantees import TeamGuarantees, UserGuarantees
+from fairopt.blocks.guarantees import TeamGuarantees, UserGuarantees, team_floors
 from fairopt.blocks.largest import largest
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible
 from fairopt.formulation.program import Program
+from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, ROUNDING
 
-USED = 1e-9  # of the largest price: a resource that limits what fits
+USED = 1e-9  # of the largest price: a resource that limits what fits, or a guarantee that does not
+NAMED = 5  # users and teams in a message
 
 
 def refuse_unfit(program: Program) -> None:
     """Raise `Infeasible` if the guarantees and bases that a program keeps do not fit within capacities and limits.
 
-    On one pool it says what the guarantees of users need of each resource, else the largest part of all that fits.
+    On one pool it says what the guarantees of users need of each resource, else which users and teams conflict, and the
+    largest part of all that fits.
     """
     kept = [block for block in program.constraints if isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase))]
     if not kept:
@@ -55,7 +60,7 @@ def _refuse_on_pool(program: Program, low: Float, what: str) -> None:
 
 
 def _refuse_on_servers(program: Program, low: Float, teams: list[Rows], what: str) -> None:
-    """Raise `Infeasible` with the largest common part of lower bounds and floors of teams that fits."""
+    """Raise `Infeasible` with the largest common part of lower bounds and floors that fits, and whose they are."""
     pairs, instance = program.pairs, program.instance
     scale = np.where(program.most > 0, program.most, 1.0)[pairs.user]
     some, limited = np.flatnonzero(low > 0), np.flatnonzero(np.isfinite(instance.task_limits))
@@ -72,4 +77,25 @@ def _refuse_on_servers(program: Program, low: Float, teams: list[Rows], what: st
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), 1e-300))]
     because = f": there is too little {' and '.join(scarce)} where their tasks may run" if scarce else ""
     names = (what, *(f"the capacity of {resource}" for resource in scarce))
-    raise Infeasible(f"{what} cannot be kept, only {part:.4g} times as much{because}", names)
+    who = _in_conflict(instance, low, [y * -one.right for y, one in zip(found.multipliers[2:], floors, strict=True)])
+    raise Infeasible(f"{what} cannot be kept, only {part:.4g} times as much for {who}{because}", names)
+
+
+def _in_conflict(instance: Instance, low: Float, worth: Sequence[Float]) -> str:
+    """The users and teams whose guarantees conflict, and these.
+
+    By complementary slackness it is those whose lower bounds, of users and then of teams, are ``worth`` something.
+    """
+    least = USED * max(float(some.max(initial=0.0)) for some in worth)
+    by_team: dict[str, list[str]] = {}
+    if len(worth) > 1:
+        floors = [(team, floor.units) for team, floor in team_floors(instance).items()]
+        held = [(team, i, float(units[i])) for team, units in floors for i in np.flatnonzero(units > 0).tolist()]
+        for (team, i, units), value in zip(held, worth[1], strict=True):
+            if value > least:
+                by_team.setdefault(team, []).append(f"{units:.6g} {instance.resources[i]}")
+    listed = [f"team {team!r} ({' and '.join(units)})" for team, units in by_team.items()]
+    users = np.flatnonzero(low > 0)[worth[0] > least].tolist()
+    listed += [f"user {instance.users[j]!r} ({low[j]:.6g} tasks)" for j in users]
+    listed = listed[:NAMED] + ([f"{len(listed) - NAMED} more"] if len(listed) > NAMED else [])
+    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.objectives import Total
-from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
-from fairopt.formulation.program import Program, require_instance
+from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.cluster.hierarchy import fill, floors
-from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin, check
-from fairopt.tolerances import BLOCK_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = ["HDRF"]
 
@@ -144,21 +141,17 @@ class HDRF:
         """The certified allocation."""
         merged = instance.merged()
         tasks, entry = None, dict[str, Any](kind="filling")
-        several = merged.n_servers > 1 and bool((instance.task_limits > 0).any())
-        cluster = gate.cluster_of(merged) if several or instance.team_guarantees else None
-        if cluster is not None and instance.team_guarantees:
-            entry["floors"] = floors(cluster)
-        if cluster is not None and several:
+        if (instance.task_limits > 0).any() and (merged.n_servers > 1 or instance.team_guarantees):
+            cluster = gate.cluster_of(merged)
+            entry["floors"] = floors(merged)
             try:
-                found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"), clock)
+                found = fill(merged, cluster, verify.block(repr(self)), entry["floors"], clock)
             except ArithmeticError as error:
                 raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
-            tasks, entry = found.tasks, entry | found.entry
+            entry |= found.entry
+            tasks = found.tasks if merged.n_servers > 1 else None
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, clock.begun)
-        if answer.certificate.block_violation > BLOCK_TOLERANCE:
-            refuse_unfit(Program(instance, Total(Tasks()), ()))
-            raise Infeasible(f"guarantees do not fit together: {answer.certificate.note}. Lower some")
         if not answer.certificate.ok:
             raise NotCertified(
                 f"the filling could not be proved: {answer.certificate}. Fix: see .best for what was found", best=answer
@@ -220,9 +213,16 @@ def written(allocation: Allocation) -> dict[str, Any]:
     classes = instance._server_classes
     of_class = [np.flatnonzero(classes == k).tolist() for k in range(int(classes.max()) + 1)]
     part = instance.counts / np.bincount(classes, weights=instance.counts)[classes]
-    rows = [[[s, i, p] for k, i, p in row for s in of_class[k]] for row in entry.get("rows") or ()]
+    rows = [
+        [[s, i, p] for k, i, p in row for s in ([k] if isinstance(k, str) else of_class[k])]
+        for row in entry.get("rows") or ()
+    ]
     placements = [
         [[j, s, x * float(part[s])] for j, k, x in placement for s in of_class[k]]
         for placement in entry.get("placements") or ()
     ]
-    return {"kind": "filling", "rows": rows, "placements": placements, "floors": entry.get("floors") or {}}
+    floors = {
+        team: {i: use | {"tasks": [[j, of_class[k][0], x] for j, k, x in use["tasks"]]} for i, use in uses.items()}
+        for team, uses in (entry.get("floors") or {}).items()
+    }
+    return {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}

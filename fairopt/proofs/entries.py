@@ -20,7 +20,7 @@ Users = frozenset[int]
 
 class Imposed:
     """The rows that `verify` makes of constraints; a row is identified by its constraint and the signs of users'
-    coefficients.
+    coefficients, and among several of these by their order.
     """
 
     def __init__(self, conditions: Sequence[Constraint | None], rows: Sequence[verify.Rows]) -> None:
@@ -32,15 +32,22 @@ class Imposed:
         return [row for some in self.rows for row in some]
 
     @cached_property
-    def _places(self) -> dict[tuple[int, Users, Users], tuple[int, verify.Row]]:
+    def _places(self) -> dict[tuple[int, Users, Users], list[tuple[int, verify.Row]]]:
         """The index of each row, and the row."""
-        out: dict[tuple[int, Users, Users], tuple[int, verify.Row]] = {}
+        out: dict[tuple[int, Users, Users], list[tuple[int, verify.Row]]] = {}
+        at = 0
         for condition, own in zip(self.conditions, self.rows, strict=False):
             for row in own:
                 positive = frozenset(j for (j, _), v in row[0].items() if v > 0)
                 negative = frozenset(j for (j, _), v in row[0].items() if v < 0)
-                out[id(condition), positive, negative] = len(out), row
+                out.setdefault((id(condition), positive, negative), []).append((at, row))
+                at += 1
         return out
+
+    @cached_property
+    def _in_order(self) -> set[int]:
+        """The constraints of which several rows have the same signs."""
+        return {condition for (condition, _, _), found in self._places.items() if len(found) > 1}
 
     def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
         """Multipliers of `verify`'s rows from those of fairopt's, in natural units; 0 for rows that are not named.
@@ -49,15 +56,18 @@ class Imposed:
         larger multipliers prove the same.
         """
         y, user = np.zeros(len(self.flat)), program.active[program.pairs.user]
+        before: dict[tuple[int, Users, Users], int] = {}
         for (block, _, rows), values in found:
             condition, table = (block.block if isinstance(block, MadeRows) else block), rows.per_task
-            for r in np.flatnonzero(values).tolist():
+            every = id(condition) in self._in_order
+            for r in range(len(values)) if every else np.flatnonzero(values).tolist():
                 part = slice(table.indptr[r], table.indptr[r + 1])
                 users, sizes = user[table.indices[part]], table.data[part]
                 positive, negative = frozenset(users[sizes > 0].tolist()), frozenset(users[sizes < 0].tolist())
-                place = self._places.get((id(condition), positive, negative))
-                if place is not None:
-                    at, (row, bound, _) = place
+                key = (id(condition), positive, negative)
+                if places := self._places.get(key):
+                    at, (row, bound, _) = places[min(before.setdefault(key, 0), len(places) - 1)]
+                    before[key] += every
                     theirs = [abs(float(v)) for v in row.values() if v]
                     size = min(theirs) if bound == 0 and not negative else max(theirs)
                     y[at] += values[r] * float(np.abs(sizes).max()) / size

@@ -344,7 +344,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
         gap, method = 0.0, "empty"
     else:
         try:
-            replay = verify.Replay.of(cluster, verify.block(repr(policy)), entry, exact=False)
+            replay = verify.Replay.of(cluster, verify.block(repr(policy)), entry)
             if tasks is None:
                 table = _one_pool(merged, replay)
             with cluster.at(verify.numbers(table.tolist(), "tasks", *table.shape)):
@@ -368,7 +368,9 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
 def _one_pool(pool: Instance, replay: verify.Replay) -> Float:
     """The tasks of a filling, (n_users, 1), within capacities and limits in spite of rounding."""
     tasks = np.zeros(pool.n_users)
-    tasks[replay.tree.users] = [float((low + high) / 2) for low, high in replay.tasks]
+    middle = [(low + high) / 2 for low, high in replay.tasks]
+    for j, leaf, part in replay.tree.parts:
+        tasks[j] = float(middle[leaf] * part)
     used = tasks @ pool.ratios
     fitting: Float = np.minimum(tasks / max(float(used.max()), 1.0), pool.task_limits)
     return fitting[:, None]
@@ -376,11 +378,11 @@ def _one_pool(pool: Instance, replay: verify.Replay) -> Float:
 
 def _events(instance: Instance, replay: verify.Replay) -> list[dict[str, Any]]:
     """Why users stopped, in order: the root's level, the cause, the user, resource or number of the row, and users."""
-    users = replay.tree.users
+    names = [[instance.users[j] for j in users] for users in replay.tree.leaves]
     out = []
     for level, cause, of, leaves in replay.filling.events:
-        what = instance.users[users[of]] if cause == "limit" else instance.resources[of] if cause == "full" else of
-        stopped = [instance.users[users[leaf]] for leaf in leaves]
+        what = names[of][0] if cause == "limit" else instance.resources[of] if cause == "full" else of
+        stopped = [name for leaf in leaves for name in names[leaf]]
         out.append({"level": level, "cause": cause, "of": what, "stopped": stopped})
     return out
 

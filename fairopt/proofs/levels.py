@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +86,8 @@ def judge_levels(
     levels = Levels(program, further, tasks)
     gap, gaps = levels.judge(duals)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
-    if levels.given_lower.any():  # they change with the square root of a lower level's slack
+    # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
+    if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
@@ -137,9 +139,10 @@ class Levels:
         assert program.term.is_order
         self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
         c = share.coefficients(instance)
+        self.by_server = c.ndim == 2
         per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(share)
         self.per_task = self.pairs.of(c) / per_user[self.user]
-        if c.ndim == 1:
+        if not self.by_server:
             per = c / per_user
             self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
         else:
@@ -161,7 +164,7 @@ class Levels:
         values = self.values
         excess = np.where(self.program.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
         excess = np.maximum(excess, 0.0)
-        gaps: list[float] = []
+        gaps, by_prices = list[float](), np.full(len(values), np.inf)
         for solution in duals:  # in the order in which users were fixed
             check()
             c = self.evaluate(solution)
@@ -176,6 +179,7 @@ class Levels:
             spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()
             to_level = c.level / values - 1.0
             excess[mine] = np.minimum(excess, np.maximum(rise, to_level))[mine]
+            by_prices[mine] = np.minimum(by_prices, rise)[mine]
             self.fixed_at[mine], self.to_level[mine] = len(self.judged), np.maximum(to_level, 0.0)[mine]
             beyond = np.maximum(values - c.floors, 0.0)  # users above the level should have no costs
             costly = np.where((c.cost * beyond > c.rounding) & (c.cost > self.cancelled_costs(c)), beyond, 0.0)
@@ -184,8 +188,43 @@ class Levels:
             further = self.displaced_further(c, excess, lower)
             gaps.append(float(np.max([*excess[mine], c.slack / spent, displaced, at_reduced_cost, further])))
             self.judged.append(c)
-        gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
+        on_worse = np.where(by_prices <= GAP_TOLERANCE, 0.0, self.held_on_worse_servers())
+        gap = float(np.max([0.0, *gaps, *excess, *on_worse]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+
+    @cached_property
+    def most_per_task(self) -> Float:
+        """The level of a task where it is highest for the user, shape (n_pairs,)."""
+        return -self.pairs.min(np.where(self.program.zero_pairs, 0.0, -self.per_task))[self.user]
+
+    def held_on_worse_servers(self) -> Float:
+        """The part of each user's level where a task gives less of it than on another server, shape (n_users,).
+
+        A user that only its task limit bounds has none at an optimum: the multiplier of the limit is its only cost.
+        Moving the part may raise it by less than any tolerance, and take much from users above it.
+        """
+        highest = self.values * (1 + ABOVE) >= self.values.max(initial=0.0)
+        worse = self.per_task < self.most_per_task * (1 - np.where(highest, TIE, EQUAL))[self.user]
+        held = self.pairs.sum(np.where(worse, self.pair_levels, 0.0))
+        return np.divide(held, self.values, out=np.zeros(len(held)), where=self.values > 0)
+
+    def has_undecided_ties(self) -> bool:
+        """Whether a user below others is at its limit, and the level of a task differs by rounding between servers.
+
+        Floats do not tell which of them raises it, at the cost of users above it, unless its tasks need the same there.
+        """
+        if not self.by_server:
+            return False
+        demands, user, values = self.program.instance.per_server_demands, self.user, self.values
+        full = self.pairs.sum(self.pair_levels / self.per_task) >= self.program.high * (1 - ABOVE)
+        full &= (values > 0) & (values * (1 + ABOVE) < values.max(initial=0.0))
+        tied = full[user] & (self.per_task >= self.most_per_task * (1 - EQUAL)) & ~self.program.zero_pairs
+        one, other = np.flatnonzero(tied)[:-1], np.flatnonzero(tied)[1:]
+        alike = (demands[user[one], self.pairs.server[one]] == demands[user[other], self.pairs.server[other]]).all(
+            axis=1
+        )
+        alike &= self.per_task[one] == self.per_task[other]
+        return bool(((user[one] == user[other]) & ~alike).any())
 
     def cancelled_costs(self, c: LevelCosts) -> Float:
         """What rounding leaves of costs that cancel, such as those of users above a level under curved constraints."""

@@ -118,11 +118,19 @@ class NumberBounds:
         full = (self.at(tasks) >= self.most * (1 - ABOVE))[self.number]  # a higher price would pay for all their users
         above_low = np.where(program.low > 0, np.maximum(pairs.sum(tasks) - program.low, 0.0), np.inf)
         beyond = pairs.sum(np.where((reduced > COST_TIE * size) & ~full, tasks, 0.0))
-        reduced = (
-            reduced - np.maximum(pairs.min(reduced), 0.0)[pairs.user]
-        )  # full, or at a lower bound: the cheapest pair
+        reduced = reduced - pairs.min(reduced)[pairs.user]  # full, at its limit, or at a lower bound: the cheapest pair
         elsewhere = pairs.sum(np.where(reduced > COST_TIE * size, tasks, 0.0))
         return self.numbers.sums(np.maximum(np.minimum(beyond, above_low), elsewhere) * -pairs.min(-self.c))
+
+    def held_on_worse_servers(self, tasks: Float) -> Float:
+        """What numbers hold where a task counts less than on another server, below the highest, shape (n_numbers,).
+
+        A number that only the most its users can run bounds has none at an optimum, however little it could rise.
+        """
+        best = -self.pairs.min(np.where(self.program.zero_pairs, 0.0, -self.c))[self.pairs.user]
+        held = self.numbers.sums(self.pairs.sum(np.where(self.c < best * (1 - COST_TIE), self.c * tasks, 0.0)))
+        levels = self.at(tasks) / self.numbers.weights
+        return np.where(levels * (1 + ABOVE) < levels.max(initial=0.0), held, 0.0)
 
     def scarcest(self, prices: Float) -> Float:
         """The value of the scarcest capacity that each number's users need wherever they run, shape (n_numbers,)."""
@@ -184,6 +192,7 @@ def judge_number_levels(
     unit = np.where(z > NOISE * bounds.unit, z, bounds.unit)
     excess = np.maximum(bounds.most - z, 0.0)
     settled, gaps = np.zeros(len(z), dtype=bool), list[float]()
+    by_prices = np.full(len(z), np.inf)
     for dual in duals:  # in the order in which numbers were fixed
         mine, pi = dual.numbers, np.maximum(dual.of_numbers, 0.0)
         level = float((z / w)[mine].min(initial=np.inf))
@@ -205,7 +214,9 @@ def judge_number_levels(
         paid = float((pi * unit)[mine].sum())
         displaced = float((pi * excess)[earlier].sum()) / paid if paid > 0 else np.inf
         excess[mine] = np.minimum(excess, rise)[mine]
+        by_prices[mine] = np.minimum(by_prices, rise)[mine]
         settled[mine] = True
         gaps.append(float(np.max([displaced, at_reduced_cost, *(excess / unit)[mine]])))
-    gap = float(np.max([0.0, *gaps, *(excess / unit)]))  # a NaN stays NaN
+    on_worse = np.where(by_prices <= GAP_TOLERANCE * unit, 0.0, bounds.held_on_worse_servers(tasks))
+    gap = float(np.max([0.0, *gaps, *((excess + on_worse) / unit)]))  # a NaN stays NaN
     return gap if np.isfinite(gap) else np.inf, tuple(gaps), excess

@@ -546,7 +546,8 @@ class Cluster:
         self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.tangents_at = self.tasks  # where tangents are taken
-        needs = [d for rows in self.demands for row in rows for d in row]
+        rows = [row for of_user in given for row in of_user] if self.by_server else given
+        needs = [d for row in rows for d in row]
         has = [c for row in self.capacities for c in row]
         speeds = [r for row in self.rates or () for r in row]
         for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
@@ -561,13 +562,9 @@ class Cluster:
         allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible is not true or false for each user on each server")
+        lacks = [[i for i, c in enumerate(row) if not c] for row in self.capacities]
         self.open = [
-            [
-                s
-                for s in range(servers)
-                if allowed[j][s]
-                and not any(d > 0 and c == 0 for d, c in zip(self.demands[j][s], self.capacities[s], strict=True))
-            ]
+            [s for s in range(servers) if allowed[j][s] and not any(self.demands[j][s][i] for i in lacks[s])]
             for j in range(n)
         ]
         for j, user in enumerate(self.users):
@@ -588,6 +585,10 @@ class Cluster:
         self.given_earlier = False  # whether leximin levels are proved only given the earlier ones
         # objectives with lower levels, in the units of `Goal`, and the size to which each tolerance is relative
         self.kept_levels: list[tuple[Block, Fraction, Fraction]] = []
+        self.floor_proofs = dict(data.get("floors") or {})
+        self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
+        self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
+        self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
         self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
         if self.binding is None and "proof" in data and not has_row_multipliers(data["proof"]):
             self.binding = []
@@ -816,11 +817,17 @@ class Cluster:
             self.high[j] = bound
 
     def _share_bounds(self, condition: Block) -> Rows:
-        """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows."""
+        """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows.
+
+        A bound that names a team is a row of the sum of its members' shares, after those of users.
+        """
         level, name = condition.given["level"], condition.name
-        of_users = "OfTeam" not in (condition.share.name, condition.share.share.name)
-        if of_users and isinstance(level, dict) and not level.keys() <= {*self.users}:
-            raise CannotCheck(f"{condition.text} bounds the sum of a team; {name}(level, OfTeam(share)) can be checked")
+        if "OfTeam" not in (condition.share.name, condition.share.share.name) and isinstance(level, dict):
+            of_teams = {t: v for t, v in level.items() if t not in {*self.users}}
+            if of_teams:
+                of_users = {**condition.given, "level": {t: v for t, v in level.items() if t not in of_teams}}
+                sums = Numbers(self, condition.share).of_teams(of_teams, name == "MaxShare", condition.text)
+                return self._share_bounds(Block(name, of_users, condition.text)) + sums
         if condition.share.name in COMPOSED:
             return Numbers(self, condition.share).bounded(level, name == "MaxShare", condition.text)
         most, rows, alike = name == "MaxShare", Rows(), self.same_on_servers(condition.share)
@@ -847,20 +854,22 @@ class Cluster:
         """
         objective, level = condition.given["objective"], number(condition.given["level"], "a level")
         factor, smallest = as_max_min(objective)
+        if smallest.name == "MaxMin" and smallest.share.name in COMPOSED:
+            compared = Numbers(self, smallest.share, levelled=True)
+            each = {t: max(level / factor, ZERO) * w for t, w in compared.weights.items()}
+            return compared.bounded(each, False, condition.text)
         if smallest.name == "MaxMin" and self.same_on_servers(smallest.share):
-            each = [max(level / factor, ZERO) * w for w in self.weights]
-            return self._share_bounds(Block("MinShare", {"level": each, "share": smallest.share}, condition.text))
+            of_users = [max(level / factor, ZERO) * w for w in self.weights]
+            return self._share_bounds(Block("MinShare", {"level": of_users, "share": smallest.share}, condition.text))
         if not is_linear(objective):
             if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
                 raise CannotCheck(f"{condition.text} bounds an objective that is not an alpha-fair sum")
             self.kept_levels.append((objective, in_goal_units(self, objective, level), abs(level) or ONE))
             return []
-        row = {(j, s): ZERO for j in self.active for s in self.open[j]}
-        for factor, term in objective.terms:
-            _, c = self.coefficients(term.share)
-            for j, s in row:
-                row[j, s] -= factor * c[j][s]
-        return [(row, -level, False)]
+        goal = Goal(self)
+        goal.add(objective, ONE)
+        row = {(j, s): -goal.slopes[j][s] for j in self.active for s in self.open[j]}
+        return [(row, goal.constant.high - level, False)]
 
     def envy(self, j: int, k: int) -> Row | None:
         """The row ``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None if j can never envy k."""
@@ -885,29 +894,38 @@ class Cluster:
         return faults
 
     def envy_candidates(self) -> dict[int, list[int]]:
-        """The users whom each user may envy.
+        """The users whom a user may envy, for one user of each kind: those with the same demands on the same servers.
+
+        Envy depends on tasks per weight, so that the member with least envies most; if all users may run everywhere
+        with the same demands, the member with most is envied most.
 
         If all users may run everywhere with the same demands, floats exclude most pairs: j does not envy k if
         ``x_k d_ki / w_k <= x_j d_ji / w_j`` for some resource i that j needs. Candidates are sorted by these numbers.
         """
-        wide, near = 1 + float(BLOCK_VIOLATION) / 2, dict.fromkeys(self.active, self.active)
+        wide, kinds = 1 + float(BLOCK_VIOLATION) / 2, dict[Any, list[int]]()
+        for j in self.active:
+            own = self.demands[j] if self.by_server else self.demands[j][:1]
+            kinds.setdefault((*self.open[j], *(d for row in own for d in row)), []).append(j)
+        per_weight = {j: self.total(j) / self.weights[j] for j in self.active}
+        least, users = [min(kind, key=per_weight.__getitem__) for kind in kinds.values()], self.active
         if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
+            users = [max(kind, key=per_weight.__getitem__) for kind in kinds.values()]
             holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
             numbers = [v for row in holds for v in row if v]
             if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
-                order = [sorted((holds[k][i], k) for k in self.active) for i in range(self.m)]
-                own = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in self.active}
+                order = [sorted((holds[k][i], k) for k in users) for i in range(self.m)]
+                needed = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in least}
                 above = {
                     j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
-                    for j, needs in own.items()
+                    for j, needs in needed.items()
                 }
-                self._check_pairs(sum(len(self.active) - at for at, _ in above.values()), FLOAT_PAIRS)
+                self._check_pairs(sum(len(users) - at for at, _ in above.values()), FLOAT_PAIRS)
                 return {
-                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in own[j])]
+                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in needed[j])]
                     for j, (at, i) in above.items()
                 }
-        self._check_pairs(len(self.active) ** 2, PAIRS)
-        return near
+        self._check_pairs(len(least) * len(users), PAIRS)
+        return dict.fromkeys(least, users)
 
     def _check_pairs(self, pairs: int, most: int) -> None:
         if pairs > most:
@@ -948,10 +966,17 @@ class Cluster:
                 faults.append(f"{runs}, more than its limit {float(limit):.9g}")
             if total < low * (1 - BLOCK_VIOLATION) or (high is not None and total > high * (1 + BLOCK_VIOLATION)):
                 faults.append(f"{runs}, outside the bounds of the policy's constraints")
+        floors = [(team, i) for team, floor in self.floors.items() for i in floor]
         for k, row in enumerate(rows):
             excess, size = row_excess(self, row)
-            if excess > BLOCK_VIOLATION * size:
-                faults.append(f"row {k} of the policy's constraints is violated by {float(excess / size):.2g}")
+            if excess > BLOCK_VIOLATION * size and k < len(floors):
+                held, floor = (f"{float(v):.9g}" for v in (-excess - row[1], -row[1]))
+                (team, i), has = floors[k], f"holds {held} of the {floor}"
+                faults.append(f"team {team!r} {has} {self.resources[i]!r} guaranteed to it")
+            elif excess > BLOCK_VIOLATION * size:
+                faults.append(
+                    f"row {k - len(floors)} of the policy's constraints is violated by {float(excess / size):.2g}"
+                )
         faults += self.envies() if "EnvyFree" in self.imposed else []
         below = [
             kept for kept, level, unit in self.kept_levels if value_of(self, kept) < level - BLOCK_VIOLATION * unit
@@ -1740,8 +1765,9 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             f"{LEVEL_PAIRS:,}"
         )
     c, above = cluster.coefficients(objective.share)
-    if any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
-        rows = rows + limits_as_rows(cluster)
+    by_server = any(len({c[j][s] for s in cluster.open[j]}) > 1 for j in cluster.active if cluster.high[j] is not None)
+    if by_server or any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
+        rows = rows + limits_as_rows(cluster)  # a share that may rise without more tasks
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
         raise Fault("an active user has no share")
@@ -1871,6 +1897,106 @@ def tighten_upper_bounds(
             upper[j] = min(upper[j], up(floors[j] + max(left, ZERO) / costs[j]))
 
 
+# -- guarantees of teams ----------------------------------------------------------------------------------------------
+
+
+class Use:
+    """What tasks of a team use, as evidence gives them: ``tasks`` by user and server, and ``prices`` of resources.
+
+    ``members`` have their limits. ``over`` is the factor by which tasks exceed a limit, and at least 1.
+    """
+
+    def __init__(self, cluster: Cluster, team: str, given: Mapping[str, Any]) -> None:
+        check_keys(given, ("tasks", "prices"), f"the floor of {team!r}")
+        self.cluster, active = cluster, {*cluster.active}
+        self.members = {j: cluster.limits[j] for j in cluster.members[team] if j in active}
+        self.tasks: dict[tuple[int, int], Fraction] = {}
+        for j, s, x in given.get("tasks") or ():
+            if j not in self.members or s not in cluster.open[j] or (j, s) in self.tasks:
+                raise Fault(f"tasks of a floor of {team!r} are not of its members where they may run")
+            self.tasks[j, s] = number(x, "tasks of a floor", 0)
+        runs = dict.fromkeys(self.members, ZERO)
+        for (j, _), x in self.tasks.items():
+            runs[j] += x
+        self.over = max([ONE, *(runs[j] / limit for j, limit in self.members.items() if limit is not None)])
+        self.loads = [
+            exact_sum(x * cluster.demands[j][s][i] for (j, s), x in self.tasks.items()) for i in range(cluster.m)
+        ]
+        prices = numbers(given.get("prices") or [0] * cluster.m, "prices of a floor", cluster.m)
+        self.prices = [max(p, ZERO) for p in prices]
+
+    def cost(self, j: int, s: int) -> Fraction:
+        """What a task costs at the prices."""
+        return exact_sum(p * d for p, d in zip(self.prices, self.cluster.demands[j][s], strict=True) if d)
+
+
+def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int, proof: Mapping[str, Any]) -> Fraction:
+    """What a team is guaranteed of a resource: at most what its tasks within the guarantee can use of it.
+
+    ``proof`` are tasks of its members that use so much, and prices of resources by which no tasks use more.
+    """
+    use = Use(cluster, team, proof)
+    room = [min(named.get(k, c), c) for k, c in enumerate(cluster.capacity)]
+    over = [load / c for load, c in zip(use.loads, room, strict=True) if load > c > 0]
+    if any(load and not c for load, c in zip(use.loads, room, strict=True)):
+        raise Fault(f"tasks of a floor of {team!r} use a resource of which it has none")
+    floor = use.loads[i] / max([use.over, *over])
+    top = exact_sum(p * c for p, c in zip(use.prices, room, strict=True))
+    for j, limit in use.members.items():
+        needs = [cluster.demands[j][s] for s in cluster.open[j]]
+        net = max(cluster.demands[j][s][i] - use.cost(j, s) for s in cluster.open[j])
+        most = max(min(room[k] / d for k, d in enumerate(row) if d) for row in needs) if limit is None else limit
+        top += max(net, ZERO) * most
+    if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
+        raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
+    return floor
+
+
+def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], share: Block) -> Between:
+    """The least total share at which a team holds its floor, between the bound of prices and the share of tasks."""
+    use = Use(cluster, team, (cluster.floor_proofs.get(team) or {}).get(share.text) or {})
+    below, above = cluster.coefficients(share)
+    if not all(use.loads[i] for i in floor):
+        raise Fault(f"tasks of a floor of {team!r} do not hold it")
+    times = max([ONE, *(v / use.loads[i] for i, v in floor.items())])
+    if times * use.over > 1 + TIE:
+        raise Fault(f"tasks of a floor of {team!r} do not hold it within limits")
+    high = times * exact_sum(above[j][s] * x for (j, s), x in use.tasks.items())
+    free = [j for j, limit in use.members.items() if limit is None]  # who must gain nothing at the prices
+    for needs in (cluster.demands[j][s] for j in free for s in cluster.open[j] if not below[j][s]):
+        use.prices = [ZERO if d else p for p, d in zip(use.prices, needs, strict=True)]
+    costs = ((below[j][s], use.cost(j, s)) for j in free for s in cluster.open[j])
+    part = min([ONE, *(c / cost for c, cost in costs if cost)])
+    low = part * exact_sum(use.prices[i] * v for i, v in floor.items())
+    for j, limit in use.members.items():
+        net = max(part * use.cost(j, s) - below[j][s] for s in cluster.open[j])
+        low -= max(net, ZERO) * (limit or ZERO)
+    if high - low > high * TIE:
+        raise Fault(f"what the floor of {team!r} is worth in {share.text} is not proved")
+    return Between(max(low, ZERO), high)
+
+
+def guaranteed(cluster: Cluster) -> Rows:
+    """The floors of teams as rows, first those of policies; `Cluster.floors` holds them from then on."""
+    if cluster.team_guarantees and not cluster.floor_proofs:
+        raise CannotCheck("its guarantees of teams were saved without evidence")
+    rows = Rows()
+    for team, units in cluster.team_guarantees.items():
+        named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
+        proofs = cluster.floor_proofs.get(team) or {}
+        found = {
+            i: floor_of(cluster, team, named, i, proofs.get(str(i)) or {})
+            for i in sorted(named)
+            if named[i] and cluster.capacity[i]
+        }
+        cluster.floors[team] = floor = {i: v for i, v in found.items() if v}
+        members = {*cluster.members[team]} & {*cluster.active}
+        for i, v in floor.items():
+            held = {(j, s): -d for j in sorted(members) for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
+            rows.append((held, -v, False))
+    return rows
+
+
 # -- teams, and what is above a base ----------------------------------------------------------------------------------
 
 
@@ -1911,13 +2037,18 @@ class Numbers:
             low, high = ends
             before = self.base[self.of_user[j]]
             self.base[self.of_user[j]] = Between(before.low + low, before.high + high)
+        if surplus and team.name == "OfTeam" and surplus.given.get("base") is None:
+            for t in self.base.keys() & cluster.floors.keys():
+                if (t, team.text) not in cluster.worths:
+                    cluster.worths[t, team.text] = least_share(cluster, t, cluster.floors[t], team.of_user)
+                worth = cluster.worths[t, team.text]
+                self.base[t] = Between(*(max(ends) for ends in zip(self.base[t], worth, strict=True)))
         if surplus and levelled:
-            rises = {self.of_user[j] for j in self._with_room()}
+            stay = cluster.stays.get(share.text, set())
+            rises = {self.of_user[j] for j in self._with_room()} - stay
             self.of_user = {j: t for j, t in self.of_user.items() if t in rises}
             self.weights = {t: w for t, w in self.weights.items() if t in rises}
             self.base = {t: b for t, b in self.base.items() if t in rises}
-            if not rises:
-                raise CannotCheck("nobody can rise above its base")
 
     def _with_room(self) -> list[int]:
         """The users above whose base bounds on tasks, and on one pool what these leave of capacities, allow more."""
@@ -1936,11 +2067,11 @@ class Numbers:
         return found
 
     def refuse_at_base(self) -> None:
-        """`CannotCheck` if a number is at its base, since whether it could rise is not known."""
+        """`CannotCheck` if a number is at its base without a proof that it cannot rise (`who_stays`)."""
         most = self.sums({j: max(self.above[j]) * self.cluster.most_tasks(j) for j in self.of_user})
         for t, z in self.values().items():
             if z <= VIOLATION * most[t]:
-                raise CannotCheck(f"{t!r} is at its base, and whether it can rise above it is not checked")
+                raise CannotCheck(f"{t!r} is at its base, and nothing proves that it cannot rise above it")
 
     def values(self, above: bool = False) -> dict[str, Fraction]:
         """The numbers at the current tasks, from below or from ``above``."""
@@ -1968,30 +2099,105 @@ class Numbers:
             level = dict(zip(names, level if isinstance(level, list) else [level] * len(names), strict=True))
         if level.keys() - {*self.cluster.users, *self.cluster.members}:
             raise Fault(f"{what} names an unknown user or team")
-        rows, c, sign = Rows(), self.above if most else self.below, 1 if most else -1
-        for t in names:
-            if t not in level or level[t] == math.inf or (level[t] == 0 and not most):
-                continue
-            mine = [j for j, of in self.of_user.items() if of == t]
-            row = {(j, s): sign * c[j][s] for j in mine for s in self.cluster.open[j]}
-            rows.append((row, sign * (number(level[t], what, 0) + self.base[t][1 if most else 0]), False))
+        members: dict[str, list[int]] = {t: [] for t in names}
+        for j, t in self.of_user.items():
+            members[t].append(j)
+        return [
+            self._bound(members[t], [t], level[t], most, what)
+            for t in names
+            if t in level and level[t] != math.inf and (most or level[t] != 0 or self.base[t].low > 0)
+        ]
+
+    def of_teams(self, level: Mapping[str, Any], most: bool, what: str) -> Rows:
+        """Bounds on the sums of numbers of users, by the name of their team, as rows."""
+        members, rows = self.cluster.members, Rows()
+        if level.keys() - members.keys():
+            raise Fault(f"{what} names an unknown user or team")
+        for team, bound in level.items():
+            mine = [j for j in members[team] if j in self.of_user]
+            if bound != math.inf:
+                rows.append(self._bound(mine, [self.of_user[j] for j in mine], bound, most, what))
         return rows
+
+    def _bound(self, users: Iterable[int], names: Iterable[str], level: Any, most: bool, what: str) -> Row:
+        """A bound on the sum of some numbers, of these users, as a row."""
+        c, sign = self.below if most else self.above, 1 if most else -1
+        base = exact_sum(self.base[t][1 if most else 0] for t in names)
+        row = {(j, s): sign * c[j][s] for j in users for s in self.cluster.open[j]}
+        return row, sign * (number(level, what, 0) + base), False
 
 
 @contextmanager
 def bases_kept(cluster: Cluster, objective: Block) -> Iterator[None]:
     """Inside the context the bases of an objective's surpluses are lower bounds on tasks."""
     before = list(cluster.low)
+    keep_bases(cluster, objective)
+    try:
+        yield
+    finally:
+        cluster.low = before
+
+
+def keep_bases(cluster: Cluster, objective: Block) -> None:
+    """Make the bases of an objective's surpluses lower bounds on tasks."""
     for _, term in objective.terms:
         kept = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
         for j, x in kept.items():
             if cluster.total(j) < x * (1 - BLOCK_VIOLATION):
                 raise Fault(f"user {cluster.users[j]!r} is below its base")
             cluster.low[j] = max(cluster.low[j], min(x, cluster.total(j)))
-    try:
-        yield
-    finally:
-        cluster.low = before
+
+
+def leave_at_base(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> None:
+    """Let those leave an objective's surpluses whom its evidence proves to stay at their base (`Cluster.stays`)."""
+    given = dict(entry.get("at_base") or {})
+    shares = {term.share.text: term.share for _, term in objective.terms if is_surplus(term)}
+    if given.keys() - shares.keys():
+        raise Fault(f"at_base names {short(min(given.keys() - shares.keys()))}, of which the objective has no surplus")
+    cluster.stays = {}
+    with bases_kept(cluster, objective):
+        cluster.stays = {text: who_stays(cluster, shares[text], rows, one) for text, one in given.items()}
+
+
+def is_surplus(term: Block) -> bool:
+    """Whether a one-term objective compares what is above a base."""
+    return term.share.name == "Surplus" and is_levelled(term)
+
+
+def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, Any]) -> set[str]:
+    """The users or teams that cannot rise above their base, but for rounding, by prices of what they have above it.
+
+    At prices pi of these numbers, prices of capacities and multipliers of rows, ``sum_t pi_t z_t`` has a bound, which
+    over ``pi_t`` bounds each of them. It is rounding beside what they could have alone, or tiny beside that and beside
+    the level of all who rise.
+    """
+    check_keys(given, ("of_numbers", "prices", "rows"), "at_base")
+    compared, goal = Numbers(cluster, share), Goal(cluster)
+    prices = {str(t): number(v, "of_numbers", 0) for t, v in given["of_numbers"].items()}
+    if prices.keys() - compared.weights.keys() or not all(prices.values()):
+        raise Fault("at_base has a price of 0, or of an unknown user or team")
+    evidence = Evidence(cluster, given, rows)
+    goal.constant = goal.constant.plus(-compared.add_slopes(goal.slopes, prices, compared.above))
+    top = max(bound(goal, evidence, evidence.right_hand_side(cluster.usable_units())), ZERO)
+    best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in compared.of_user}
+    alone, w = {t: v + compared.base[t].high for t, v in compared.sums(best, above=True).items()}, compared.weights
+    above = [z / w[t] for t, z in compared.values().items() if t not in prices and z > VIOLATION * alone[t]]
+    for t, price in prices.items():
+        rise = top / price
+        tiny = rise <= VIOLATION * alone[t] and all(rise / w[t] <= GAP * z for z in above)
+        if not tiny and rise > ROUNDING * len(prices) * alone[t]:
+            raise Fault(f"at_base: {t!r} could rise above its base by {float(rise):.2g} of {share.text}")
+    return {*prices}
+
+
+def of_those_who_rise(cluster: Cluster, objective: Block) -> Block:
+    """An objective of which nobody can rise above the base is the total of shares that nobody changes."""
+    for _, term in objective.terms:
+        if is_surplus(term) and not Numbers(cluster, term.share, levelled=True).weights:
+            if len(objective.terms) > 1:
+                raise CannotCheck(f"nobody can rise above the base of {term.share.text}")
+            return Block("Total", {"share": term.share.share}, objective.text)
+    return objective
 
 
 def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
@@ -2014,6 +2220,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     could = {t: min(typical * w[t] or m, m) if m > 0 else typical * w[t] or ONE for t, m in most.items()}
     unit = {t: v if v > VIOLATION * could[t] else could[t] for t, v in z.items()}
     rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
+    unproved = set(z)  # numbers that no prices bound
     room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
     broken = [row_excess(cluster, row)[0] for row in rows]
     settled, gap = set[str](), ZERO
@@ -2042,8 +2249,18 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
         paid = exact_sum(pi[t] * unit[t] for t in mine)
         gap = max(gap, exact_sum(pi[t] * rise[t] for t in earlier) / paid)
         for t in mine:
-            rise[t] = min(rise[t], up(max(floors[t] - z[t], ZERO) + slack / pi[t]))
+            by_prices = up(max(floors[t] - z[t], ZERO) + slack / pi[t])
+            rise[t] = min(rise[t], by_prices)
+            if by_prices <= GAP * unit[t]:
+                unproved.discard(t)
         settled.update(mine)
+    highest = max(v / w[t] for t, v in z.items())
+    for j, t in compared.of_user.items():  # at an optimum, numbers at their most have nothing on worse servers
+        if t in unproved and z[t] / w[t] * (1 + ROUNDING) < highest:
+            c = compared.above[j]
+            tie = max(c[s] for s in cluster.open[j]) * (1 - COST_TIE)
+            worse = (c[s] * cluster.tasks[j][s] for s in cluster.open[j] if c[s] < tie)
+            rise[t] += exact_sum(worse)
     return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
 
 
@@ -2063,7 +2280,7 @@ def held_at_reduced_cost(
         c, cost, tasks = compared.above[j], evidence.cost[j], cluster.tasks[j]
         paid = {s: prices.get(t, ZERO) * c[s] for s in cluster.open[j]}
         reduced = {s: cost[s] - p for s, p in paid.items()}
-        least = max(min(reduced.values()), ZERO)
+        least = min(reduced.values())
         costly, elsewhere = (
             exact_sum(tasks[s] for s, p in paid.items() if reduced[s] - of > COST_TIE * (evidence.size[j][s] + p))
             for of in (ZERO, least)
@@ -2491,8 +2708,8 @@ class Forest(NamedTuple):
     """A tree of users and what they fill, as fractions.
 
     Branch 0 is the root, and ``parents`` of branches come before them. ``ratios`` (n_leaves, n_resources) are shares of
-    total capacity per task; each further row is a coefficient per task of each leaf, and is full at 1. ``floors`` are
-    shares by branch and resource.
+    total capacity per task; each further row is a coefficient per task of each leaf, of which a part is ``taken`` at
+    first, and is full at 1. ``floors`` are shares by branch and resource.
     """
 
     parents: Sequence[int]
@@ -2503,6 +2720,7 @@ class Forest(NamedTuple):
     limits: Sequence[Fraction | None]
     starts: Sequence[Fraction]
     rows: Sequence[Sequence[Fraction]]
+    taken: Sequence[Fraction]
     floors: Mapping[int, Mapping[int, Fraction]]
 
 
@@ -2525,8 +2743,8 @@ class Filling:
     together; those whose share stands still meanwhile rise first, until it moves. Everything between two events is
     linear, and each branch has a clock of its own, so that an event changes its ancestors only.
 
-    ``waited`` lists, if it is to ``watch``, leaves that stopped without rising in the step before, with the tasks of
-    all when that step began.
+    ``waited`` lists leaves that stopped without rising in the step before, with the tasks of all when that step began;
+    after the floors are filled only if it is to ``watch``.
     """
 
     def __init__(
@@ -2549,7 +2767,7 @@ class Filling:
             self.leaves.append(Leaf(j, parent_of, per, ratios, uses, None if limit is None else make(limit), start))
         self.nothing = [self.zero] * (self.m + self.n_rows)
         self.full = [False] * self.n_rows
-        self.used = [self.zero] * self.n_rows
+        self.used = [self.zero] * self.m + [make(part) for part in forest.taken]
         for leaf in self.leaves:
             if leaf.tasks > self.zero:
                 self.use(leaf, leaf.tasks)
@@ -2579,25 +2797,24 @@ class Filling:
             if not root.open:
                 if not self.floors:
                     return
-                self.unmet = self.short()
-                self.floors = {}
+                self.unmet, self.floors = self.short(), {}
                 self.restart()
                 continue
             upto, row = root.next, None
-            for r, (used, rate) in enumerate(zip(self.used, root.rate[self.m :], strict=True)):
-                if not self.full[r] and rate > self.zero:
-                    at = root.clock + self.positive(self.one - used) / rate
-                    if upto is None or at < upto:
-                        upto, row = at, r
-            if self.watch and not self.reaches(upto, root.clock):
+            filling = [(r, rate) for r, rate in enumerate(root.rate[self.m :]) if not self.full[r] and rate > self.zero]
+            for r, rate in filling:
+                at = root.clock + self.positive(self.one - self.used[r]) / rate
+                if upto is None or at < upto:
+                    upto, row = at, r
+            if (self.watch or self.floors) and not self.reaches(upto, root.clock):
                 self.before = self.now()
             self.advance(root, upto)
-            if row is not None:
+            # rows that are full at the same time as an event inside: after it, nobody who uses them may rise
+            if row is not None or any(self.reaches(self.one, self.used[r], self.same) for r, _ in filling):
                 self.restart(row)
             else:
                 self.happen(root)
                 if self.again:
-                    self.again = False
                     self.restart()
 
     def now(self) -> list[Any]:
@@ -2701,7 +2918,11 @@ class Filling:
                     self.offer(branch, clock + self.positive(share - branch.vector[i]) / (rate[i] - growth), i)
         if self.floors:
             for i, floor in self.floors.get(branch.number, {}).items():
-                if rate[m + i] > self.zero and not self.reaches(floor, branch.held[i]):
+                if (branch.number, i) not in self.unmet:
+                    continue
+                if self.reaches(floor, branch.held[i]):
+                    self.again = True
+                elif rate[m + i] > self.zero:
                     self.offer(branch, clock + self.positive(floor - branch.held[i]) / rate[m + i], m + i)
 
     def offer(self, branch: Branch, at: Any, cause: int) -> None:
@@ -2712,9 +2933,7 @@ class Filling:
     def happen(self, branch: Branch) -> bool:
         """Let the next event inside a branch happen, with those at the same level; whether its share jumped."""
         if branch.cause is not None:
-            if branch.cause >= self.m:
-                self.again = True
-            else:  # as large as the others, whatever the rounding
+            if branch.cause < self.m:  # as large as the others, whatever the rounding
                 branch.vector[branch.cause] = max(branch.vector[branch.cause], self.share(branch))
             self.refresh(branch)
             return False
@@ -2868,6 +3087,7 @@ class Filling:
     def restart(self, row: int | None = None) -> None:
         """Compare all levels afresh, after a row is full or a floor is met."""
         self.catch_up()
+        self.again = False
         for leaf in self.leaves:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)
@@ -2900,7 +3120,7 @@ class Filling:
             self.ended[j] = True
         which = ("full", row) if row < self.m else ("placement", row - self.m)
         self.record(*which, tuple(stopped))
-        if self.before:
+        if self.before and (self.watch or self.floors):
             waited = [j for j in stopped if not (self.sleeps[j] or self.leaves[j].tasks > self.before[j])]
             if waited:
                 self.waited.append((self.before, waited))
@@ -2924,15 +3144,17 @@ class Filling:
 
     def sleep(self) -> None:
         """While floors are filled, leaves sleep that use no resource of which a team of theirs is short."""
+        self.sleeps = [False] * len(self.leaves)
+        if not self.floors:
+            return
         wanted = [set[int]() for _ in self.branches]
-        for k, i in self.short():
+        self.unmet = self.short()
+        for k, i in self.unmet:
             wanted[k].add(i)
         for branch in self.branches[1:]:
             wanted[branch.number] |= wanted[branch.parent.number]  # type: ignore[union-attr]
-        self.sleeps = [
-            bool(self.floors) and not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number])
-            for leaf in self.leaves
-        ]
+        for leaf in self.leaves:
+            self.sleeps[leaf.number] = not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number])
 
     def record(self, cause: str, of: int, leaves: tuple[int, ...]) -> None:
         """Keep an event."""
@@ -2940,14 +3162,26 @@ class Filling:
 
 
 class Tree(NamedTuple):
-    """The tree of a policy on a cluster: its leaves as users, its branches by name, and the forest's first fields."""
+    """The tree of a policy on a cluster: the users of its leaves, its branches by name, and the forest's first fields.
 
-    users: list[int]
+    Users who are alike in one branch are one leaf: those with the same demands on the same servers, and the same limit
+    and guarantee per weight. Their levels are equal throughout, so that each has its part of the leaf by weight.
+    """
+
+    leaves: list[list[int]]
     names: list[str]
     parents: list[int]
     weights: list[Fraction]
     leaf_parents: list[int]
     leaf_weights: list[Fraction]
+    user_weights: dict[int, Fraction]
+
+    @property
+    def parts(self) -> Iterator[tuple[int, int, Fraction]]:
+        """Each user with its leaf, and its part of that."""
+        for leaf, users in enumerate(self.leaves):
+            for j in users:
+                yield j, leaf, self.user_weights[j] / self.leaf_weights[leaf]
 
     @classmethod
     def of(cls, cluster: Cluster, policy: Block) -> Tree:
@@ -2956,9 +3190,9 @@ class Tree(NamedTuple):
         labels = [cluster.teams.get(name) for name in by]
         if None in labels:
             raise Fault(f"users have no label {by[labels.index(None)]!r}")
-        users, places = list(cluster.active), {"": 0}
-        tree = cls(users, [""], [0], [ONE], [], [])
-        for j in users:
+        places, kinds = {"": 0}, dict[Any, int]()
+        tree = cls([], [""], [0], [ONE], [], [], {})
+        for j in cluster.active:
             parent = 0
             for of_user in labels:
                 name = of_user[j]  # type: ignore[index]
@@ -2972,47 +3206,49 @@ class Tree(NamedTuple):
                 if tree.parents[places[name]] != parent:
                     raise Fault(f"team {name!r} is in two teams")
                 parent = places[name]
-            tree.leaf_parents.append(parent)
             user = cluster.users[j]
             own = cluster.own_weights[j] if user in places else given.get(user, cluster.own_weights[j])
-            tree.leaf_weights.append(number(own, "weights", 0))
-        if any(w == 0 for w in (*tree.weights, *tree.leaf_weights)):
+            tree.user_weights[j] = weight = number(own, "weights", 0)
+            if not weight:
+                raise Fault("a weight of the policy is 0")
+            bounds = (None if x is None else significant(x / weight) for x in (cluster.limits[j], cluster.low[j]))
+            kind = parent, *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *bounds
+            leaf = kinds.setdefault(kind, len(kinds))
+            if leaf == len(tree.leaves):
+                tree.leaves.append([])
+                tree.leaf_parents.append(parent)
+                tree.leaf_weights.append(ZERO)
+            tree.leaves[leaf].append(j)
+            tree.leaf_weights[leaf] += weight
+        if not all(tree.weights):
             raise Fault("a weight of the policy is 0")
         if given.keys() - places.keys() - {*cluster.users}:
             raise Fault("weights name an unknown team or user")
         return tree
 
     def forest(
-        self, cluster: Cluster, rows: Sequence[Mapping[Place, Fraction]], floors: Mapping[str, Any] | None = None
+        self,
+        cluster: Cluster,
+        rows: Sequence[Mapping[tuple[int | str, int], Fraction]],
+        floors: Mapping[str, Any] | None = None,
     ) -> Forest:
-        """What the tree fills: all capacities, and rows of prices by server and resource; ``floors`` proves floors.
+        """What the tree fills: all capacities, and rows; ``floors`` proves floors.
 
-        At prices p a user's task costs at least its smallest cost on a server, and all tasks together cost at most the
-        worth of the capacities.
+        A row has prices p by server and resource, and q by team and resource. At p a task costs at least its smallest
+        cost a on a server, all tasks together at most the worth of the capacities. At q a task earns b, and all tasks
+        together at least what the floors are worth. So ``sum (a - b)^+ x`` is at most the difference of the worths, and
+        ``(b - a) T`` of users who earn more than they cost. Coefficients that are rounding errors are left out.
         """
-        ratios, costs = [], list[list[Fraction]]()
-        for j in self.users:
+        ratios, costs, taken = [], list[list[Fraction]](), list[Fraction]()
+        firsts = [users[0] for users in self.leaves]
+        for j in firsts:
             demands = cluster.demands[j][cluster.open[j][0]]
             ratios.append([d / c if c else ZERO for d, c in zip(demands, cluster.capacity, strict=True)])
-        for prices in rows:
-            worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items())
-            on: dict[int, list[tuple[int, Fraction]]] = {}
-            for (s, i), p in prices.items():
-                on.setdefault(s, []).append((i, p / worth))
-            costs.append(
-                [
-                    min(
-                        exact_sum(p * cluster.demands[j][s][i] for i, p in on[s]) if s in on else ZERO
-                        for s in cluster.open[j]
-                    )
-                    for j in self.users
-                ]
-            )
-        limits = [cluster.limits[j] for j in self.users]
-        starts = [cluster.guarantees[j] for j in self.users]
-        starts = [g if t is None else min(g, t) for g, t in zip(starts, limits, strict=True)]
-        given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts, costs)
-        kept = {}
+        tops = [[t for j in users if (t := cluster.limits[j]) is not None] for users in self.leaves]
+        limits = [exact_sum(some) if some else None for some in tops]
+        starts = [exact_sum(cluster.low[j] for j in users) for users in self.leaves]
+        given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts)
+        kept = dict[int, dict[int, Fraction]]()
         for name, units in cluster.team_guarantees.items():
             if name not in self.names:
                 if any(j in cluster.active for j in cluster.members[name]):
@@ -3021,38 +3257,49 @@ class Tree(NamedTuple):
             proofs = (floors or {}).get(name) or {}
             named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
             kept[self.names.index(name)] = {
-                i: floor_of(cluster, name, named, i, proofs.get(str(i)) or {}) / cluster.capacity[i]
+                i: floor / cluster.capacity[i]
                 for i in named
-                if named[i] and cluster.capacity[i]
+                if named[i]
+                and cluster.capacity[i]
+                and (floor := floor_of(cluster, name, named, i, proofs.get(str(i)) or {}))
             }
-        return Forest(*given, kept)
+        for prices in rows:
+            on: dict[int | str, list[tuple[int, Fraction]]] = {}
+            for (where, i), p in prices.items():
+                on.setdefault(where, []).append((i, p))
+            costs.append([])
+            floor = exact_sum(
+                p * kept[self.names.index(where)][i] * cluster.capacity[i]
+                for (where, i), p in prices.items()
+                if isinstance(where, str)
+            )
+            worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items() if isinstance(s, int))
+            earning = [(of, {*cluster.members[name]}) for name, of in on.items() if isinstance(name, str)]
+            for j, limit in zip(firsts, limits, strict=True):
+                needs = cluster.demands[j]
+                cost = min(exact_sum(p * needs[s][i] for i, p in on.get(s, ())) for s in cluster.open[j])
+                earns = exact_sum(p * needs[cluster.open[j][0]][i] for of, team in earning if j in team for i, p in of)
+                costs[-1].append(cost - earns if cost - earns > TIE * earns else ZERO)
+                if earns > cost:
+                    alone = exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
+                    worth += (earns - cost) * (alone if limit is None else min(limit, alone))
+            if not worth:
+                raise Fault("a row of the evidence has no prices")
+            costs[-1] = [cost / worth for cost in costs[-1]]
+            taken.append(floor / worth)
+        return Forest(*given, costs, taken, kept)
 
 
-def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int, proof: Mapping[str, Any]) -> Fraction:
-    """What a team is guaranteed of a resource: at most what its tasks within the guarantee can use of it.
+def significant(x: Fraction) -> tuple[int, int]:
+    """The exponent and the first binary places of a number that is not negative, which leave out rounding."""
+    exponent = x.n.bit_length() - x.d.bit_length()
+    exponent -= x < power_of_2(exponent)
+    return (exponent, math.floor(x / power_of_2(exponent - SIGNIFICANT) + Fraction(1, 2))) if x else (0, 0)
 
-    ``proof`` are tasks of its members that use so much, and prices of resources by which no tasks use more.
-    """
-    room = [min(named.get(k, c), c) for k, c in enumerate(cluster.capacity)]
-    members = [j for j in cluster.members[team] if j in cluster.active]
-    needs = {j: cluster.demands[j][cluster.open[j][0]] for j in members}
-    tasks = {int(j): number(x, "tasks of a floor", 0) for j, x in proof.get("tasks") or ()}
-    loads = [exact_sum(x * needs[j][k] for j, x in tasks.items()) for k in range(cluster.m)]
-    over = [load / c for load, c in zip(loads, room, strict=True) if load > c > 0]
-    over += [x / limit for j, x in tasks.items() if (limit := cluster.limits[j]) is not None and x > limit]
-    if any(load and not c for load, c in zip(loads, room, strict=True)):
-        raise Fault(f"tasks of a floor of {team!r} use a resource of which it has none")
-    floor = loads[i] / max([ONE, *over])
-    prices = numbers(proof.get("prices") or [0] * cluster.m, "prices of a floor", cluster.m)
-    top = exact_sum(p * c for p, c in zip(prices, room, strict=True))
-    for j in members:
-        net = needs[j][i] - exact_sum(p * d for p, d in zip(prices, needs[j], strict=True))
-        limit = cluster.limits[j]
-        most = min(room[k] / d for k, d in enumerate(needs[j]) if d) if limit is None else limit
-        top += max(net, ZERO) * most
-    if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
-        raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
-    return floor
+
+def power_of_2(exponent: int) -> Fraction:
+    """A power of 2 with an integer exponent."""
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
 
 
 def exactly(x: Fraction) -> Fraction:
@@ -3060,6 +3307,7 @@ def exactly(x: Fraction) -> Fraction:
     return x
 
 
+SIGNIFICANT = 38  # binary places of limits and guarantees per weight that are compared: far below `TIE`
 EXACT_LEAVES = 200  # filled in fractions: half a second on pools, up to 50 on 20 rows of servers
 
 
@@ -3071,29 +3319,32 @@ class Replay(NamedTuple):
     filling: Filling
 
     @classmethod
-    def of(cls, cluster: Cluster, policy: Block, entry: Mapping[str, Any], exact: bool) -> Replay:
-        """Fill in fractions or in intervals.
+    def of(cls, cluster: Cluster, policy: Block, entry: Mapping[str, Any], most: int = 0) -> Replay:
+        """Fill in fractions, or in intervals if there are more than ``most`` leaves.
 
-        Evidence are prices of rows that stop users on several servers. Each row bounds all placements, so nobody stops
-        too early; as the tasks at the end fit, nobody stops too late. Users who wait when they are stopped are shown to
-        have had room until then, by a placement.
+        Evidence are prices of rows that stop users on several servers, or so that floors of teams can be filled. Each
+        row bounds all tasks that fit and hold the floors, so nobody stops too early; as the tasks at the end do so,
+        nobody stops too late. Users who wait when they are stopped are shown to have had room until then, by a
+        placement that holds the floors.
         """
         if cluster.by_server:
             raise Fault("HDRF needs demands that are the same on all servers")
         tree = Tree.of(cluster, policy)
-        rows = [{(int(s), int(i)): number(p, "a price", 0) for s, i, p in row} for row in entry.get("rows") or ()]
-        if not all(any(row.values()) for row in rows):
-            raise Fault("a row of the evidence has no prices")
+        rows = [
+            {(where if isinstance(where, str) else int(where), int(i)): number(p, "a price", 0) for where, i, p in row}
+            for row in entry.get("rows") or ()
+        ]
         alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
-            len(cluster.open[j]) == cluster.servers for j in tree.users
+            len(cluster.open[users[0]]) == cluster.servers for users in tree.leaves
         )
         forest = tree.forest(cluster, rows, entry.get("floors"))
-        filling = Filling(forest, exactly if exact else Bounds.of, cluster.clock, not alike)
+        make = exactly if len(tree.leaves) <= most else Bounds.of
+        filling = Filling(forest, make, cluster.clock, not alike)
         found = [x.between if isinstance(x, Bounds) else Between(x, x) for x in filling.run()]
         placements = entry.get("placements") or ()
         for k, (tasks, waiting) in enumerate(filling.waited):
-            if k >= len(placements) or not has_room(cluster, tree, tasks, waiting, placements[k]):
-                user = cluster.users[tree.users[waiting[0]]]
+            if k >= len(placements) or not has_room(cluster, tree, forest, tasks, waiting, placements[k]):
+                user = cluster.users[tree.leaves[waiting[0]][0]]
                 raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
         return cls(tree, found, filling)
 
@@ -3121,40 +3372,51 @@ class Replay(NamedTuple):
         Shares below `SAME` count as this, and of a row as much is left for rounding.
         """
         forest, gap = self.filling.forest, ZERO
-        here = [cluster.total(j) for j in self.tree.users]
+        here = [exact_sum(map(cluster.total, users)) for users in self.tree.leaves]
         rows = [list(column) for column in zip(*forest.ratios, strict=True)] + [list(row) for row in forest.rows]
+        taken = [ZERO] * self.filling.m + [*forest.taken]
         left = [
-            ONE - SAME - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
-            for row, full in zip(rows, self.filling.full, strict=True)
+            ONE - SAME - part - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
+            for row, part, full in zip(rows, taken, self.filling.full, strict=True)
         ]
-        for leaf, (low, high) in enumerate(self.tasks):
-            size, limit = max(high, SAME / max(forest.ratios[leaf])), forest.limits[leaf]
-            gap = max(gap, (high - here[leaf]) / size, (here[leaf] - low) / size)
-            gains = [
-                max(room, ZERO) / row[leaf]
-                for row, room in zip(rows, left, strict=True)
-                if row[leaf] and room is not None
-            ]
-            if limit is not None:
-                gains.append(max(limit - here[leaf], ZERO))
-            gap = max(gap, min(gains) / size)
+        by_rows = [
+            min(
+                (
+                    max(room, ZERO) / row[leaf]
+                    for row, room in zip(rows, left, strict=True)
+                    if row[leaf] and room is not None
+                ),
+                default=None,
+            )
+            for leaf in range(len(here))
+        ]
+        for j, leaf, part in self.tree.parts:
+            runs, limit, (low, high) = cluster.total(j), cluster.limits[j], self.tasks[leaf]
+            size = max(high * part, SAME / max(forest.ratios[leaf]))
+            gap = max(gap, (high * part - runs) / size, (runs - low * part) / size)
+            gains = [by_rows[leaf], None if limit is None else max(limit - runs, ZERO)]
+            gap = max(gap, min(gain for gain in gains if gain is not None) / size)
         return gap
 
 
 def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
     """The distance of the tasks from those of `HDRF`, and how it was computed."""
-    exact = len(cluster.active) <= EXACT_LEAVES
-    replay = Replay.of(cluster, policy, entry, exact)
+    replay = Replay.of(cluster, policy, entry, EXACT_LEAVES)
     shortage, words = replay.shortage(cluster)
     if shortage > GAP:
         raise Fault(words)
+    exact = type(replay.filling.one) is Fraction
     return replay.gap(cluster), ", filled again in " + (
         "fractions" if exact else f"intervals of {PLACES} binary places"
     )
 
 
-def has_room(cluster: Cluster, tree: Tree, tasks: list[Any], waiting: Sequence[int], placement: Any) -> bool:
-    """Whether a placement, by user and server, fits, has the tasks of all leaves, and more for those that wait."""
+def has_room(
+    cluster: Cluster, tree: Tree, forest: Forest, tasks: list[Any], waiting: Sequence[int], placement: Any
+) -> bool:
+    """Whether a placement, by user and server, fits, holds floors, has the tasks of all leaves, and more for those that
+    wait.
+    """
     load: dict[Place, Fraction] = {}
     runs = dict.fromkeys(range(cluster.n), ZERO)
     for j, s, x in placement:
@@ -3167,12 +3429,27 @@ def has_room(cluster: Cluster, tree: Tree, tasks: list[Any], waiting: Sequence[i
     if any(used > cluster.room[s][i] * (1 + VIOLATION) for (s, i), used in load.items()):
         return False
     for leaf, least in enumerate(tasks):
-        j = tree.users[leaf]
+        users = tree.leaves[leaf]
         least = least.between.high if isinstance(least, Bounds) else least
         if leaf in waiting:
-            least += ROOM * exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
-        if runs[j] < least * (1 - VIOLATION):
+            least += ROOM * exact_sum(cluster.tasks_alone(users[0], s) or ZERO for s in cluster.open[users[0]])
+        if exact_sum(runs[j] for j in users) < least * (1 - VIOLATION):
             return False
+    here = [exact_sum(runs[j] for j in users) for users in tree.leaves]
+    if reach_floors(cluster, tree, forest, [x.between.high if isinstance(x, Bounds) else x for x in tasks]):
+        return True
+    within = all(limit is None or x <= limit * (1 + VIOLATION) for x, limit in zip(here, forest.limits, strict=True))
+    return within and reach_floors(cluster, tree, forest, here)
+
+
+def reach_floors(cluster: Cluster, tree: Tree, forest: Forest, tasks: Sequence[Fraction]) -> bool:
+    """Whether tasks of leaves reach all floors, but for `TIE`."""
+    for k, of in forest.floors.items():
+        members = {*cluster.members[tree.names[k]]}
+        team = [leaf for leaf, users in enumerate(tree.leaves) if users[0] in members]
+        for i, floor in of.items():
+            if exact_sum(forest.ratios[leaf][i] * tasks[leaf] for leaf in team) * (1 + TIE) < floor:
+                return False
     return True
 
 
@@ -3265,7 +3542,7 @@ def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any])
         raise Fault(f"objective is {short(repr(stored))}, not a number")
     value = size = ZERO
     bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
-    for factor, term in objective.terms if cluster.active else ():
+    for factor, term in of_those_who_rise(cluster, objective).terms if cluster.active else ():
         cluster.clock.check()
         if factor:
             part, unit = objective_value(cluster, term, bundles or [])
@@ -3306,6 +3583,8 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     users, each number's, up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the
     tolerance of constraints.
     """
+    keep_bases(cluster, tier)
+    tier = of_those_who_rise(cluster, tier)
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
     (_, term), *more = tier.terms
@@ -3400,6 +3679,7 @@ FILE = (
     "given",
     "proof",
     "binding",
+    "floors",
 )
 INSTANCE = (
     "users",
@@ -3431,9 +3711,11 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     """The gap of one objective under rows and kept levels, by its evidence."""
     if entry.get("why"):
         raise CannotCheck(entry["why"])
+    leave_at_base(cluster, objective, rows, entry)
+    given, objective = objective, of_those_who_rise(cluster, objective)
     _, levelled = as_max_min(objective)
     if entry.get("tasks") and levelled.name in ("Leximin", "MaxMin"):
-        return gap_of_earlier(cluster, objective, rows, entry)
+        return gap_of_earlier(cluster, given, rows, entry)
     kind = KINDS.get(entry.get("kind", ""))
     names = {term.name for _, term in objective.terms}
     if kind is None or not names <= {*OBJECTIVES}:
@@ -3444,9 +3726,9 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         raise Fault(f"evidence of kind {entry['kind']!r} does not apply to {objective.text}")
     if kind.needs and kind.needs not in cluster.imposed:
         raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
-    with bases_kept(cluster, objective):
+    with bases_kept(cluster, given):
         for _, term in objective.terms:
-            if term.share.name == "Surplus" and is_levelled(term):
+            if is_surplus(term):
                 Numbers(cluster, term.share, levelled=True).refuse_at_base()
         return kind.gap(cluster, objective, rows, entry)
 
@@ -3536,7 +3818,8 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         kind = KINDS.get(entry.get("kind", ""))
         earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
         whole = ("divisible",) if data.get("placement") is not None else ()
-        check_keys(entry, ("kind", "why", *earlier, *whole, *(kind.keys if kind else ())), f"entry {k} of the proof")
+        known = ("kind", "why", "at_base", *earlier, *whole, *(kind.keys if kind else ()))
+        check_keys(entry, known, f"entry {k} of the proof")
     if data.get("binding") is not None and "EnvyFree" not in {c.name for c in policy.given.get("constraints", [])}:
         raise Fault("binding lists pairs of users, but the policy has no EnvyFree")
     foreign = [share for share in given if share not in text]
@@ -3565,16 +3848,15 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         faults = violations(cluster, data, [])
         gap, how = (ZERO, "") if faults or not cluster.active else gap_of_filling(cluster, policy, data["proof"][0])
         return gap, how, faults
-    if cluster.team_guarantees:
-        raise CannotCheck("its instance has guarantees of teams")
-    if any(cluster.guarantees) and (data.get("bundles") or data.get("placement")) is not None:
+    has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
+    if has_guarantees and (data.get("bundles") or data.get("placement")) is not None:
         raise CannotCheck("its instance has guarantees")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
         gap, faults = gap_of_bundles(cluster, objective, conditions, bundles)
         return gap, "", violations(cluster, data, [], exactly=True) + faults
-    rows = [row for condition in conditions for row in cluster.impose(condition)]
+    rows = guaranteed(cluster) + [row for condition in conditions for row in cluster.impose(condition)]
     faults = violations(cluster, data, rows)
     if faults or (not cluster.active and data.get("placement") is None):
         return ZERO, "", faults
@@ -3592,11 +3874,13 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         return loss, remark + without, []
     if not evidence:
         raise CannotCheck("it was saved without evidence")
-    gap = ZERO
+    gap, stays = ZERO, dict[str, set[str]]()
     for tier, entry in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
+        stays = cluster.stays if tier is tiers[0] else stays
         cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
         rows = rows + (keep_level(cluster, tier, rows, entry) if tier is not tiers[-1] else [])
+    cluster.stays = stays  # of the objective that the file states
     return gap, ", each level given those before it" * cluster.given_earlier, faults
 
 
@@ -3666,7 +3950,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
                     left_out["prices"] = why
         except CannotCheck as reason:
             unchecked, gap, how = str(reason), None, ""
-            faults = violations(Cluster(data, clock), data, [])
+            again = Cluster(data, clock)
+            faults = violations(again, data, guaranteed(again) if again.floor_proofs else [])
         shown = math.inf if gap is None else at_least(gap)
     except FileNotFoundError:
         raise

@@ -26,6 +26,7 @@ from fairopt.properties.names import (
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
+from fairopt.properties.teams import team_slices
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.properties.work import Wording, Work, work_by
@@ -68,6 +69,9 @@ def check(
     * ``pareto``: the largest gain in tasks of one user while no other user loses (`Dominating`). Gains within what the
       certificate's gap leaves open do not count, up to a hundredth of the user's tasks.
     * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
+    * ``team-sharing-incentive``: how much larger the dominant share of a team or user would be if one of its members
+      that is below its limit ran alone on its slice of every server (`TeamSlices`). The tree of teams is that which the
+      policy reads, or that of all labels.
     * ``envy-free``: how much more a user would run on the bundle of another, at its own weight and within its limit
       (`Envy`). The matrix is kept for up to 5,000 users; beyond, the margin is an upper bound where the property holds.
     * ``ef1``: how many more whole tasks a user could run on the bundle of another less one of the other's tasks.
@@ -191,6 +195,23 @@ def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: W
     return Verdict("sharing-incentive", False, margin, witness, words)
 
 
+def _team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    name, found = "team-sharing-incentive", team_slices(allocation)
+    short = found.short
+    margin = float(short.max(initial=-1.0))
+    if margin <= tol:
+        words = "no team or user would hold a larger dominant share with one member's tasks on its slice of the servers"
+        return Verdict(name, True, margin, found, words)
+    k = int(first_largest(short))
+    now, would = _numbers(found.holds[k], found.slices[k])
+    what = "user" if found.names[k] in allocation.instance.users else "team"
+    words = (
+        f"{what} {found.names[k]!r} holds a dominant share of {now}, where one member's tasks on its own slice would "
+    )
+    words += f"hold {would}: short by {percent(margin)}"
+    return Verdict(name, False, margin, found, words)
+
+
 def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     work = work if name == "envy-free" else None
     found = envy(allocation, COUNTINGS[name], tol, clock, work)
@@ -249,6 +270,7 @@ WHOLE = ("ef1", "ef1-own")  # properties that count whole tasks
 CHECKS: dict[str, Callable[[Allocation, float, Clock, Work | None], Verdict]] = {
     "pareto": _pareto,
     "sharing-incentive": _sharing_incentive,
+    "team-sharing-incentive": _team_sharing_incentive,
     "bottleneck": _bottleneck,
     **{name: partial(_envy, name) for name in COUNTINGS},
 }

@@ -11,6 +11,7 @@ from fairopt.tolerances import NOISE
 __all__ = [
     "ALIASES",
     "OF_ALLOCATIONS",
+    "OF_TEAMS",
     "PROPERTIES",
     "USUAL_CHECKS",
     "canonical",
@@ -25,22 +26,29 @@ __all__ = [
 MEANING = {  # in the order of reports
     "pareto": "no feasible allocation gives every user at least as many tasks and some user more",
     "sharing-incentive": "no user would run more tasks on its own slice of every server",
+    "team-sharing-incentive": "no team, and no user in its team, would hold a larger dominant share with one member's "
+    "tasks on its slice of every server",
     "envy-free": "no user would run more tasks on what another user holds, at its own weight",
     "ef1": "no user could run more whole tasks than it has on what another user holds less one of the other's tasks",
     "ef1-own": "no user could run two whole tasks more than it has on what another user holds",
     "strategy-proof": "no user runs more tasks by reporting other demands",
     "strategy-proof-boosting": "no user runs more tasks by reporting larger demands",
+    "team-strategy-proof": "no team has a member run more tasks, and none fewer, by its members' reports, of whom one "
+    "may pose as two users",
     "bottleneck": "every user has all it asked for, or its entitlement of some full resource",
     "population-monotone": "when a user leaves, no other user runs fewer tasks",
     "resource-monotone": "when a capacity grows, no user runs fewer tasks",
 }
 PROPERTIES = tuple(MEANING)
 USUAL_CHECKS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
-OF_ALLOCATIONS = (*USUAL_CHECKS, "ef1", "ef1-own")  # the others are properties of mechanisms
+OF_TEAMS = ("team-sharing-incentive", "team-strategy-proof")
+OF_ALLOCATIONS = (*USUAL_CHECKS, "team-sharing-incentive", "ef1", "ef1-own")  # the others are properties of mechanisms
 ALIASES = {
     "pe": "pareto",
     "si": "sharing-incentive",
     "ef": "envy-free",
+    "team-si": "team-sharing-incentive",
+    "team-sp": "team-strategy-proof",
     "sp": "strategy-proof",
     "sp-boosting": "strategy-proof-boosting",
     "bf": "bottleneck",
@@ -49,6 +57,7 @@ ALIASES = {
     "pareto-efficiency": "pareto",
     "pareto-efficient": "pareto",
     "envy-freeness": "envy-free",
+    "team-strategy-proofness": "team-strategy-proof",
     "strategy-proofness": "strategy-proof",
     "bottleneck-fairness": "bottleneck",
     "bottleneck-fair": "bottleneck",

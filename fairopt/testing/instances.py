@@ -16,6 +16,7 @@ Number = int | float
 
 MOST_WEIGHT = 3
 MOST_COUNT = 3
+MOST_TEAMS = 3
 
 
 def instances(
@@ -33,6 +34,7 @@ def instances(
     fractions: bool = False,
     rates: bool = False,
     guarantees: bool = False,
+    teams: bool = False,
 ) -> st.SearchStrategy[Instance]:
     """Small instances, which shrink to few users, few resources and small numbers.
 
@@ -51,6 +53,9 @@ def instances(
         Whether demands and capacities may be quarters.
     guarantees : bool, default False
         Whether to draw guarantees of users: quarters of an equal part of a server, so that they fit together.
+    teams : bool, default False
+        Whether to draw a ``team`` of each user, and an ``org`` or none of each team; with ``weights`` also weights of
+        some teams.
 
     Raises
     ------
@@ -78,13 +83,16 @@ def instances(
         _exactly(rows, st.booleans()) if placement else st.just([False] * rows),
         _exactly(rows, st.integers(0, max_value)) if rates else st.none(),
         st.integers(0, 4) if guarantees else st.just(0),
+        st.integers(0, MOST_TEAMS - 1) if teams else st.none(),
     )
+    outer = st.tuples(st.sampled_from([None, "org1", "org2"]), st.integers(1, MOST_WEIGHT) if weights else st.just(1))
     return _instances(
         st.integers(*resources),
         st.lists(_exactly(columns, _numbers(1, max_value, fractions)), min_size=servers[0], max_size=rows),
         st.lists(user, min_size=users[0], max_size=users[1]),
         st.booleans() if by_server else st.just(False),
         _exactly(rows, st.integers(1, MOST_COUNT)) if counts else st.just([1] * rows),
+        _exactly(MOST_TEAMS, outer) if teams else st.just([]),
     )
 
 
@@ -96,6 +104,7 @@ def _instances(
     users: st.SearchStrategy[list[Any]],
     differ: st.SearchStrategy[bool],
     copies: st.SearchStrategy[list[int]],
+    outer: st.SearchStrategy[list[tuple[str | None, int]]],
 ) -> Instance:
     """Instances; rows are drawn in full and cut to size, so that other draws stay when a size shrinks."""
     m, capacities, drawn, by_server = draw(columns), draw(servers), draw(users), draw(differ)
@@ -104,8 +113,8 @@ def _instances(
     demands = [[row[:m] if any(row[:m]) else [1] + [0] * (m - 1) for row in needs[:rows]] for needs, *_ in drawn]
     weights = [w for _, w, *_ in drawn]
     limits = [limit for _, _, limit, *_ in drawn]
-    parts = [part for *_, part in drawn]
-    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for _, _, _, places, _, _ in drawn]
+    parts, numbers = [part for *_, part, _ in drawn], [team for *_, team in drawn]
+    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for _, _, _, places, *_ in drawn]
     given: dict[str, Any] = {
         "demands": demands if by_server and drawn else [row for row, *_ in demands],
         "capacities": capacities if rows > 1 or by_server else capacities[0],
@@ -119,13 +128,19 @@ def _instances(
     if drawn and drawn[0][4] is not None:
         given["rates"] = [
             speeds[:rows] if any(r for r, b in zip(speeds, places, strict=False) if not b) else [1] * rows
-            for (*_, speeds, _), places in zip(drawn, banned, strict=True)
+            for (*_, speeds, _, _), places in zip(drawn, banned, strict=True)
         ]
     if max(counts) > 1:
         given["counts"] = counts
     if any(parts):
         alone = Instance(**given).tasks_alone.max(axis=1)
         given["guarantees"] = [part / 4 * tasks / len(parts) for part, tasks in zip(parts, alone.tolist(), strict=True)]
+    orgs = draw(outer)
+    if drawn and orgs:
+        given["teams"] = {"org": [orgs[t][0] for t in numbers], "team": [f"team{t + 1}" for t in numbers]}
+        of_teams = {f"team{t + 1}": orgs[t][1] for t in sorted({*numbers}) if orgs[t][1] != 1}
+        if of_teams:
+            given["weights"] = {**{f"user{j + 1}": w for j, w in enumerate(weights)}, **of_teams}
     # `builds` has Hypothesis print the call instead of the instance's repr, which shows no numbers
     made: Instance = draw(st.builds(Instance, **{name: st.just(value) for name, value in given.items()}))
     return made

@@ -1,11 +1,15 @@
 """Users alike solved as one, against the same users solved one by one."""
 
+import json
+
 import numpy as np
 import pytest
+from oracle.instances import users_alike
 
 import fairopt as fo
 from fairopt.blocks.ideal import IdealGain
 from fairopt.evidence.alike import OfKinds
+from fairopt.evidence.kinds import restored
 from fairopt.formulation import alike
 from fairopt.formulation.program import Program
 from fairopt.proofs import gate
@@ -36,33 +40,11 @@ def always(monkeypatch):
     return lambda some: monkeypatch.setattr(alike, "FEWER", 1 if some else 10**9)
 
 
-def drawn(rng):
-    kinds, n, m, servers = rng.integers(1, 4), rng.integers(4, 9), rng.integers(1, 4), rng.integers(2, 4)
-    demands = rng.lognormal(0, 1, (kinds, m)) * (rng.random((kinds, m)) < 0.8)
-    demands[demands.sum(axis=1) == 0, 0] = 1
-    eligible = rng.random((kinds, servers)) < 0.8
-    eligible[:, 0] = True
-    limits = np.where(rng.random(kinds) < 0.3, rng.lognormal(0, 1, kinds), np.inf)
-    kind, weights = rng.integers(0, kinds, n), rng.integers(1, 4, n).astype(float)
-    capacities = rng.lognormal(3, 1, (servers, m))
-    base = 0.3 * rng.random(kinds) * (capacities[0] / np.maximum(demands, 1e-9)).min(axis=1) / weights.sum()
-    teams = {"team": [f"t{k % 2}" for k in kind]}
-    return fo.Instance(
-        demands[kind],
-        capacities,
-        eligible=eligible[kind],
-        task_limits=limits[kind] * weights,
-        guarantees=base[kind] * weights,
-        weights=weights,
-        teams=teams,
-    )
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_merged_users_get_what_they_get_one_by_one(objective, always):
     rng = np.random.default_rng(7)
     for _ in range(5):
-        given, policy = drawn(rng), fo.Policy(objective)
+        given, policy = users_alike(rng), fo.Policy(objective)
         always(True)
         merged = policy.allocate(given)
         always(False)
@@ -78,6 +60,124 @@ def test_merged_users_get_what_they_get_one_by_one(objective, always):
             per_weight = merged.tasks / given.weights
             for k in range(kinds.inner.given.n_users):
                 np.testing.assert_allclose(per_weight[kinds.of_user == k], per_weight[kinds.of_user == k][0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        fo.Leximin(),
+        fo.Leximin(fo.Tasks()),
+        fo.MaxMin(fo.Tasks()),
+        fo.AlphaFair(1),
+        fo.AlphaFair(0.5, fo.Tasks()),
+        fo.Total(fo.Tasks()),
+        fo.FairnessEfficiency(2, -3),
+    ],
+    ids=str,
+)
+def test_merged_users_get_what_they_get_one_by_one_without_envy(objective, always):
+    rng = np.random.default_rng(11)
+    share = objective.share_blocks()[0]
+    for _ in range(4):
+        given = users_alike(rng, fewest=1).replace(guarantees=None)
+        policy = fo.Policy(objective, [fo.EnvyFree()])
+        always(True)
+        merged = policy.allocate(given)
+        assert merged.evidence[0]["kind"] == OfKinds.kind
+        always(False)
+        alone = policy.allocate(given)
+        assert alone.evidence[0]["kind"] != OfKinds.kind
+        assert merged.certificate.ok and envy(given, merged.tasks_by_server) <= 1e-7
+        assert merged.objective == pytest.approx(alone.objective, rel=2e-6, abs=2e-6 * abs(alone.objective))
+        if objective.term.is_order:
+            np.testing.assert_allclose(merged.share(share), alone.share(share), rtol=2e-6, atol=1e-12)
+
+
+def envy(given, tasks):
+    """The largest relative envy, pair by pair from the definition."""
+    worst = 0.0
+    for j in range(given.n_users):
+        for k in range(given.n_users):
+            runs = sum(
+                tasks[k, s] * min(d / e for d, e in zip(given.demands[k], given.demands[j], strict=True) if e > 0)
+                for s in np.flatnonzero(given.eligible[j])
+            )
+            runs *= given.weights[j] / given.weights[k]
+            worst = max(worst, (runs - tasks[j].sum()) / max(runs, 1e-9))
+    return worst
+
+
+def test_envy_free_points_average_to_those_of_kinds_and_spread_to_those_of_users(always):
+    always(True)
+    rng, most = np.random.default_rng(3), 0
+    for _ in range(30):
+        given = users_alike(rng, fewest=1)
+        block = fo.EnvyFree()
+        kinds = alike.alike(Program(given, fo.Total(), [block]))
+        if kinds is None or not kinds.inner.rows_of(block):  # nobody could envy another kind
+            continue
+        users, inner = kinds.program, kinds.inner
+        (rows,), (of_kinds,) = users.rows_of(block), inner.rows_of(block)
+        n, k = users.instance.n_users, inner.instance.n_users
+        y, cost = rng.random(len(of_kinds.rows)), np.zeros((n, inner.instance.n_servers))
+        for row, one in zip(of_kinds.rows.per_task.toarray(), y, strict=True):
+            a, b = (int(inner.pairs.user[some][0]) for some in (row < 0, row > 0))
+            chosen, times = kinds.envy_rows(a, b)
+            assert len(chosen) <= (kinds.of_user == a).sum() + (kinds.of_user == b).sum() - 1
+            cost += users.pairs.table(block.rows(users.pairs, chosen)["no envy"].cost(one * times))
+        # each user's tasks cost as much as those of its kind, so that a bound for kinds is one for users
+        np.testing.assert_allclose(cost, inner.pairs.table(of_kinds.rows.cost(y))[kinds.of_user], rtol=1e-9, atol=1e-12)
+        # rows hold for users who have parts by weight if and only if they hold for kinds
+        held = rng.random(len(inner.pairs))
+        broken = of_kinds.rows.load(held).max(initial=-1.0), rows.rows.load(kinds.spread(held)).max()
+        assert (broken[0] > 1e-12) == (broken[1] > 1e-12)
+        most = max(most, k)
+    assert most == 3
+
+
+def test_envy_of_one_user_who_is_alike_with_others_is_seen(always):
+    always(True)
+    given = fo.Instance([[1, 2]] * 3 + [[2, 1]] * 3, [6, 6])
+    program = Program(given, fo.Leximin(), [fo.EnvyFree()])
+    answer = fo.Policy(program.objective, program.constraints).allocate(given)
+    evidence = restored(program, answer.evidence[0], None)
+    tasks = program.gather(answer.tasks_by_server)
+    assert gate.judge(program, Proposal("saved", tasks, evidence)).ok
+    found = evidence.found
+
+    class Envious(type(evidence.kinds)):
+        def spread(self, of_kinds):
+            return super().spread(of_kinds) * np.array([1.01, 0.99, 1, 1, 1, 1])
+
+    kinds = Envious(program, evidence.kinds.inner, evidence.kinds.of_user, evidence.kinds.part)
+    judged = gate.judge(program, Proposal("saved", tasks, OfKinds(kinds, found)))
+    assert not judged.ok and judged.block_violation == pytest.approx(0.02 / 1.01, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [fo.Leximin(fo.Tasks()), fo.Total(fo.Tasks()), fo.AlphaFair(0.5, fo.Tasks()), fo.FairnessEfficiency(2, -3)],
+    ids=str,
+)
+@pytest.mark.parametrize("servers", [1, 3])
+def test_saved_answers_of_users_alike_without_envy_are_verified_by_rows_of_users(objective, servers, tmp_path):
+    rng = np.random.default_rng(5)
+    kind, weights = rng.integers(0, 4, 60), rng.integers(1, 4, 60).astype(float)
+    given = fo.Instance(
+        rng.lognormal(0, 1, (4, 3))[kind], rng.lognormal(5, 1, (servers, 3)), weights=weights, task_limits=9 * weights
+    )
+    constraints = [fo.EnvyFree(), fo.Reserve("resource1", 0.1)]
+    answer = fo.Policy(objective, constraints[:: 1 if servers == 1 else -1]).allocate(given)
+    assert answer.evidence[0]["kind"] == OfKinds.kind
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.Allocation.load(file).certificate.ok
+    assert fo.verify(file).ok
+    held = json.loads(file.read_text())
+    assert len(held["binding"]) < 60**2 / 4
+    held["tasks_by_server"][7] = [0.99 * x for x in held["tasks_by_server"][7]]
+    file.write_text(json.dumps(held))
+    found = fo.verify(file)
+    assert not found.ok and f"user '{given.users[7]}' envies" in str(found)
 
 
 def test_jobs_of_few_kinds_are_solved_as_these():
@@ -114,7 +214,8 @@ def test_users_who_differ_in_any_number_per_weight_are_kept_apart(changed, alway
     "policy",
     [
         fo.Policy(fo.OrderedWeighted((2, 1))),
-        fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
+        fo.Policy(fo.OrderedWeighted((2, 1)), [fo.EnvyFree()]),
+        fo.Policy(fo.Leximin(), [fo.EnvyFree(), fo.EqualShares()]),
         fo.Policy(fo.AlphaFair(1, fo.Surplus(IdealGain(0.1), 0.1))),
         fo.Policy(fo.Total(), [fo.MinShare(0.1, fo.OfTeam())]),
     ],

@@ -1,6 +1,7 @@
 """Hierarchical DRF by recursion over the whole tree: from event to event in fractions, and in small steps.
 
-A tree is a user's number, or a weight and a list of trees; users have weights of their own.
+A tree is a user's number, or a weight and a list of trees; users have weights of their own. Floors of teams are kept by
+exact linear programs: a user can rise if further tasks of all users, within their limits, can then reach the floors.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ Tree = Any  # int, or (weight, [Tree, ...])
 
 @dataclass
 class Problem:
-    """Users, servers and a tree; ``eligible`` by user and server, ``limits`` with None for no limit."""
+    """Users, servers and a tree; ``eligible`` by user and server, ``limits`` with None for no limit.
+
+    ``guarantees`` are members of a team and its units by resource; ``floors`` are members, a resource and units of it.
+    """
 
     demands: Sequence[Sequence[Any]]
     capacities: Sequence[Sequence[Any]]
@@ -28,6 +32,7 @@ class Problem:
     limits: Sequence[Any]
     eligible: Sequence[Sequence[bool]] | None = None
     starts: Sequence[Any] | None = None
+    guarantees: Sequence[tuple[list[int], dict[int, Any]]] = ()
     total: list[Fraction] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -38,15 +43,38 @@ class Problem:
         self.total = [sum(row[i] for row in self.capacities) for i in range(len(self.capacities[0]))]
         self.n, self.m = len(self.demands), len(self.total)
         self.ratios = [[d / c for d, c in zip(row, self.total, strict=True)] for row in self.demands]
+        self.floors = [(team, i, self.usable(team, units, i)) for team, units in self.guarantees for i in units]
+
+    def usable(self, team: list[int], units: dict[int, Any], i: int) -> Fraction:
+        """The most of a resource that tasks of a team use within its guarantee."""
+        rows = [([self.demands[j][k] for j in team], min(c, units.get(k, c))) for k, c in enumerate(self.total)]
+        limits = [([int(j == k) for k in team], limit) for j in team if (limit := self.limits[j]) is not None]
+        return exact_lp.maximise([self.demands[j][i] for j in team], [*rows, *limits]).value
+
+    def short(self, x: list[Any]) -> list[tuple[list[int], int]]:
+        """Members and resources of floors that are not reached."""
+        return [(team, i) for team, i, floor in self.floors if self.held(team, i, x) < floor]
+
+    def held(self, team: list[int], i: int, x: list[Any]) -> Any:
+        """What users hold of a resource."""
+        return sum(self.demands[j][i] * x[j] for j in team)
+
+    def fits(self) -> bool:
+        """Whether the guarantees fit together."""
+        try:
+            self.most([Fraction(v) for v in self.starts or [0] * self.n], [Fraction(0)] * self.n)
+        except exact_lp.NoPoint:
+            return False
+        return True
 
     def saturated(self, x: list[Any]) -> set[int]:
         """Resources of which the total capacity is in use."""
         return {i for i in range(self.m) if sum(g[i] * v for g, v in zip(self.ratios, x, strict=True)) >= 1}
 
     def most(self, x: list[Any], dx: list[Any]) -> Fraction:
-        """The largest t for which x + t dx can be placed."""
-        servers = range(len(self.capacities))
-        if len(self.capacities) == 1:
+        """The largest t, at most 1 if nothing rises, for which x + t dx can be placed, or more that reaches floors."""
+        servers, short = range(len(self.capacities)), self.short(x)
+        if len(self.capacities) == 1 and not short and any(dx):
             used = [sum(g[i] * v for g, v in zip(self.ratios, x, strict=True)) for i in range(self.m)]
             rate = [sum(g[i] * v for g, v in zip(self.ratios, dx, strict=True)) for i in range(self.m)]
             return min((1 - u) / r for u, r in zip(used, rate, strict=True) if r > 0)
@@ -57,17 +85,27 @@ class Problem:
             for i in range(self.m)
         ]
         runs = [([-(k == j) for k, _ in pairs] + [dx[j]], -x[j]) for j in range(self.n)]
-        return exact_lp.maximise([0] * len(pairs) + [1], [*fits, *runs]).value
+        rows = [*fits, *runs, ([0] * len(pairs) + [int(not any(dx))], 1)]
+        if short:
+            limited = [(j, limit) for j, limit in enumerate(self.limits) if limit is not None]
+            rows += [([*(-self.demands[j][i] * (j in team) for j, _ in pairs), 0], -f) for team, i, f in self.floors]
+            rows += [([*(int(k == j) for k, _ in pairs), 0], limit) for j, limit in limited]
+        return exact_lp.maximise([0] * len(pairs) + [1], rows).value
 
     def can_rise(self, x: list[Any]) -> set[int]:
-        """Users below their limit of whom more could be placed with the tasks of all others."""
-        full = self.saturated(x)
+        """Users below their limit of whom more could be placed with the tasks of all others.
+
+        While floors are not reached, only users of what a team of theirs is short of.
+        """
+        full, short = self.saturated(x), self.short(x)
         out = set()
         for j in range(self.n):
             limit = self.limits[j]
+            if short and not any(j in team and self.demands[j][i] > 0 for team, i in short):
+                continue
             if (limit is None or x[j] < limit) and not any(self.demands[j][i] > 0 for i in full):
                 one = [Fraction(int(k == j)) for k in range(self.n)]
-                if len(self.capacities) == 1 or self.most(x, one) > 0:
+                if (len(self.capacities) == 1 and not short) or self.most(x, one) > 0:
                     out.add(j)
         return out
 
@@ -136,8 +174,12 @@ def filled(problem: Problem) -> list[Fraction]:
         dx = [tasks.get(j, Fraction(0)) for j in range(problem.n)]
         times.append(problem.most(x, dx))
         times += [(problem.limits[j] - x[j]) / rate for j, rate in tasks.items() if problem.limits[j] is not None]
+        for team, i, floor in problem.floors:
+            left, rate = floor - problem.held(team, i, x), problem.held(team, i, dx)
+            times += [left / rate] if left > 0 and rate > 0 else []
         t = min(times)
         x = [v + t * rate for v, rate in zip(x, dx, strict=True)]
+    assert not problem.short(x)
     return x
 
 
@@ -233,10 +275,12 @@ def _first(problem: Problem, tree: Tree, x: list[float], full: set[int], at: Any
     return tree
 
 
-def drawn(seed: int, servers: int = 1) -> tuple[fo.Instance, Problem, fo.HDRF]:
+def drawn(seed: int, servers: int = 1, floors: bool = False, copies: int = 1) -> tuple[fo.Instance, Problem, fo.HDRF]:
     """A random tree of up to three levels: as an instance with its mechanism, and as a problem for the oracle.
 
-    Numbers of even seeds are few, so that users and resources tie.
+    Numbers of even seeds are few, so that users and resources tie. Users of every third seed have guarantees, and with
+    ``floors`` some teams of every seed; they may not fit together. Each user is one of up to ``copies`` that are alike,
+    with the same limit and guarantee per weight.
     """
     r = random.Random(seed)
     n, m, few = r.randint(2, 8 if servers == 1 else 6), r.randint(1, 3), seed % 2 == 0
@@ -265,6 +309,13 @@ def drawn(seed: int, servers: int = 1) -> tuple[fo.Instance, Problem, fo.HDRF]:
                 outer += f"/{kind}{r.choice('xy')}"
                 path.append(outer)
         paths.append(path)
+    if copies > 1:
+        kind = [j for j in range(n) for _ in range(r.randint(1, copies))]
+        times = [r.choice([1, 2, 3] if few else [1, 2, 4]) for _ in kind]  # limits per weight are exactly equal
+        demands, eligible, paths = [[table[j] for j in kind] for table in (demands, eligible, paths)]
+        weights = [weights[j] * k for j, k in zip(kind, times, strict=True)]
+        limits = [None if (t := limits[j]) is None else t * k for j, k in zip(kind, times, strict=True)]
+        starts = [starts[j] * k for j, k in zip(kind, times, strict=True)]
     of_team = {name: r.choice([1, 1, 2]) for path in paths for name in path if name is not None}
     tree: Tree = (1, [])
     places: dict[str, Tree] = {}
@@ -278,6 +329,18 @@ def drawn(seed: int, servers: int = 1) -> tuple[fo.Instance, Problem, fo.HDRF]:
         at[1].append(j)
     teams = {kind: [path[k] for path in paths] for k, kind in enumerate(by)}
     given = {"weights": weights, "task_limits": limits, "eligible": eligible, "guarantees": starts, "teams": teams}
+    owed: dict[str, dict[int, Any]] = {}
+    for name in sorted(of_team) if floors else ():
+        for i in range(m):
+            if r.random() < 0.4:
+                units = r.choice([1, 2, 3, 5, 8]) if few else r.uniform(0.1, 0.6) * sum(row[i] for row in capacities)
+                owed.setdefault(name, {})[i] = units
+    if owed:
+        every: dict[str, Any] = {f"user{j + 1}": v for j, v in enumerate(starts) if v}
+        for name, units in owed.items():
+            every[name] = {f"resource{i + 1}": v for i, v in units.items()}
+        given["guarantees"] = every
+    secured = [([j for j, path in enumerate(paths) if name in path], units) for name, units in owed.items()]
     cut = [v if t is None else min(v, t) for v, t in zip(starts, limits, strict=True)]
-    problem = Problem(demands, capacities, tree, weights, limits, eligible, cut)
+    problem = Problem(demands, capacities, tree, weights, limits, eligible, cut, secured)
     return fo.Instance(demands, capacities, **given), problem, fo.HDRF(tuple(by), of_team)

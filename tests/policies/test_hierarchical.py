@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle.hierarchy import below_slice, drawn, filled, in_steps
+from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.proofs import gate
 from fairopt.proofs import verify as checker
+from fairopt.properties.misreports.best import verified_misreport
 
 
 def shared(demands: Any, capacities: Any, team: Any, policy: fo.HDRF | None = None, **arguments: Any) -> list[float]:
@@ -94,6 +98,46 @@ def test_random_trees_are_filled_as_by_recursion_in_fractions(servers: int, seed
         np.testing.assert_allclose(answer.tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
 
 
+@pytest.mark.parametrize(("servers", "seeds"), [(1, range(16)), (3, (1, 6))])
+def test_users_alike_are_filled_as_by_recursion_over_each(servers: int, seeds: Any) -> None:
+    merged = 0
+    for seed in seeds:
+        instance, problem, policy = drawn(seed, servers, copies=3)
+        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        merged += len(leaves) < instance.n_users
+        exact = [float(x) for x in filled(problem)]
+        np.testing.assert_allclose(policy.allocate(instance).tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+    assert merged > len(seeds) / 2
+
+
+@pytest.mark.parametrize(("servers", "seeds"), [(1, range(2, 26, 2)), (3, range(1300, 1312, 4))])
+def test_random_trees_with_floors_are_filled_as_by_recursion_and_refused_only_if_they_do_not_fit(
+    servers: int, seeds: range
+) -> None:
+    for seed in seeds:
+        instance, problem, policy = drawn(seed, servers, floors=True)
+        if not problem.fits():
+            with pytest.raises(Infeasible):
+                policy.allocate(instance)
+            continue
+        exact = [float(x) for x in filled(problem)]
+        np.testing.assert_allclose(policy.allocate(instance).tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize(("servers", "seeds"), [(1, (2, 11, 16, 21, 23)), (3, (15, 21, 29, 49))])
+def test_users_alike_of_teams_with_floors_are_filled_as_by_recursion_over_each_and_proved(
+    servers: int, seeds: Any, tmp_path: Path
+) -> None:
+    for seed in seeds:
+        instance, problem, policy = drawn(seed, servers, floors=True, copies=3)
+        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        exact, without = filled(problem), filled(dataclasses.replace(problem, guarantees=()))
+        assert len(leaves) < instance.n_users and exact != without
+        answer = policy.allocate(instance)
+        np.testing.assert_allclose(answer.tasks, list(map(float, exact)), rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+        assert fo.verify(answer.save(tmp_path / "answer.json"), instance).ok
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_trees_are_filled_as_in_small_steps(seed: int) -> None:
     _, problem, _ = drawn(seed)
@@ -115,6 +159,26 @@ def test_every_team_and_user_has_its_slice_of_a_pool_and_nothing_is_left():
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_may_gain_by_a_lie() -> None:
+    demands, lie, room = [[2, 1, 1], [1, 0, 3], [3, 2, 0]], [3, 3, 0], [10, 9, 4]
+    tree, no_limits = (1, [0, (1, [1, 2])]), [None] * 3
+    truth = filled(Problem(demands, [room], tree, [1] * 3, no_limits))
+    lied = filled(Problem([*demands[:2], lie], [room], tree, [1] * 3, no_limits))
+    assert truth[2] == Fraction(41, 24) and lied[2] == Fraction(322, 183)  # true demands are at most the false ones
+    pool = fo.Instance(demands, room, teams={"team": [None, "a", "a"]})
+    found = verified_misreport(fo.HDRF(), pool, 2, lie)
+    assert found is not None and found.gain == pytest.approx(float(lied[2] / truth[2] - 1))
+
+
+def test_a_member_may_gain_by_posing_as_two() -> None:
+    def tasks(demands: list[list[int]]) -> list[float]:
+        teams = {"team": [None] + ["a"] * (len(demands) - 1)}
+        return fo.HDRF().allocate(fo.Instance(demands, [3, 4], teams=teams)).tasks.tolist()
+
+    assert tasks([[1, 2], [1, 1]]) == pytest.approx([8 / 7, 12 / 7])
+    assert tasks([[1, 2], [1, 0], [0, 1]]) == pytest.approx([1, 2, 2])
 
 
 def test_user_without_a_label_is_a_child_of_the_team_outside_it():
@@ -167,7 +231,7 @@ def test_weights_that_leaves_read_are_not_divided_among_a_team():
         (
             lambda: shared([[1], [1]], [4], ["a", "b"], guarantees={"a": {"resource1": 3}, "user2": 2}),
             Infeasible,
-            "the guarantees of teams cannot be kept, only 0.8 times as much: there is too little resource1",
+            "only 0.8 times as much for team .a. .3 resource1. and user .user2. .2 tasks.: there is too little",
         ),
     ],
 )
@@ -205,6 +269,29 @@ def test_floor_of_a_team_is_at_most_what_its_tasks_can_use_within_it():
     assert idle == [3, 0, 88]
 
 
+# The second user of a may not run at all, as all memory is guaranteed to b.
+MIXED = fo.Instance(
+    [[1, 0], [1, 1], [0, 1]],
+    [10, 10],
+    resources=["cpu", "memory"],
+    teams={"team": ["a", "a", "b"]},
+    guarantees={"a": {"cpu": 5}, "b": {"memory": 10}},
+)
+
+
+def test_floors_that_fit_only_by_some_members_of_a_team_are_filled_by_these():
+    assert fo.HDRF().allocate(MIXED).tasks.round(9).tolist() == [10, 0, 10]
+    given = {"eligible": [[True, False], [True, True], [True, True]], "guarantees": {"a": {"r": 5}, "b": {"s": 10}}}
+    split = shared([[1, 0], [1, 1], [0, 1]], [[6, 4], [4, 6]], ["a", "a", "b"], resources=["r", "s"], **given)
+    assert split == [6, 0, 10]
+
+
+def test_floor_that_is_reached_with_a_limit_ends_the_filling_of_floors():
+    # user1 is at its limit just when the floor is reached: then user3, which has nothing, rises before user2
+    floor = {"a": {"resource1": 4}}
+    assert shared([[1]] * 3, [8], ["a", "a", "b"], task_limits=[2, None, None], guarantees=floor) == [2, 2, 4]
+
+
 # -- servers -----------------------------------------------------------------------------------------------------------
 
 
@@ -229,6 +316,36 @@ def test_user_that_waits_is_stopped_by_others_on_its_server():
     np.testing.assert_allclose(fo.HDRF().allocate(WAITING).tasks, [4, 6, 10], rtol=1e-12)
 
 
+def test_users_alike_wait_as_one_and_their_room_is_proved(tmp_path: Path) -> None:
+    place = [[True, False]] * 3 + [[False, True]]
+    both = fo.Instance(
+        [[1]] * 4,
+        [[10], [10]],
+        teams={"team": ["a", "b", "b", "c"]},
+        eligible=place,
+        guarantees=[0, 2, 4, 0],
+        weights=[1, 1, 2, 1],
+    )
+    answer = fo.HDRF().allocate(both)
+    np.testing.assert_allclose(answer.tasks, [4, 2, 4, 10], rtol=1e-12)
+    file = answer.save(tmp_path / "answer.json")
+    assert json.loads(file.read_text())["proof"][0]["placements"]
+    assert fo.verify(file).ok
+
+
+def test_resource_that_is_full_when_a_team_catches_up_stops_its_users_at_once():
+    # All memory is in use just when the first team has risen to the second's level; only user3 needs none.
+    eligible = [[False, True], [True, False], [True, False], [True, True]]
+    found = shared(
+        [[1, 1], [0, 1], [2, 0], [1, 1]],
+        [[16, 6], [10, 6]],
+        ["b", "a", "a", "b"],
+        eligible=eligible,
+        guarantees=[0, 6, 0, 0],
+    )
+    assert found == [3, 6, 8, 3]
+
+
 def test_identical_servers_are_one_row():
     rows = fo.Instance([[1, 2], [2, 1], [1, 0]], [[6, 6], [6, 6], [4, 9]], teams={"team": ["a", "b", "b"]})
     merged = fo.Instance([[1, 2], [2, 1], [1, 0]], [[6, 6], [4, 9]], counts=[2, 1], teams={"team": ["a", "b", "b"]})
@@ -241,7 +358,7 @@ def test_identical_servers_are_one_row():
 @pytest.mark.parametrize("servers", [1, 3])
 def test_saved_answers_are_proved_by_filling_again(servers: int, tmp_path: Path, monkeypatch: Any) -> None:
     for seed in range(0, 24, 3):
-        instance, _, policy = drawn(seed, servers)
+        instance, _, policy = drawn(seed, servers, copies=1 if seed % 2 else 3)
         answer = policy.allocate(instance)
         file = answer.save(tmp_path / "answer.json")
         found = fo.verify(file, instance)
@@ -268,6 +385,37 @@ def test_other_tasks_are_not_proved(tmp_path: Path) -> None:
     assert not found.ok and "proves only a gap of 1.0e-01" in str(found)
 
 
+@pytest.mark.parametrize("servers", [1, 2])
+def test_users_alike_with_other_parts_of_their_sum_are_not_proved(servers: int, tmp_path: Path) -> None:
+    given = {"teams": {"team": ["a", "a", None]}, "weights": [1, 2, 1], "task_limits": [0.3, 0.3 * 2, None]}
+    instance = fo.Instance([[1, 0], [1, 0], [1, 1]], [[6, 6], [6, 3]][:servers], **given)
+    answer = fo.HDRF().allocate(instance)
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    tasks = answer.tasks_by_server.copy()
+    moved = tasks[:2].sum(axis=0) / 2
+    found = fo.verify(changed(file, tasks_by_server=[moved.tolist(), moved.tolist(), tasks[2].tolist()]))
+    assert not found.ok
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"task_limits": [1, 1]},
+        {"guarantees": [0.1, 0.1]},
+        {"eligible": [[1, 1], [0, 1]]},
+        {"teams": {"team": ["a", None]}},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_leaves_that_differ_in_a_number_per_weight_or_place_are_two(differs: Any) -> None:
+    alike = {"weights": [1, 2], "teams": {"team": ["a", "a"]}, "task_limits": [1.1, 1.1 * 2]}
+    policy = checker.block(repr(fo.HDRF()))
+    for given, leaves in ((alike, 1), (alike | differs, 2)):
+        instance = fo.Instance([[1], [1]], [[9], [5]], **given)
+        assert len(checker.Tree.of(gate.cluster_of(instance), policy).leaves) == leaves
+
+
 def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(WAITING).save(tmp_path / "answer.json")
     proof = json.loads(file.read_text())["proof"][0]
@@ -292,6 +440,17 @@ def test_floors_that_are_not_proved_are_refused(tmp_path: Path) -> None:
     proof["floors"]["a"]["1"]["tasks"] = []
     found = fo.verify(changed(file, proof=[proof]))
     assert not found.ok and "the floor of 'a' of 'gpu' is not proved" in str(found)
+
+
+def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path, monkeypatch: Any) -> None:
+    file = fo.HDRF().allocate(MIXED).save(tmp_path / "answer.json")
+    proof = json.loads(file.read_text())["proof"][0]
+    assert any(isinstance(where, str) for row in proof["rows"] for where, _, _ in row)
+    assert fo.verify(file, MIXED).ok
+    found = fo.verify(changed(file, proof=[proof | {"rows": []}]))
+    assert not found.ok and "of the 10 memory guaranteed to it" in str(found)
+    monkeypatch.setattr(checker, "EXACT_LEAVES", 1)
+    assert fo.verify(file, MIXED).ok
 
 
 def test_evidence_lists_what_stopped_users():
@@ -323,7 +482,7 @@ def test_malformed_evidence_is_no_proof_and_no_crash(tmp_path):
     file = fo.HDRF().allocate(given).save(tmp_path / "answer.json")
     assert fo.Allocation.load(file).certificate.ok
     held = json.loads(file.read_text())
-    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 0, 6.0]], "prices": []}}
+    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 6.0]], "prices": []}}
     file.write_text(json.dumps(held))
     again = fo.Allocation.load(file).certificate
     assert not again.ok and "malformed" in again.note

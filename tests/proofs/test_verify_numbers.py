@@ -64,6 +64,129 @@ def test_guarantees_of_users_are_lower_bounds(tmp_path):
     assert "outside the bounds" in str(found)
 
 
+SECURED = {"u4": 1, "a": {"r1": 16, "r2": 4}, "b": {"r2": 8}, "c": {"r1": 12}, "x": {"r1": 17}}
+GUARANTEED = [
+    fo.Policy(fo.Leximin()),
+    fo.Policy(fo.Total(fo.Tasks())),
+    fo.Policy(fo.Leximin(fo.Surplus())),
+    fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam(fo.PNormShare(2))))),
+    fo.Policy(fo.AlphaFair(1, fo.Surplus(fo.OfTeam())).then(fo.Total(fo.Tasks()))),
+]
+
+
+def secured(instance):
+    return instance.replace(resources=["r1", "r2"], task_limits={"u3": 3}, guarantees=SECURED)
+
+
+def written(path, **changes):
+    """The saved file with other values."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(data | changes), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("policy", "instance"),
+    [(GUARANTEED[3], POOL), *((policy, SERVERS) for policy in GUARANTEED)],
+    ids=lambda given: repr(getattr(given, "objective", given))[:40],
+)
+def test_guarantees_of_teams_are_proved(instance, policy, tmp_path):
+    path = saved(policy.allocate(secured(instance)), tmp_path)
+    found = fo.verify(path, secured(instance))
+    assert found.ok, str(found)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    fewer = (np.array([[1], [1], [1], [1], [0.9]]) * data["tasks_by_server"]).tolist()
+    assert "team 'c' holds" in str(fo.verify(written(path, tasks_by_server=fewer, objective=None)))
+    more = data["instance"] | {"guarantees": data["instance"]["guarantees"] | {"c": {"r1": 13}}}
+    assert not fo.verify(written(path, instance=more, tasks_by_server=data["tasks_by_server"])).ok
+
+
+def test_what_a_team_is_guaranteed_needs_evidence(tmp_path):
+    path = saved(GUARANTEED[3].allocate(secured(SERVERS)), tmp_path)
+    floors = json.loads(path.read_text(encoding="utf-8"))["floors"]
+    less = {"tasks": [[j, s, 0.5 * x] for j, s, x in floors["b"]["1"]["tasks"]], "prices": floors["b"]["1"]["prices"]}
+    wrong = floors | {"b": floors["b"] | {"1": less}}
+    assert "the floor of 'b' of 'r2' is not proved" in str(fo.verify(written(path, floors=wrong)))
+    worth = floors["a"]["PNormShare(2)"]
+    for kind, message in {"prices": "worth in PNormShare(2) is not proved", "tasks": "do not hold it"}.items():
+        wrong = floors | {"a": floors["a"] | {"PNormShare(2)": worth | {kind: []}}}
+        wrong["a"]["PNormShare(2)"] = {k: v for k, v in wrong["a"]["PNormShare(2)"].items() if v}
+        assert message in str(fo.verify(written(path, floors=wrong)))
+    assert "without evidence" in str(fo.verify(written(path, floors=None)))
+    assert fo.verify(written(path, floors=floors)).ok
+
+
+def test_floors_are_the_most_that_tasks_can_use_where_demands_differ_by_server(tmp_path):
+    demands = [[[1, 1], [2, 1]], [[1, 0], [1, 0]]]
+    given = {"teams": {"team": ["a", "b"]}, "guarantees": {"a": {"resource1": 8, "resource2": 3}}}
+    cluster = fo.Instance(demands, [[10, 4], [10, 4]], **given)  # three tasks on the second server use six
+    answer = fo.Policy(fo.Total(fo.Tasks())).allocate(cluster)
+    assert (answer.tasks_by_server[0] @ [1, 2]).round(6) == 6
+    assert fo.verify(saved(answer, tmp_path)).ok
+
+
+@pytest.mark.parametrize("share", [fo.DominantShare(), fo.PNormShare(2), fo.Surplus(base=BASE)], ids=repr)
+def test_bounds_that_name_a_team_are_on_the_sum_of_its_members(share, tmp_path):
+    bounds = [fo.MinShare({"c": 0.15, "u1": 0.01}, share), fo.MaxShare({"a": 0.2, "x": 0.45}, share)]
+    for objective in (fo.Leximin(), fo.AlphaFair(1, fo.OfTeam())):
+        path = saved(fo.Policy(objective, bounds).allocate(SERVERS), tmp_path)
+        found = fo.verify(path)
+        assert found.ok, str(found)
+        policy = json.loads(path.read_text(encoding="utf-8"))["policy"]
+        assert "row" in str(fo.verify(written(path, policy=policy.replace("'a': 0.2", "'a': 0.19"))))
+        assert "proves only" in str(fo.verify(written(path, policy=policy.replace("'a': 0.2", "'a': 0.21"))))
+
+
+FULL = fo.Instance(
+    [[2, 1], [1, 1], [1, 0], [0, 1]],
+    [[8, 4], [6, 9]],
+    eligible=[[1, 0], [1, 0], [1, 1], [0, 1]],
+    teams={"team": ["a", "a", "b", "c"]},
+)
+HELD = (3, 1, 0, 1)  # users 1 and 2 fill the second resource of the first server
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        fo.Leximin(fo.Surplus(base=HELD)),
+        fo.AlphaFair(1, fo.Surplus(fo.OfTeam(), HELD)),
+        fo.MaxMin(fo.Surplus(base=HELD)),
+        fo.Leximin(fo.Surplus(base=HELD)).then(fo.Total(fo.Tasks())),
+        fo.AlphaFair(1, fo.Surplus(base=(3, 1, 7, 9))),  # nobody can rise
+    ],
+    ids=repr,
+)
+def test_users_whom_capacities_keep_at_their_base_are_proved_to_stay(objective, tmp_path):
+    answer = fo.Policy(objective).allocate(FULL)
+    assert answer.tasks[:2] == pytest.approx([3, 1])
+    path = saved(answer, tmp_path)
+    found = fo.verify(path)
+    assert found.ok, str(found)
+    proof = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    ((share, given),) = proof[0]["at_base"].items()
+    unproved = given | {"prices": [[0, 0], [0, 0]]}
+    for wrong, message in (({share: unproved}, "could rise above its base by"), ({}, "is at its base, and nothing")):
+        assert message in str(fo.verify(written(path, proof=[proof[0] | {"at_base": wrong}, *proof[1:]])))
+
+
+def test_who_can_rise_may_not_be_left_out(tmp_path):
+    path = saved(fo.Policy(fo.Leximin(fo.Surplus(base=HELD))).allocate(FULL), tmp_path)
+    proof = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    ((share, given),) = proof[0]["at_base"].items()
+    more = given | {"of_numbers": given["of_numbers"] | {"user4": 1.0}}
+    changed = written(path, proof=[proof[0] | {"at_base": {share: more}}])
+    assert "could rise above its base by" in str(fo.verify(changed))
+
+
+def test_floors_of_teams_count_for_those_that_rise():
+    pair = fo.Instance(
+        [[1], [1]], [10], task_limits=[2, None], teams={"team": ["a", "b"]}, guarantees={"a": {"resource1": 2}}
+    ).replace(guarantees={"a": {"resource1": 2}, "b": {"resource1": 3}})
+    answer = fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam()))).allocate(pair)
+    assert answer.objective == pytest.approx(0.5)  # 8 - 3 of 10; team a stays at its base
+
+
 @pytest.mark.parametrize("policy", POLICIES[:1] + POLICIES[4:8], ids=lambda policy: repr(policy.objective)[:40])
 def test_smaller_tasks_are_not_proved(policy, tmp_path):
     path = saved(policy.allocate(SERVERS), tmp_path)

@@ -155,6 +155,7 @@ class Workload(Object):
     active: bool = at("spec", "active", default=True)
     conditions: list[_Condition] = at("status", "conditions", default=list)
     admission: _Admission = at("status", "admission", default=_Admission)
+    other_cluster: str = at("status", "clusterName", default="")
     reclaimable: list[_Reclaimable] = at("status", "reclaimablePods", default=list)
 
     @property

@@ -96,6 +96,8 @@ class Queues:
                 self._notes.add("{finished workload} {was} left out", name)
             elif not workload.active:
                 self._notes.add("{workload} that {is} not active {was} left out", name)
+            elif workload.other_cluster:
+                self._notes.add("{workload} on another cluster {was} left out", f"{name} on {workload.other_cluster}")
             else:
                 yield name, workload
 
@@ -151,6 +153,11 @@ class Queues:
 
     # -- teams --------------------------------------------------------------------------------------------------
 
+    def note_other_teams(self) -> None:
+        """Say that quotas do not count where teams are not the ClusterQueues."""
+        what = "the quotas and weights of {cluster queue} were left out, since teams are not cluster queues"
+        self._notes.add(what, *self._found.cluster_queues)
+
     def owners(self, tasks: Sequence[Tasks]) -> list[str]:
         """The ClusterQueue of each, else the namespace, with a mark if a ClusterQueue has its name."""
         without = [one.name for one in tasks if one.queue is None]
@@ -204,13 +211,14 @@ class Queues:
         self._notes.add(what, *zero)
         return {name: float(weight or least) for name, weight in given.items()}
 
-    def guarantees(
+    def quotas(
         self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers
-    ) -> dict[str, dict[str, float]]:
+    ) -> dict[str, list[tuple[Mask, dict[str, float]]]]:
         """Nominal quotas of ClusterQueues with tasks, and of their cohorts that have some, with those of all below.
 
-        ``places`` are tasks with the servers where they may run. A quota of a flavor counts where a task of the queue
-        that requests the resource may run on its servers; quotas of a flavor beyond what its servers have are scaled.
+        They are units by resource on the servers of a flavor. ``places`` are tasks with the servers where they may run.
+        A quota of a flavor counts where a task of the queue that requests the resource may run on its servers; quotas
+        of a flavor beyond what its servers have are scaled.
         """
         of_queue: dict[str, list[tuple[Tasks, Mask]]] = {}
         for place in places:
@@ -228,21 +236,23 @@ class Queues:
         for cohort, queues in below.items():
             mine = [place for queue in queues for place in of_queue[queue]]
             self._add_quotas(quotas, names[cohort], self._found.cohorts[cohort], mine, servers)
-        out: dict[str, dict[str, float]] = {}
+        out: dict[str, dict[str, dict[str, float]]] = {}  # by team, flavor and resource
         for (flavor, resource), of_teams in quotas.items():
             there, given = servers.total(self._servers_of(flavor, servers), resource), sum(of_teams.values())
             what = "{quota} beyond what the servers of their flavors have: scaled to it, for all of their queues"
             example = f"{given:,.6g} {resource} of {flavor}, of which there is {there:,.6g}"
             self._notes.add(what, example, number=given > there * _ROUNDED)
             for team, amount in of_teams.items():
-                units = out.setdefault(team, {})
-                units[resource] = units.get(resource, 0.0) + amount * min(1.0, there / given)
+                _add(out, team, flavor, resource, amount * min(1.0, there / given))
         for cohort, queues in below.items():
-            units = out.setdefault(names[cohort], {})
-            for queue in queues:
-                for resource, amount in out.get(queue, {}).items():
-                    units[resource] = units.get(resource, 0.0) + amount
-        return out
+            for flavor, resource in quotas:
+                for queue in queues:
+                    amount = out.get(queue, {}).get(flavor, {}).get(resource, 0.0)
+                    _add(out, names[cohort], flavor, resource, amount)
+        return {
+            team: [(self._servers_of(flavor, servers), units) for flavor, units in of_flavors.items()]
+            for team, of_flavors in out.items()
+        }
 
     def _add_quotas(
         self,
@@ -327,6 +337,11 @@ class Servers:
     def total(self, mask: Mask, resource: str) -> float:
         """What some servers have of a resource."""
         return float(self.capacities[mask, self.resources.index(resource)].sum())
+
+
+def _add(out: dict[str, dict[str, dict[str, float]]], team: str, flavor: str, resource: str, amount: float) -> None:
+    units = out.setdefault(team, {}).setdefault(flavor, {})
+    units[resource] = units.get(resource, 0.0) + amount
 
 
 def _label(level: int) -> str:

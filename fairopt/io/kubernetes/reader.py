@@ -142,9 +142,10 @@ def _arguments(
         owners = queues.owners(requesting)
         labels, cohorts = queues.labels(set(owners))
         there = Servers(kept, names, capacities, _amount)
-        secured = queues.guarantees(list(zip(requesting, allowed, strict=True)), cohorts, there)
-        teams = dict(labels=labels, weights=queues.weights(set(owners), cohorts), guarantees=secured)
+        quotas = queues.quotas(list(zip(requesting, allowed, strict=True)), cohorts, there)
+        teams = dict(labels=labels, weights=queues.weights(set(owners), cohorts), quotas=quotas)
     else:
+        queues.note_other_teams()
         owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
     unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(

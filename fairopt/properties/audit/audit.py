@@ -33,14 +33,23 @@ from fairopt.properties.answers import (
 from fairopt.properties.audit import shrink
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
-from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
+from fairopt.properties.audit.random_instances import (
+    FAMILIES,
+    SHAPES,
+    random_cluster,
+    random_pools,
+    with_guarantees,
+    with_teams,
+)
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
 from fairopt.properties.checks import check
 from fairopt.properties.exact.cluster import MEASURED, ExactJudge
 from fairopt.properties.exact.confirm import Counterexample, Verified, second_answer, verified
 from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
+from fairopt.properties.misreports.teams import TeamLie, best_team_lie
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
+from fairopt.properties.names import OF_ALLOCATIONS, OF_TEAMS, percent, property_name, zero_if_noise
+from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 from fairopt.properties.work import work_by
@@ -57,10 +66,12 @@ __all__ = [
     "require_whole",
     "search_instance",
     "witness_of_lie",
+    "witness_of_team",
 ]
 
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
+USUAL_OF_TEAMS = ("pareto", "team-sharing-incentive", "strategy-proof", "team-strategy-proof")
 
 LEAST_MARGIN = 1e-5  # smaller ones are noise of the methods: up to 5e-7 on 2,000 pools at alpha 1
 LEAST_PARETO = 1e-6  # of a given instance, as in `check`
@@ -73,6 +84,7 @@ SHOWN_FAULTS = 5
 TRIES, FEW_TRIES = 60, 12  # false reports of each user on each instance; the fewer if an instance takes SLOW seconds
 SLOW = 0.02
 ON_SERVERS = 40  # false reports of each user on each drawn cluster
+SMALL_FIRST = 8  # pools drawn one by one before a larger shape joins
 SHRINKING = 10.0  # seconds for one candidate; strategy-proofness of FDS(1) took 4
 DIFFERS = "non-deterministic: two calls differ"
 TWO_RATES = Instance([[1, 1]], [[1, 1], [1, 1]], rates=[[1, 2]])  # servers that differ for shares that read rates only
@@ -80,7 +92,7 @@ TWO_RATES = Instance([[1, 1]], [[1, 1], [1, 1]], rates=[[1, 2]])  # servers that
 
 def audit(
     policy: Any,
-    properties: str | Iterable[str] = USUAL,
+    properties: str | Iterable[str] | None = None,
     instances: Iterable[Instance] | None = None,
     *,
     share: Share | None = None,
@@ -99,17 +111,19 @@ def audit(
 
     Small pools are drawn from families: small integers, integers with binding capacities, log-uniform numbers and near
     ties. A counterexample is reduced to few users and small integers, and recomputed by an independent method, before
-    the property is called refuted.
+    the property is called refuted. Users are in teams if the policy (`HDRF`, `OfTeam`) or a property reads them, and
+    have guarantees if the policy compares what is above them (`Surplus`); such instances are solved one by one.
 
     Parameters
     ----------
     policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
-    properties : iterable of str, default ("pe", "si", "ef", "sp")
-        Names or short forms.
+    properties : iterable of str, optional
+        Names or short forms. Default: ``pe``, ``si``, ``ef`` and ``sp``; of policies of teams ``pe``, ``team-si``,
+        ``sp`` and ``team-sp``.
     instances : iterable of Instance, optional
-        Instances on any number of servers, instead of drawn ones, which have no teams or guarantees; they are not
-        shrunk. Those that violate the conditions are skipped.
+        Instances on any number of servers, instead of drawn ones; they are not shrunk. Those that violate the
+        conditions are skipped.
     share : Share, optional
         What users compare instead of tasks, as in `check`. Default: the first share of the policy's objective, where
         its coefficients differ between servers. Clusters are drawn with rates if it reads them. On one pool a user's
@@ -160,7 +174,8 @@ def audit(
     if not is_mechanism(policy):
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
         raise InvalidBlock(f"audit({brief(policy)}): {fix}")
-    names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
+    usual = USUAL_OF_TEAMS if labels_read(policy) else USUAL
+    names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", usual))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
     if share is not None:
@@ -311,6 +326,34 @@ class AuditSettings:
         return instance.n_users == 0 or bool(self.accepts(pools).all())
 
     @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of users that the policy reads."""
+        return labels_read(self.policy)
+
+    def drawn(self, rng: np.random.Generator, labels: tuple[str, ...], k: int = 0) -> Instance:
+        """A pool, or a cluster, whose users have these labels, and guarantees if the policy reads them.
+
+        The first pools, by their number ``k``, are small, since shrinking takes long where instances are solved one by
+        one.
+        """
+        options = {"positive": self.positive, "weights": self.weights, "limits": self.limits}
+        if self.servers > 1:
+            made = random_cluster(rng, self.servers, rates=self.reads_rates, **options)
+        else:
+            family = tuple(FAMILIES)[k % len(FAMILIES)]
+            shape = self.shapes[rng.integers(min(1 + k // SMALL_FIRST, len(self.shapes)))]
+            made = random_pools(rng, family, shape, 1, **options).instance(0)
+        if labels:
+            everyone = isinstance(getattr(self.policy, "objective", None), Objective)  # `OfTeam` needs a team of each
+            made = with_teams(rng, made, labels, everyone=everyone, weights=self.weights)
+        return with_guarantees(rng, made) if self.guarantees else made
+
+    @cached_property
+    def guarantees(self) -> bool:
+        """Whether the policy compares what is above guarantees."""
+        return reads_guarantees(self.policy)
+
+    @cached_property
     def each_answer(self) -> float:
         """CPU seconds per answer, not wall time, so that witnesses do not depend on other work on the machine."""
         rng = np.random.default_rng(self.seed)
@@ -330,6 +373,9 @@ class AuditSettings:
             again = [x for x in given if self.accepts_instance(x) and non_deterministic(self.policy, x)]
             return tuple(Fault(DIFFERS, x) for x in again)
         rng = np.random.default_rng(self.seed)
+        if self.labels or self.guarantees:
+            some = (self.drawn(rng, self.labels, k) for k in range(0, SMALL_FIRST * len(self.shapes), SMALL_FIRST))
+            return tuple(Fault(DIFFERS, x) for x in some if non_deterministic(self.policy, x))
         faults: list[Fault] = []
         for shape in ((2, 2), (3, 3), (5, 4)):
             pools = random_pools(rng, "binding integers", shape, 4, positive=True)
@@ -380,9 +426,11 @@ class PropertySearch:
                 if given is not None:
                     self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
                     self._look_at_all(given, len(given), small=False)
-                elif s.servers > 1:
-                    self.where = f"drawn clusters of 2 to {s.servers} servers, {options}"
-                    self._look_at_all(self._clusters(), s.max_examples, small=True)
+                elif s.servers > 1 or self.labels or s.guarantees:
+                    kinds = f"clusters of 2 to {s.servers} servers" if s.servers > 1 else "pools"
+                    more = f"{', teams' * bool(self.labels)}{', guarantees' * s.guarantees}"
+                    self.where = f"drawn {kinds}, {options}{more}"
+                    self._look_at_all(self._drawn_one_by_one(), s.max_examples, small=True)
                 else:
                     self._look_at_pools()
                     self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
@@ -470,20 +518,20 @@ class PropertySearch:
                     pools = pools[s.accepts_pools(pools)]
                     yield family, pools[: max(s.max_examples - self.looked_at, 1)]
 
-    def _clusters(self) -> Iterator[Instance]:
+    def _drawn_one_by_one(self) -> Iterator[Instance]:
+        """Clusters, and instances with teams or guarantees."""
         s = self.setting
-        for _ in range(100 * s.max_examples):
-            options = {"positive": s.positive, "weights": s.weights, "limits": s.limits, "rates": s.reads_rates}
-            cluster = random_cluster(self.rng, s.servers, **options)
-            if s.accepts_instance(cluster):
-                yield cluster
+        for k in range(100 * s.max_examples):
+            made = s.drawn(self.rng, self.labels, k)
+            if s.accepts_instance(made):
+                yield made
 
     def _look_at_all(self, instances: Any, number: int, small: bool) -> None:
         """Test instances one by one until one is a counterexample; drawn ones (``small``) are shrunk."""
         for instance in instances:
             if not small and not (self.setting.accepts_instance(instance) and self.setting.has_share(instance)):
                 self.skipped += 1
-            elif is_one_pool(instance) and instance.n_users:
+            elif self._in_batches(instance) and instance.n_users:
                 found = self._on_pool(instance)
                 self._counted(found, 1, int(bool(found.faults)))
             else:
@@ -494,6 +542,15 @@ class PropertySearch:
                 break
 
     # -- steps ------------------------------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of users that are drawn."""
+        return self.setting.labels or (("team",) if self.name in OF_TEAMS else ())
+
+    def _in_batches(self, instance: Instance) -> bool:
+        """Whether an instance is measured, and its witness confirmed, as one pool."""
+        return is_one_pool(instance) and self.name not in OF_TEAMS
 
     @property
     def looked_at(self) -> int:
@@ -591,11 +648,16 @@ class PropertySearch:
             self._fail([Fault(f"{type(found).__name__}: {found}", instance)])
         self.tried += not outside and not fault
         if small:
-            self._count("clusters", int(not outside and not fault), int(broken), begun if broken else None)
+            self._count(
+                "clusters" if s.servers > 1 else "pools",
+                int(not outside and not fault),
+                int(broken),
+                begun if broken else None,
+            )
         if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
             least = smaller_cluster(instance, fails, min(SHRINKING, self.clock.left or np.inf))
-            if is_one_pool(least):  # for which there is an independent computation
+            if self._in_batches(least):  # for which there is an independent computation
                 self._on_pool(least)
                 if self.witness is not None:
                     return
@@ -704,6 +766,9 @@ def search_instance(
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
             return None if found is None else witness_of_lie(instance, found)
+        if name == "team-strategy-proof":
+            together = best_team_lie(policy, instance, **options)
+            return None if together is None else witness_of_team(instance, together)
         search = population_monotone if name == "population-monotone" else resource_monotone
         verdict = search(policy, instance, share=share)
     except Exception as error:
@@ -718,6 +783,12 @@ def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
     """A profitable misreport as a witness."""
     how = "truth and lie solved again, with proof"
     return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
+
+
+def witness_of_team(instance: Instance, lie: TeamLie) -> Witness:
+    """A profitable lie of a team as a witness."""
+    how = "truth and lie solved again, with proof"
+    return Witness(instance, str(lie), lie.gain, lie.team, None, None, how, lie.reported)
 
 
 def _search_allocation(policy: Any, name: str, instance: Instance, share: Share | None) -> Witness | Unconfirmed | None:

@@ -42,7 +42,7 @@ class Witness:
     margin : float
         The relative violation (the gain of a misreport), after numerical errors are deducted.
     user : str or None
-        The user who loses, envies, lies or could run more.
+        The user who loses, envies, lies or could run more; of lies of a team, the team.
     misreport : tuple of float or None
         The demands that this user reports.
     gain : float or None
@@ -50,7 +50,8 @@ class Witness:
     verified : str
         The method of verification.
     changed : Instance or None
-        For monotonicity: the instance after a user has left or a capacity has grown.
+        For monotonicity: the instance after a user has left or a capacity has grown. For lies of a team: the instance
+        with their reports.
 
     Examples
     --------
@@ -398,10 +399,17 @@ def numbers(instance: Instance) -> str:
     words = [f"resources ({', '.join(resources)})"] if resources else []
     words.append(f"demands {rows(demands if demands.ndim == 2 else demands.reshape(len(demands), -1), users)}")
     words.append(f"capacities {rows(instance.capacities, servers)}")
-    if (instance.weights != 1).any():
-        words.append(f"weights {rows([instance.weights])}")
+    for by, labels in instance.teams.items():
+        words.append(f"{by} ({', '.join('none' if label is None else label for label in labels)})")
+    if (instance._own_weights != 1).any():
+        words.append(f"weights {rows([instance._own_weights])}")
+    words += [f"weight of {team!r} {weight:.6g}" for team, weight in instance.team_weights.items()]
     if (instance.task_limits < float("inf")).any():
         words.append(f"task limits {rows([instance.task_limits])}")
+    if instance.guarantees.any():
+        words.append(f"guarantees {rows([instance.guarantees])}")
+    for team, floor in instance.team_guarantees.items():
+        words.append(f"guarantee of {team!r} ({', '.join(f'{units:.6g} {name}' for name, units in floor.items())})")
     if instance.rates is not None:
         words.append(f"rates {rows(instance.rates)}")
     if (instance.counts != 1).any():

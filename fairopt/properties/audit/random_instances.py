@@ -1,9 +1,10 @@
-"""Small random instances: seeded families of pools, many of one shape at a time, and clusters of several servers."""
+"""Small random instances: seeded families of pools, many of one shape at a time, clusters of several servers, teams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 
-__all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools"]
+__all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools", "with_guarantees", "with_teams"]
 
 Float = NDArray[np.float64]
 Rng = np.random.Generator
@@ -114,6 +115,42 @@ def random_cluster(
         part = cluster.tasks_alone.sum(axis=1) * rng.choice([0.125, 0.25, 0.5, np.inf, np.inf], size=n)
         cluster = cluster.with_task_limits(part)
     return cluster
+
+
+def with_teams(
+    rng: Rng, instance: Instance, labels: Sequence[str], *, everyone: bool = False, weights: bool = False
+) -> Instance:
+    """The instance with users in teams under each label, the outermost first, each team within one of the outer label.
+
+    Unless ``everyone`` is in one, some users are in none. ``weights`` of teams are integers from 1 to 4.
+    """
+    outer = np.zeros(instance.n_users, dtype=np.int64)
+    teams: dict[str, list[str | None]] = {}
+    for label in labels:
+        inner = outer * 3 + rng.integers(0, rng.choice([2, 3]), size=len(outer))
+        without = (rng.random(len(outer)) < 0.15) & (not everyone)
+        places, position = np.unique(inner, return_inverse=True)
+        teams[label] = [None if none else f"{label}{t + 1}" for t, none in zip(position, without, strict=True)]
+        outer = np.where(without, outer + 3 * len(places) * len(outer), position)
+    made = instance.replace(teams=teams)
+    if weights:
+        names = made.teams.names
+        given = dict(zip(names, rng.integers(1, 5, size=len(names)).tolist(), strict=True))
+        made = made.replace(weights={**dict(zip(made.users, instance.weights.tolist(), strict=True)), **given})
+    return made
+
+
+def with_guarantees(rng: Rng, instance: Instance) -> Instance:
+    """The instance with guarantees, of users or of whole teams, that fit together: quarters of equal slices."""
+    n = instance.n_users
+    tasks = rng.integers(0, 5, size=n) / 4 * instance.tasks_alone.sum(axis=1) / n
+    given: dict[str, Any] = {}
+    for team, members in instance.teams.names.items():
+        if rng.random() < 1 / 3 and tasks[members].any():
+            units = tasks[members] @ instance.demands[members]
+            given[team] = {r: u for r, u in zip(instance.resources, units.tolist(), strict=True) if u > 0}
+            tasks[members] = 0.0
+    return instance.replace(guarantees={**dict(zip(instance.users, tasks.tolist(), strict=True)), **given})
 
 
 def _some_zeros(rng: Rng, demands: Float, zeros: bool) -> Float:

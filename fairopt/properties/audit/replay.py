@@ -17,7 +17,7 @@ from fairopt.instance import Instance
 from fairopt.policies.parse import parse_policy, parse_share
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
-from fairopt.properties.audit.audit import search_instance, witness_of_lie
+from fairopt.properties.audit.audit import search_instance, witness_of_lie, witness_of_team
 from fairopt.properties.audit.findings import (
     FORMAT,
     AuditReport,
@@ -31,7 +31,8 @@ from fairopt.properties.audit.findings import (
 )
 from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
-from fairopt.properties.names import percent, property_name
+from fairopt.properties.misreports.teams import verified_team_lie
+from fairopt.properties.names import OF_TEAMS, percent, property_name
 from fairopt.runtime.progress import by_itself
 
 __all__ = ["Replayed", "replay"]
@@ -171,9 +172,10 @@ def _witness(given: Any, name: str) -> Witness:
     user, lie, margin = given["user"], given["misreport"], float(given["margin"])
     gain = None if given["gain"] is None else float(given["gain"])
     pool = is_one_pool(instance)
-    if user is not None and user not in instance.users:
+    known = instance.teams.names if name == "team-strategy-proof" else instance.users
+    if user is not None and user not in known:
         raise ValueError(f"it names user {user!r}, who is not in the instance")
-    if pool and user is None:
+    if pool and user is None and name not in OF_TEAMS:
         raise ValueError("it names no user")
     if name.startswith("strategy-proof"):
         if lie is None or gain is None or gain != margin:
@@ -186,9 +188,10 @@ def _witness(given: Any, name: str) -> Witness:
             raise ValueError("a boosting report below the truth")
     elif lie is not None or gain is not None:
         raise ValueError(f"a lie, for {name}")
-    if pool and (changed is not None) != name.endswith("-monotone"):
+    expected = name.endswith("-monotone") or name == "team-strategy-proof"
+    if (pool or name == "team-strategy-proof") and (changed is not None) != expected:
         raise ValueError("the instance after a change is missing, or not expected")
-    if changed is not None:
+    if changed is not None and name.endswith("-monotone"):
         _check_change(name, instance, changed, str(user))
     if np.isnan(margin):
         raise ValueError("a margin that is not a number")
@@ -212,7 +215,7 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
     found: Any
-    if is_one_pool(instance):
+    if is_one_pool(instance) and name not in OF_TEAMS:
         user = instance.users.index(str(witness.user))
         report = None if lie is None else tuple(lie)
         proof = verified(policy, Counterexample(name, instance, user, report, witness.changed))
@@ -221,6 +224,10 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
         if lie is not None:
             pays = verified_misreport(policy, instance, str(witness.user), lie, share=share)
             found = None if pays is None else witness_of_lie(instance, pays)
+        elif name == "team-strategy-proof":
+            team = str(witness.user)
+            lie = None if witness.changed is None else verified_team_lie(policy, instance, team, witness.changed, share)
+            found = None if lie is None else witness_of_team(instance, lie)
         else:
             found = search_instance(policy, name, instance, False, 0, share=share)
         refutes, how = isinstance(found, Witness), "could not be shown again"

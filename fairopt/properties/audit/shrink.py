@@ -342,21 +342,34 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
 def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
     """Clusters that are one step smaller, larger steps first."""
     demands, capacities, eligible, rates = instance.demands, instance.capacities, instance.eligible, instance.rates
+    if (demands % 1 > 0).any() or (capacities % 1 > 0).any():
+        largest = np.maximum(demands.max(axis=tuple(range(demands.ndim - 1))), capacities.max(axis=0))
+        for top in (4, LARGEST, 16, 100):
+            needs, room = (np.ceil(np.round(part / largest * top, 6)) for part in (demands, capacities))
+            yield from _if_valid(instance, demands=needs, capacities=room)
     for kept in _all_but_one(instance.n_users):
-        yield instance.select_users(kept)
+        yield from _if_valid(instance.select_users(kept))
     for kept in _all_but_one(instance.n_servers):
         speeds = None if rates is None else rates[:, kept]
         yield from _if_valid(instance, capacities=capacities[kept], eligible=eligible[:, kept], rates=speeds)
     for kept in _all_but_one(instance.n_resources):
         yield from _if_valid(instance, demands=demands[:, kept], capacities=capacities[:, kept])
+    for by in instance.teams:
+        yield from _if_valid(instance, teams={other: instance.teams[other] for other in instance.teams if other != by})
     plain = {
         "eligible": eligible.all(),
         "task_limits": np.isinf(instance.task_limits).all(),
-        "weights": (instance.weights == 1).all(),
+        "weights": (instance._own_weights == 1).all() and not instance.team_weights,
         "rates": rates is None,
+        "guarantees": not instance._has_guarantees,
     }
     for name in (name for name, already in plain.items() if not already):
         yield from _if_valid(instance, **{name: None})
+    for by, names in instance.teams.items():
+        for j in (j for j, name in enumerate(names) if name is not None):
+            yield from _if_valid(instance, teams={**instance.teams, by: (*names[:j], None, *names[j + 1 :])})
+    if ((4 * instance.guarantees) % 1 > 0).any():
+        yield from _if_valid(instance, guarantees=np.floor(4 * instance.guarantees) / 4)
     numbered = {"demands": demands, "capacities": capacities} | ({} if rates is None else {"rates": rates})
     for name, numbers in numbered.items():
         for at in map(tuple, np.argwhere(numbers > 1)):
@@ -372,7 +385,17 @@ def _all_but_one(size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _if_valid(instance: Instance, **changes: Any) -> Iterator[Instance]:
-    """The instance with changes and default labels, unless it is invalid."""
-    names = ("demands", "capacities", "eligible", "weights", "task_limits", "rates")
+    """The instance with changes and default labels, without weights and guarantees of teams that it leaves out."""
+    names = ("demands", "capacities", "eligible", "task_limits", "rates")
+    given = {name: getattr(instance, name) for name in names} | {"teams": dict(instance.teams)} | changes
+    left = {name for labels in given["teams"].values() for name in labels}
+    users = [f"user{j + 1}" for j in range(instance.n_users)]
+    of_teams: dict[str, tuple[Any, dict[str, Any]]] = {
+        "weights": (instance._own_weights, instance.team_weights),
+        "guarantees": (instance.guarantees, instance.team_guarantees),
+    }
+    for name, (by_user, by_team) in of_teams.items():
+        kept = {team: value for team, value in by_team.items() if team in left}
+        given.setdefault(name, dict(zip(users, by_user.tolist(), strict=True)) | kept)
     with contextlib.suppress(InvalidInstance):
-        yield Instance(**{name: getattr(instance, name) for name in names} | changes)
+        yield Instance(**given)

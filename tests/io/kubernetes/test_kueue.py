@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 import tempfile
 from pathlib import Path
 
@@ -190,6 +191,14 @@ def read_from(document, **options):
         return read(path, **options)
 
 
+def test_a_workload_on_another_cluster_does_not_wait_here():
+    away = copy.deepcopy(WORKLOADS[0])
+    away["status"]["clusterName"] = "north"
+    found = made(*FLAVORS, *QUEUES, *LOCAL, away, WORKLOADS[1])
+    assert tasks_of(found, "vision") == 2
+    assert said(found, "1 workload on another cluster was left out (as vis/train on north)")
+
+
 def test_pods_that_a_job_no_longer_needs_do_not_wait():
     one = workload("nlp", "half", "main", (4, spec(8, 8)))
     one["status"]["reclaimablePods"] = [{"name": "set0", "count": 3}]
@@ -197,7 +206,9 @@ def test_pods_that_a_job_no_longer_needs_do_not_wait():
 
 
 def test_nominal_quotas_are_guarantees_over_all_flavors_and_fair_sharing_weighs_teams():
-    assert CLUSTER.team_guarantees == {"vision": {"cpu": 80, GPU: 10}, "nlp": {"cpu": 64, GPU: 8}, "web": {"cpu": 48}}
+    """As much of them as the tasks take together: web asks for 16 cpu, nlp takes 8 gpu with 8 cpu and 2 cpu alone."""
+    wanted = {"vision": {"cpu": 20, GPU: 10}, "nlp": {"cpu": 10, GPU: 8}, "web": {"cpu": 16}}
+    assert {team: pytest.approx(units) for team, units in wanted.items()} == CLUSTER.team_guarantees
     assert CLUSTER.team_weights == {"vision": 2, "nlp": 1, "web": 1}
     answer = fo.HDRF().allocate(CLUSTER)
     assert answer.certificate.ok
@@ -237,7 +248,7 @@ GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
 
 def test_quotas_beyond_the_servers_are_scaled_so_that_they_can_be_kept():
     found = made(*FLAVORS, queue("nlp", a100=(1000, 64)), *LOCAL[1:2], WORKLOADS[2], pods=OTHER)
-    assert found.team_guarantees["nlp"] == {"cpu": 128, GPU: 16}
+    assert found.team_guarantees["nlp"] == pytest.approx({"cpu": 18, GPU: 16})
     assert said(found, "2 quotas beyond what the servers of their flavors have: scaled to it") == [
         "2 quotas beyond what the servers of their flavors have: scaled to it, for all of their queues "
         "(as 1,000 cpu of a100, of which there is 128)"
@@ -264,7 +275,7 @@ def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
 def test_a_quota_of_a_flavor_where_no_pod_of_the_queue_may_run_is_no_guarantee():
     chosen = spec(8, 4, nodeSelector={"accelerator": "a100"})
     found = made(*FLAVORS, QUEUES[0], LOCAL[0], workload("vis", "train", "main", (3, chosen)), pods=[])
-    assert found.team_guarantees == {"vision": {"cpu": 64, GPU: 8}}
+    assert found.team_guarantees["vision"] == pytest.approx({"cpu": 16, GPU: 8})
     assert said(found, "2 quotas of flavors where no pod of their queue may run count for nothing (as cpu of t4 of")
 
 
@@ -272,6 +283,7 @@ def test_users_may_be_namespaces_or_labels_all_the_same():
     found = made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="namespace")
     assert set(found.teams["team"]) == {"vis", "nlp", "site", "tools"} and not found.team_guarantees
     assert tasks_of(found, "vis") == 5
+    assert said(found, "the quotas and weights of 3 cluster queues were left out, since teams are not cluster queues")
     assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, *WORKLOADS, users="label:team"), "x") == 8
 
 
@@ -399,6 +411,29 @@ def test_a_local_queue_of_an_unknown_cluster_queue_says_which_is_near():
 def test_a_list_without_what_it_needs_is_refused(items, message):
     with pytest.raises(InvalidInstance, match=message):
         read_from(listed(*items))
+
+
+WRONG = [None, 0, -1, 1.5, "", "x", "9" * 70, [], {}, [1], {"a": 1}, True, float("nan"), "\n", [None], 10**30]
+
+
+def places(thing, path=()):
+    """The paths to all values in a document."""
+    children = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    for key, value in children:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def test_documents_with_wrong_values_anywhere_are_read_or_refused():
+    rng, whole = random.Random(3), listed(*NODES[:2], *PODS[:3], *FLAVORS, *QUEUES, *LOCAL, *WORKLOADS)
+    found = [path for path in places(whole) if path[0] == "items"]
+    refused = 0
+    for path in rng.sample(found, 60):
+        try:
+            read_from(changed(whole, path, rng.choice(WRONG)))
+        except InvalidInstance as error:
+            refused += "all.json" in str(error)
+    assert 20 < refused < 60
 
 
 def test_workloads_of_other_groups_in_one_list_are_left_alone():

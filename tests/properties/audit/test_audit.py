@@ -20,6 +20,7 @@ from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
 from fairopt.properties.exact import confirm
 from fairopt.properties.exact.confirm import Counterexample, verified
+from fairopt.properties.misreports.teams import verified_team_lie
 from fairopt.runtime.clock import Late
 from fairopt.runtime.progress import progress
 
@@ -285,6 +286,76 @@ def test_a_fault_in_large_shapes_only_is_found() -> None:
         return scaled(0.5 if instance.n_resources >= 4 else 1.0)(instance)
 
     assert audit(Changed("four", change), ["pe"], max_examples=400)["pe"].refuted
+
+
+# -- teams ----------------------------------------------------------------------------------------------------
+
+
+class Members:
+    """DRF within equal teams, where each team's part is a fixed half of everything."""
+
+    name, by = "fixed halves", ("team",)
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        answer = fo.HDRF().allocate(instance)
+        return replace(answer, tasks_by_server=answer.tasks_by_server * 0.5, instance=instance)
+
+
+def test_teams_are_drawn_for_policies_that_read_them() -> None:
+    report = audit(fo.HDRF(("org", "team")), ["pe", "team-si"], max_examples=40, weights=True, limits=True)
+    for finding in report.findings:
+        assert finding.verdict == "not refuted on 40 instances" and finding.searched.endswith("teams")
+        assert not finding.skipped and finding.ok
+    two = fo.Instance([[1], [1]], [1], teams={"team": ["a", "b"]})
+    assert list(audit(fo.HDRF(), instances=[two], time_limit=0.1)) == list(module.USUAL_OF_TEAMS)
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_witnesses_of_teams_are_small_and_replayed(servers: int, tmp_path: Path) -> None:
+    report = audit(Members(), ["pe", "team-si"], max_examples=20, servers=servers)
+    assert report["pe"].refuted and report["team-si"].refuted
+    witness = report["team-si"].witness
+    assert witness is not None and witness.instance.n_users <= 2 and "team (" in str(witness)
+    again = replay(report.save(tmp_path / "found.json"), Members())
+    assert all(one.refutes for one in again) and len(again) == 2
+
+
+def test_a_user_of_a_team_gains_by_posing_as_two_under_hierarchical_drf(tmp_path: Path) -> None:
+    pool = fo.Instance([[1, 2], [1, 1]], [3, 4], teams={"team": [None, "a"]})
+    witness = audit(fo.HDRF(), ["team-sp"], max_examples=60)["team-sp"].witness
+    assert witness is not None and "poses as two" in witness.sentence and witness.margin > 1e-3
+    report = audit(fo.HDRF(), ["team-sp"], [pool])
+    witness = report["team-sp"].witness
+    assert witness is not None and witness.margin == pytest.approx(1 / 6) and witness.user == "a"
+    (again,) = replay(report.save(tmp_path / "found.json"))
+    assert again.refutes and again.margin == witness.margin
+    assert not audit(fo.HDRF(), ["team-sp"], [pool], positive=True)["team-sp"].refuted
+
+
+def test_a_lie_of_a_team_changes_nothing_but_its_own_users() -> None:
+    pool = fo.Instance([[1, 2], [1, 1], [1, 1]], [3, 4], teams={"team": ["b", "a", "a"]})
+    others = pool.with_demands([[9, 9], [1, 1], [1, 1]])
+    assert verified_team_lie(fo.DRF(), pool, "a", others) is None
+    assert verified_team_lie(fo.DRF(), pool, "a", pool.with_weights([1, 3, 3])) is None
+
+
+def test_policies_of_surplus_are_audited_with_guarantees() -> None:
+    finding = audit(fo.Policy(fo.Leximin(fo.Surplus())), ["pe", "si"], max_examples=20)
+    assert finding["pe"].ok and finding["pe"].searched.endswith("guarantees")
+    witness = finding["si"].witness
+    assert witness is not None and witness.instance.guarantees.any() and "guarantees (" in str(witness)
+
+
+def test_alpha_fairness_of_teams_is_audited() -> None:
+    report = audit(fo.Policy(fo.AlphaFair(2, fo.OfTeam(fo.Tasks()))), ["pe", "team-si"], max_examples=8)
+    assert not report["pe"].refuted and not report["pe"].n_faults and report["team-si"].refuted
+    witness = report["team-si"].witness
+    assert witness is not None and None not in witness.instance.teams["team"]
+
+
+def test_properties_of_teams_are_searched_for_policies_that_know_none() -> None:
+    witness = audit(fo.DRF(), ["team-sp"], max_examples=8)["team-sp"].witness
+    assert witness is not None and "poses as two" in witness.sentence
 
 
 # -- faults ---------------------------------------------------------------------------------------------------

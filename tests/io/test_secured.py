@@ -1,0 +1,74 @@
+"""What quotas secure: units that tasks take together within them, and that no more tasks fit beside."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairopt.io.secured import secured_units
+
+ON = np.array([True])
+
+
+def secured(demands, limits, units, able=None, flavors=None):
+    """Of one team on servers of 100 units each, with quotas on all of them unless there are ``flavors``."""
+    demands = np.array(demands, dtype=float)
+    able = np.ones((len(demands), 1), dtype=bool) if able is None else np.array(able, dtype=bool)
+    quotas = [(np.ones(able.shape[1], dtype=bool), units)] if flavors is None else flavors
+    members = range(len(demands))
+    capacities = np.full((able.shape[1], demands.shape[1]), 100.0)
+    names = ["cpu", "gpu"][: demands.shape[1]]
+    return secured_units({"t": quotas}, {"t": members}, demands, np.array(limits, float), able, names, capacities)["t"]
+
+
+def test_tasks_of_one_kind_fill_the_quota_that_they_use_up_first():
+    assert secured([[2, 1]], [50], {"cpu": 20, "gpu": 4}) == {"cpu": 8, "gpu": 4}
+    assert secured([[2, 1]], [3], {"cpu": 20, "gpu": 4}) == {"cpu": 6, "gpu": 3}
+    assert secured([[2, 1]], [50], {"gpu": 4}) == {"gpu": 4}
+    assert secured([[2, 0]], [50], {"gpu": 4}) == secured([[2, 1]], [50], {"cpu": 8, "gpu": 0}) == {}
+
+
+def test_kinds_rise_at_equal_dominant_shares_until_a_quota_of_theirs_is_used_up():
+    # dominant shares 0.02 and 0.4 a task: 20 tasks of the first for one of the second; with 10 and 1/2 the gpus are
+    # used up, and 70 cpu would be left
+    assert secured([[1, 2], [40, 0]], [50, 50], {"cpu": 100, "gpu": 20}) == pytest.approx({"cpu": 100, "gpu": 20})
+    assert secured([[1, 2], [40, 0]], [50, 50], {"cpu": 15, "gpu": 20}) == pytest.approx({"cpu": 15, "gpu": 10})
+
+
+def test_a_flavor_secures_for_those_who_may_run_on_its_servers():
+    first, second = np.array([True, False]), np.array([False, True])
+    flavors = [(first, {"gpu": 8.0}), (second, {"gpu": 4.0})]
+    assert secured([[0, 1]], [50], {}, [[True, False]], flavors) == {"gpu": 8}
+    assert secured([[0, 1]], [50], {}, [[True, True]], flavors) == {"gpu": 12}
+    assert secured([[0, 1], [1, 1]], [50, 50], {}, [[False, True], [True, True]], flavors) == {"gpu": 12}
+    assert secured([[0, 1], [0, 1]], [50, 1], {}, [[False, True], [True, True]], flavors) == {"gpu": 5}
+    assert secured([[0, 1]], [50], {}, [[False, False]], flavors) == {}
+
+
+def test_a_team_around_others_secures_what_they_do_and_more():
+    demands, able = np.array([[1.0], [1.0]]), np.ones((2, 1), dtype=bool)
+    quotas = {"all": [(ON, {"cpu": 10.0})], "a": [(ON, {"cpu": 4.0})], "b": [(ON, {"cpu": 1.0})]}
+    members = {"all": [0, 1], "a": [0], "b": [1]}
+    found = secured_units(quotas, members, demands, np.array([50.0, 2.0]), able, ["cpu"], np.array([[100.0]]))
+    assert found == {"a": {"cpu": 4}, "b": {"cpu": 1}, "all": {"cpu": 10}}
+
+
+numbers = st.integers(0, 6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    demands=st.lists(st.tuples(numbers, numbers).filter(any), min_size=1, max_size=4),
+    limit=st.integers(1, 9),
+    cpu=st.integers(0, 40),
+    gpu=st.integers(0, 40),
+)
+def test_what_is_secured_is_within_the_quotas_and_leaves_no_room(demands, limit, cpu, gpu):
+    limits = [limit] * len(demands)
+    units = secured(demands, limits, {"cpu": cpu, "gpu": gpu})
+    held = np.array([units.get("cpu", 0.0), units.get("gpu", 0.0)])
+    assert (held <= np.array([cpu, gpu]) * (1 + 1e-9)).all()
+    asked = limit * np.sum(demands, axis=0)
+    used_up = held >= np.array([cpu, gpu]) * (1 - 1e-9)
+    if (held < asked * (1 - 1e-9)).any():  # then each user whose tasks are left needs a resource that is used up
+        assert used_up.any()

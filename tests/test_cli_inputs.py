@@ -1,0 +1,182 @@
+"""INPUT of the commands: standard input, and users whose tasks fit on no server."""
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import fairopt as fo
+from fairopt.cli import app
+from fairopt.io.kubernetes.kueue import read_cluster_queues
+
+NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
+POD = {
+    "kind": "Pod",
+    "metadata": {"namespace": "web", "name": "p"},
+    "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
+}
+QUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}}
+KUBERNETES = json.dumps({"kind": "List", "items": [NODE, POD, QUEUE]})
+SLURM = json.dumps(
+    {
+        "nodes": [{"name": "n1", "cpus": 64, "real_memory": 262144}],
+        "jobs": [{"account": "bio", "job_state": ["PENDING"], "tres_req_str": "cpu=8,mem=32G,node=1"}],
+    }
+)
+SMALL = json.dumps({"demands": [[1]], "capacities": [4], "users": ["a"]})
+YAML = "demands: [[1]]\ncapacities: [4]\nusers: [a]\n"
+
+
+def run(*arguments: str, given: str | None = None) -> Any:
+    return CliRunner().invoke(app, [*arguments], input=given)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    [(KUBERNETES, "web/0.5 cpu"), (SLURM, "bio/8 cpu"), (SMALL, "a"), ("\ufeff" + SMALL, "a"), (YAML, "a")],
+)
+def test_a_dash_is_standard_input_of_any_kind(text: str, user: str) -> None:
+    result = run("solve", "-", "-p", "drf", "--json", given=text)
+    assert result.exit_code == 0, result.output
+    assert [*json.loads(result.stdout)["tasks"]] == [user]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "-", "-p", "drf"),
+        ("frontier", "-", "-f", "fds", "--alpha", "0,1"),
+        ("buy", "-"),
+        ("convert", "-", "out.json"),
+        ("plot", "-", "-p", "drf"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_every_command_reads_it(command: tuple[str, ...], tmp_path: Any) -> None:
+    result = run(*command, given=SMALL)
+    assert result.exit_code == 0, result.output
+    if command[0] == "plot":
+        assert (tmp_path / "input-shares.png").exists()
+
+
+def test_options_of_the_input_count_there_too() -> None:
+    assert '"bio/8 cpu 32 GiB memory"' in run("solve", "-", "--tasks", "shapes", "--json", given=SLURM).stdout
+    refused = run("solve", "-", "--tasks", "shapes", given=SMALL)
+    assert refused.exit_code == 2 and "'tasks' is an option for folders of Kubernetes and Slurm" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "standard input is empty: the command before it wrote nothing; pipe JSON or YAML into it"),
+        (" \n", "standard input is empty"),
+        ("No resources found", "standard input holds one value"),
+        ("{} {}", "line 1, column 4: Extra data; give one object; 'jq -s add' makes one of several"),
+        ('{"kind": "List"', "the file seems to be truncated"),
+        ("[1]", "the text does not start with '{'; expected one JSON object: an instance"),
+        ("{}", "standard input: demands is missing"),
+        ('{"nodes": []}', "standard input: demands is missing"),
+        (json.dumps({"kind": "List", "items": []}), "standard input: there is no object of kind Node"),
+        ("kind: List\nitems: []\n", "as YAML; give them as JSON, with kubectl get -o json"),
+        ("\x00\x01", "standard input"),
+    ],
+)
+def test_what_cannot_be_read_is_said(text: str, message: str) -> None:
+    result = run("solve", "-", given=text)
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split()), result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_terminal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        closed = False
+
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    with pytest.raises(fo.errors.InvalidInstance, match="standard input is a terminal; pipe JSON or YAML into it"):
+        fo.read("-")
+
+
+def test_what_was_read_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(KUBERNETES.encode())))
+    first = fo.read("-")
+    assert fo.read("-") == first and read_cluster_queues("-") == {"q": QUEUE}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SMALL.encode())))
+    assert fo.read("-").users == ("a",) and read_cluster_queues("-") == {}
+
+
+# -- tasks that fit on no server ------------------------------------------------------------------------------
+
+LARGE = fo.Instance(
+    [[4, 16], [2, 1]], [[64, 8], [32, 4]], users=["ml", "web"], resources=["cpu", "gpu"], task_limits=[3, 20]
+)
+LINE = (
+    "no server can run a task of ml (16 gpu a task; the largest server has 8): it gets nothing; --divisible shares as "
+    "if tasks could be split"
+)
+
+
+@pytest.fixture
+def large() -> str:
+    fo.datasets.write(LARGE, "large.json")
+    return "large.json"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("solve", "-p", "drf"),
+        ("compare", "-p", "drf", "-p", "most-tasks"),
+        ("frontier", "-f", "fds", "--alpha", "0,1"),
+        ("buy",),
+    ],
+    ids=lambda command: command[0],
+)
+def test_below_every_table_stands_who_gets_nothing_and_why(large: str, command: tuple[str, ...]) -> None:
+    result = run(command[0], large, *command[1:])
+    assert result.exit_code == 0, result.output
+    assert " ".join(result.stdout.split()).endswith(LINE)
+    again = run(command[0], large, *command[1:], "--divisible")
+    assert again.exit_code == 0 and "no server can run" not in again.output
+
+
+def test_the_commands_give_them_nothing_and_the_rest_as_if_they_were_not_there(large: str) -> None:
+    data = json.loads(run("solve", large, "-p", "drf", "--json").stdout)
+    assert data["tasks"] == {"ml": 0.0, "web": 12.0}
+    assert LINE in data["notes"]
+    result = run("solve", large, "-p", "drf", "--json")
+    assert f"note: {LINE}" in " ".join(result.stderr.split())
+    divisible = json.loads(run("solve", large, "-p", "drf", "--json", "--divisible").stdout)
+    assert divisible["tasks"]["ml"] == pytest.approx(fo.DRF().allocate(LARGE).tasks[0]) and not divisible["notes"]
+
+
+def test_a_cluster_where_no_task_fits_is_refused_with_the_way_out() -> None:
+    fo.datasets.write(fo.Instance([[16]], [8]), "none.json")
+    result = run("solve", "none.json")
+    assert result.exit_code == 2
+    said = "none.json: no server can run a task of user1 (16 resource1 a task; the largest server has 8); --divisible"
+    assert said in " ".join(result.stderr.split())
+    assert (
+        run("solve", "none.json", "--divisible").exit_code == run("solve", "none.json", "--pooled").exit_code - 2 == 0
+    )
+
+
+def test_conversion_and_python_leave_the_limits_as_they_are(large: str) -> None:
+    assert run("convert", large, "out.yaml").exit_code == 0
+    assert fo.read("out.yaml") == fo.read(large) == LARGE
+
+
+def test_an_answer_is_verified_against_the_input_as_the_command_shared_it(large: str) -> None:
+    assert run("solve", large, "-p", "drf", "--out", "answer.json").exit_code == 0
+    assert run("verify", "answer.json", "--input", large).exit_code == 0
+    assert run("verify", "answer.json", "--input", large, "--divisible").exit_code == 1

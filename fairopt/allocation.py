@@ -16,7 +16,7 @@ from fairopt.display import label
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import later
-from fairopt.tolerances import ROUNDING
+from fairopt.tolerances import GAP_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -275,6 +275,29 @@ class Allocation:
         return None if self.certificate.whole else later("fairopt.derivatives.prices:level_prices")(self)
 
     @cached_property
+    def binding_level(self) -> LevelPrices | None:
+        """The lowest of `level_prices` that capacities determine; the first ones may be those of task limits.
+
+        Tables and pictures of prices show those of this level. None where `level_prices` are, or if capacities
+        determine none.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[1], [1], [1]], [10], task_limits=[2, None, None]))
+        >>> a.prices, a.binding_level.level, a.binding_level.users, a.binding_level.prices
+        (array([[0.]]), 0.4, ('user2', 'user3'), array([[0.05]]))
+        """
+        return None if self.certificate.whole else later("fairopt.derivatives.prices:binding_level")(self)
+
+    @property
+    def _shown_prices(self) -> tuple[Float | None, Float | None]:
+        """Prices for one unit more and less in tables and pictures: of the level that binds, if it is not the first."""
+        if self.prices_left is None or self.prices_left.any() or self.binding_level is None:
+            return self.prices, self.prices_left
+        return self.binding_level.prices, self.binding_level.prices_left
+
+    @cached_property
     def share_prices(self) -> Float | None:
         """`prices` in shares per unit, to compare different notions; None if `prices` are.
 
@@ -302,6 +325,27 @@ class Allocation:
         """
         return None if self.certificate.whole else later("fairopt.derivatives.prices:share_prices")(self)
 
+    @cached_property
+    def wanting_more(self) -> NDArray[np.bool_]:
+        """Whether each user has fewer tasks than its limit, shape (n_users,).
+
+        The least share of all users says little if one small user has all it asks for, so measures, frontiers and
+        tables of prices look at these users.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[1], [1]], [9], task_limits=[2, None]))
+        >>> a.tasks, a.wanting_more
+        (array([2., 7.]), array([False,  True]))
+        """
+        return self.tasks < self.instance.task_limits * (1 - GAP_TOLERANCE)
+
+    @property
+    def _measured(self) -> NDArray[np.intp]:
+        """Indices of the users of whom measures are taken: those who want more or, if nobody does, all active ones."""
+        return np.flatnonzero(self.wanting_more) if self.wanting_more.any() else self._taking_part
+
     def metrics(self) -> dict[str, Any]:
         """Summary numbers of the allocation.
 
@@ -309,8 +353,9 @@ class Allocation:
         -------
         dict
             ``ntt`` (number of tasks), ``aur`` (unused units, summed over all resources as in Jiang and Wu 2021),
-            ``jain`` (Jain's index of dominant shares per weight), ``smallest_dominant_share`` (per weight, of active
-            users), and by resource ``utilisation`` (the fraction of total capacity that users hold) and
+            ``jain`` (Jain's index of dominant shares per weight) and ``smallest_dominant_share`` (per weight), both of
+            `wanting_more` users if there are any, else of all active ones, ``wanting_more`` (their number), and by
+            resource ``utilisation`` (the fraction of total capacity that users hold) and
             ``utilisation_of_tasks`` (the fraction that tasks use), NaN for capacity 0.
 
         Examples
@@ -321,7 +366,7 @@ class Allocation:
         (15.0, 285.0)
         """
         instance = self.instance
-        dominant = (self._dominant_shares / instance.weights)[self._taking_part]
+        dominant = (self._dominant_shares / instance.weights)[self._measured]
         squares = float((dominant**2).sum())
         room = instance.capacities * instance.counts[:, None]
 
@@ -334,6 +379,7 @@ class Allocation:
             "aur": float(np.where(self.leftover > ROUNDING * room, self.leftover, 0.0).sum()),
             "jain": float(dominant.sum() ** 2 / (len(dominant) * squares)) if squares > 0 else 1.0,
             "smallest_dominant_share": float(dominant.min(initial=np.inf)) if len(dominant) else 0.0,
+            "wanting_more": int(self.wanting_more.sum()),
             "utilisation": part_of_total(self.usage),
             "utilisation_of_tasks": part_of_total(self.task_usage),
         }
@@ -348,14 +394,18 @@ class Allocation:
 
             * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
               members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``share`` (the objective's first),
-              ``dominant share``, the units held of each resource, and ``share of <resource>``, the fraction of its
-              total capacity;
+              ``dominant share``, the units of each resource, and ``share of <resource>``, the fraction of its total
+              capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
-              hold together, the units held and ``share of <resource>``;
-            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
-              ``capacity of <resource>``, ``used <resource>`` (the fraction held), ``price of <resource>`` if known, and
+              get together, the units and ``share of <resource>``;
+            * both, if `Instance.held` is known: ``state`` (``over``, ``under`` or ``even``), ``held`` (tasks that run
+              now), ``difference`` (held above the answer; 0 within rounding), ``waiting`` (below the task limit and
+              not held), the units ``<resource> held``, ``<resource> difference`` and ``<resource> waiting``, and
+              ``tasks`` of teams;
+            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units,
+              ``capacity of <resource>``, ``used <resource>`` (the fraction), ``price of <resource>`` if known, and
               ``price of <resource>, one less`` if `prices_left` differ;
-            * ``placement``: ``tasks`` and the units held, for each user and server with some; whole tasks by individual
+            * ``placement``: ``tasks`` and the units, for each user and server with some; whole tasks by individual
               server.
 
         Returns
@@ -497,16 +547,17 @@ class Allocation:
             (both by team if a team has several users);
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
             resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
-            utilisation by ``types`` of server.
+            utilisation by ``types`` of server; what is ``held`` now, and what waits, beside the answer.
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on; for ``types`` one for tasks and one for each resource. Default: a new figure.
+            The axes to draw on; for ``held`` one for each resource, and for ``types`` one more, for tasks. Default: a
+            new figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, if there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
-            For ``types`` a Figure.
+            For ``held`` and ``types`` a Figure.
 
         Examples
         --------
@@ -605,7 +656,7 @@ def used_by(instance: Instance, tasks_by_server: Float) -> Float:
     return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
 
 
-def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
+def units_of(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
     """Units that the chosen users (default: all) hold, shape (n_chosen, n_resources)."""
     rows = slice(None) if chosen is None else list(chosen)
     if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:

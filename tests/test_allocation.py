@@ -220,7 +220,8 @@ def test_metrics_by_definition(instance, policy):
     total = (data.capacities * data.counts[:, None]).sum(axis=0)
     used = a.bundles.sum(axis=(0, 1))
     assert numbers["aur"] == pytest.approx((total - used).sum(), rel=1e-9, abs=1e-9)
-    part = data.task_limits > 0
+    more = a.tasks < data.task_limits * (1 - 1e-6)
+    part = more if more.any() else data.task_limits > 0
     u = (a.share(fo.DominantShare()) / data.weights)[part]
     assert numbers["jain"] == pytest.approx(u.sum() ** 2 / (len(u) * (u**2).sum()), rel=1e-12)
     assert numbers["smallest_dominant_share"] == pytest.approx(u.min(), rel=1e-12, abs=1e-15)
@@ -236,10 +237,34 @@ def test_metrics_by_hand():
         "aur": 285,
         "jain": pytest.approx(1, rel=1e-15),
         "smallest_dominant_share": 0.5,
+        "wanting_more": 2,
         "utilisation": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
         "utilisation_of_tasks": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
     }
     assert allocated(policy="most").metrics()["jain"] == pytest.approx(0.5, rel=1e-6)
+
+
+def test_measures_ignore_users_who_have_all_they_ask_for():
+    limited = fo.Instance([[1], [1], [1]], [10], task_limits=[0.1, None, None])
+    answer = fo.DRF().allocate(limited)
+    numbers = answer.metrics()
+    assert (numbers["smallest_dominant_share"], numbers["wanting_more"]) == (pytest.approx(0.495), 2)
+    assert numbers["jain"] == pytest.approx(1)
+    assert answer.wanting_more.tolist() == [False, True, True]
+    all_done = fo.DRF().allocate(limited.with_task_limits([1, 2, 3])).metrics()
+    assert (all_done["smallest_dominant_share"], all_done["wanting_more"]) == (pytest.approx(0.1), 0)
+
+
+def test_prices_shown_are_those_of_the_lowest_level_that_capacities_determine():
+    answer = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1], [0, 1]], [10, 12], task_limits=[2, None, None]))
+    assert not answer.prices.any()
+    level = answer.binding_level
+    assert (level.level, level.users) == (pytest.approx(6 / 11), ("user2", "user3"))
+    assert [p.tolist() for p in answer._shown_prices] == [level.prices.tolist(), level.prices_left.tolist()]
+    unlimited = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [10, 12]))
+    assert unlimited._shown_prices[0] is unlimited.prices
+    assert fo.DRF().allocate(fo.Instance([[1]], [10], task_limits=[2])).binding_level is None
+    assert fo.MostTasks().allocate(fo.Instance([[1]], [10])).binding_level is None
 
 
 def test_a_resource_without_capacity_is_not_in_use():

@@ -30,7 +30,7 @@ ORDER = (
     ("scale",),
     ("policy",),
     ("policies", "scale"),
-    ("metrics", "server_sums", "team_sums", "properties"),
+    ("metrics", "server_sums", "team_sums", "held_now", "properties"),
     ("tradeoff",),
     ("online", "operate"),
     ("testing", "plots", "reading"),

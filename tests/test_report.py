@@ -548,7 +548,7 @@ def test_tables_of_an_allocation_say_who_runs_everything() -> None:
 def test_servers_that_are_alike_share_a_row() -> None:
     instance = fo.Instance([[1, 2], [2, 1]], [[4, 4], [8, 2], [4, 4]])
     servers = allocation_tables(fo.DRF().allocate(instance))[1]
-    assert servers.first.cells == ["server1 x 2", "server2"]
+    assert servers.first.cells == ["server[1,3] x 2", "server2"]
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ from fairopt.tradeoff.frontier import frontier
 
 FRONTIER = """Trade fairness against efficiency: sweep one or two parameters of a family of notions.
 
-Fairness is the smallest dominant share in percent of that under DRF; efficiency is the number of tasks in percent of \
-the maximum. The table also shows Jain's index, f_beta, and the price of fairness with its bound. An asterisk marks \
-points on the frontier: no other point is better in both fairness and efficiency.
+Fairness is the smallest dominant share of users who want more, in percent of that under DRF; efficiency is the number \
+of tasks in percent of the maximum. The table also shows Jain's index, f_beta, and the price of fairness with its \
+bound. An asterisk marks points on the frontier: no other point is better in both fairness and efficiency.
 
 \b
 [bold]Families[/]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import only_term
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
@@ -52,7 +51,7 @@ class PriceBars(Picture):
         self.size = (max(1.8, 0.6 * instance.n_resources), 2.4)
         if len(allocations) == 1:  # the labels hold the prices, which differ between panels
             self.size = (max(1.8, 0.85 * instance.n_resources), 2.4)
-            each = self._of_classes(np.asarray(allocations[0].prices))[0]
+            each = self._of_classes(np.asarray(allocations[0]._shown_prices[0]))[0]
             values = np.nan_to_num(each) * instance.total_capacities
             each = np.where(values > GAP_TOLERANCE * values.max(initial=0.0), each, 0.0)
             units = instance.units or [None] * len(each)
@@ -65,9 +64,10 @@ class PriceBars(Picture):
         """Draw bars or cells with numbers; return no image if no price is positive."""
         assert allocation is not None
         right = left = np.full(self.classes.capacities.shape, np.nan)
-        if allocation.prices is not None and allocation.prices_left is not None:
+        more, less = allocation._shown_prices
+        if more is not None and less is not None:
             total = self.instance.total_capacities
-            right, left = (self._of_classes(p) * total for p in (allocation.prices, allocation.prices_left))
+            right, left = (self._of_classes(p) * total for p in (more, less))
         left = np.where(np.isfinite(left), np.fmax(left, right), right)
         highest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
         low, high = (np.where(np.abs(p) <= GAP_TOLERANCE * highest, 0.0, 100 * p / highest) for p in (right, left))
@@ -90,9 +90,10 @@ class PriceBars(Picture):
 
     def finding(self, allocation: Allocation | None) -> str:
         """The reason if there are no prices or all are zero."""
-        if allocation is None or allocation.prices is None:
+        prices = None if allocation is None else allocation._shown_prices[0]
+        if allocation is None or prices is None:
             return "no prices"
-        prices = np.nan_to_num(allocation.prices)[self.instance.capacities > 0]
+        prices = np.nan_to_num(prices)[self.instance.capacities > 0]
         return "" if (prices > 0).any() else _why_zero(allocation)
 
     def room(self, size: Inches) -> Inches:
@@ -118,13 +119,5 @@ class PriceBars(Picture):
 
 def _why_zero(allocation: Allocation) -> str:
     """A sentence that explains why all prices are zero."""
-    limits, term = allocation.instance.task_limits, only_term(getattr(allocation.policy, "objective", None))
-    done = allocation.tasks >= limits * (1 - GAP_TOLERANCE)
-    if done.all():
-        return "all prices are zero: all tasks run"
-    if term is None or not term.is_order:
-        return "all prices are zero: more of one resource alone raises nothing"
-    level = np.where(limits > 0, allocation.share(term.share) / allocation.instance.weights, np.inf)
-    lowest = level <= level.min() * (1 + GAP_TOLERANCE)
-    why = "a task limit sets it" if done[lowest].any() else "more of one resource alone does not raise it"
-    return f"all prices are zero: they are of the first level, and {why}"
+    done = not allocation.wanting_more.any()
+    return f"all prices are zero: {'all tasks run' if done else 'more of one resource alone raises nothing'}"

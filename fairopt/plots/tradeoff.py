@@ -19,7 +19,7 @@ SIZE = (6.4, 3.6)  # inches
 SHADES = "viridis"  # legible without colour vision
 KINDS = {"tradeoff": (1, 2), "tasks": (1,), "map": (2,)}  # numbers of parameters that each kind supports
 WORDS = {
-    "fairness": "fairness (smallest dominant share, % of DRF)",
+    "fairness": "fairness (smallest dominant share of\nusers who want more, % of DRF)",
     "efficiency": "efficiency (tasks, % of the most)",
     "tasks": "tasks",
     "jain": "Jain's index of dominant shares",

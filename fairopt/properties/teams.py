@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, ChangedByHand, held_units
+from fairopt.allocation import Allocation, ChangedByHand, units_of
 from fairopt.blocks.base import as_given, blocks_within
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -82,7 +82,7 @@ def team_slices(allocation: Allocation) -> TeamSlices:
     for path, weight in weights.items():
         total[path[:-1]] = total.get(path[:-1], 0.0) + weight
     room = instance.total_capacities
-    held = quotient(held_units(allocation), room)
+    held = quotient(units_of(allocation), room)
     alone = np.einsum("js,jsi->ji", instance.tasks_alone, instance.per_server_demands)
     below = allocation.tasks < instance.task_limits * (1 - AT_LIMIT)
     most = np.where(below, quotient(alone, room).max(axis=1, initial=0.0), 0.0)

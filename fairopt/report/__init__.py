@@ -9,6 +9,7 @@ The files:
 * `quotas`: tables of quotas; `frontiers`: tables of frontiers; `timelines`: tables of simulations.
 * `frames`: allocations as data frames.
 * `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
+* `held`: tables and sentences of what runs now beside what is fair.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -53,8 +53,9 @@ def remarks(frontier: Frontier) -> Iterator[str]:
         stars = f", {best - MOST:,} of them on the frontier" if best > MOST else ""
         yield f"left out: {left:,} points{stars}; --out, --json, to_dict() and to_frame() contain all"
     yield (
-        "fairness: smallest dominant share per weight, relative to DRF; efficiency: tasks, relative to the maximum; "
-        "*: no other point is better in both; price: price of fairness in the policy's own shares; at most: its bound."
+        "fairness: smallest dominant share per weight of users who want more, relative to DRF; efficiency: tasks, "
+        "relative to the maximum; *: no other point is better in both; price: price of fairness in the policy's own "
+        "shares; at most: its bound."
     )
     counts = Counter(filter(None, frontier["method"]))
     yield f"solved by: {', '.join(f'{name} ({count:,})' for name, count in counts.most_common()) or 'no method'}"

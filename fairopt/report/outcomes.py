@@ -34,6 +34,7 @@ class Outcome:
             "aur",
             "jain",
             "smallest_dominant_share",
+            "wanting_more",
             "utilisation",
             "utilisation_of_tasks",
             "method",

@@ -50,11 +50,12 @@ class Frontier:
 
     ``frontier["efficiency"]`` is a column, an array of shape (n_points,): a parameter, or
 
-    * ``fairness``: the smallest dominant share per weight, in percent of that under DRF, without users whose task limit
-      is 0;
+    * ``fairness``: the smallest dominant share per weight of users who want more (`Allocation.wanting_more`), in
+      percent of that under DRF;
     * ``efficiency``: the number of tasks, in percent of the largest possible;
-    * ``tasks``: the number of tasks; ``jain``: Jain's index of dominant shares per weight;
-    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its beta (alpha for `AlphaFair`); NaN at 1;
+    * ``tasks``: the number of tasks; ``jain``: Jain's index of their dominant shares per weight;
+    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its beta (alpha for `AlphaFair`), of the same users;
+      NaN at 1;
     * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, an
       upper bound, NaN where none is known (``note`` says why);
     * ``dominated``: the certificate's note if the answer is Pareto-dominated, else None;

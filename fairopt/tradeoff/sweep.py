@@ -43,8 +43,8 @@ class Standard:
     """The reference values of the measures on one instance; NaN without a certified answer."""
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
-        self.instance, self.clock, self.part = instance, clock, instance.task_limits > 0
-        self._taking_part = instance._taking_part(self.part)
+        self.instance, self.clock = instance, clock
+        self._taking_part = instance._taking_part(instance.task_limits > 0)
         self._largest_sums: dict[Share, float] = {}
         self._missing: list[str] = []  # why measures are NaN
         fairest, most = self._answer(DRF()), self._answer(MostTasks())
@@ -69,8 +69,9 @@ class Standard:
         blocks = () if objective is None else objective.share_blocks()
         term = only_term(objective)
         beta = (0.0 if term is None else term.measure.beta if term.measure is not None else term.alpha) or 0.0
-        measured = beta not in (0, 1) and shares.any()
-        even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if measured else np.nan
+        who = allocation._measured
+        measured = beta not in (0, 1) and shares[who].any()
+        even = f_beta(shares[who], beta, self.instance.weights[who]) if measured else np.nan
         bound, certified = price_bound(mechanism, self._taking_part), allocation.certificate.note
         price = 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare()))
         notes = [*self._missing, *([bound] if isinstance(bound, str) else [])]

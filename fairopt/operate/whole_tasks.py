@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
-from fairopt.blocks.objectives import Total
-from fairopt.blocks.shares import Tasks
-from fairopt.errors import InvalidBlock
+from fairopt.blocks.objectives import MaxMin, Total
+from fairopt.blocks.shares import DominantShare, Tasks
+from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
@@ -23,6 +23,8 @@ __all__ = ["WholeAnswer", "whole_answer"]
 
 Float = NDArray[np.float64]
 MOST_NAMED = 5  # users in a note
+MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
+SECONDS = 30.0  # for these programs
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,7 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
         assert placement is not None  # of whole tasks there always is one
         notes, words = _of_whole(name, made, answer), "fewer whole tasks than in the divisible answer, rounded down"
     else:
-        placement = _rounded(answer, teams)
+        placement = _rounded(answer, teams, time_limit)
         notes = (f"{name}: {_number(answer, placement)}, rounded by largest remainder within each team",)
         words = "could not be placed whole"
     free = not isinstance(policy, Policy) or not policy.constraints
@@ -81,10 +83,13 @@ def _of_whole(name: str, made: Allocation, divisible: Allocation | None) -> tupl
     return (f"{name}: {'; '.join([number, *words, *filter(None, [made.certificate.note])])}",)
 
 
-def _rounded(answer: Allocation, teams: Labelling) -> Float:
-    """The tasks of an answer by individual server: rounded up for the largest remainders, as many as they add up to."""
-    tasks = answer.tasks
-    down = np.floor(tasks + FROM_WHOLE)
+def _rounded(answer: Allocation, teams: Labelling, time_limit: float | None) -> Float:
+    """The tasks of an answer by individual server: rounded up for the largest remainders, as many as they add up to.
+
+    If the usual order leaves tasks of the rounded-down answer out, other ways of placing them are tried.
+    """
+    tasks, instance = answer.tasks, answer.instance
+    down = np.minimum(np.floor(tasks + FROM_WHOLE), instance.task_limits)
     rest = np.maximum(tasks - down, 0.0)
     most = np.array(down)
     alone = len(teams.names) + np.arange(len(tasks))  # a user without a team is one
@@ -94,18 +99,56 @@ def _rounded(answer: Allocation, teams: Labelling) -> Float:
     for members in np.split(order, ends):
         up = int(np.ceil(rest[members].sum() - FROM_WHOLE))
         most[members[:up]] += rest[members[:up]] > FROM_WHOLE
-    limited = answer.instance.replace(task_limits=np.minimum(most, answer.instance.task_limits), guarantees=None)
+    limited = instance.replace(task_limits=np.minimum(most, instance.task_limits), guarantees=None)
     program = Program(limited, Total(Tasks()), ())
+    size = part_of_capacity(instance.per_server_demands, instance.total_capacities, 0.0).max(axis=(1, 2))
+
+    def missing(placement: Float) -> tuple[float, float]:
+        """The largest part of a user's tasks that is left out, and the dominant share of all."""
+        short = np.maximum(down - placement.sum(axis=1), 0.0)
+        return round(float(part_of_capacity(short, down, 0.0).max(initial=0.0)), 9), float(short @ size)
+
     found = rounded(program, program.gather(answer.tasks_by_server))
-    if (found.sum(axis=1) >= np.minimum(down, most)).all():
-        return found
-    other = _large_first(program, down, rest)
-    size = part_of_capacity(answer.instance.per_server_demands, answer.instance.total_capacities, 0.0).max(axis=(1, 2))
+    for other in (_large_first, _by_integer_program):
+        if not any(missing(found)):
+            break
+        start = other(limited, down, time_limit)
+        found = min(found, _completed(program, start, down, rest), key=missing)
+    return found
 
-    def missing(placement: Float) -> float:
-        return float((np.maximum(down - placement.sum(axis=1), 0.0) * size).sum())
 
-    return other if missing(other) < missing(found) else found
+def _large_first(instance: Instance, down: Float, time_limit: float | None) -> Float:
+    """No tasks, to which `_completed` adds large ones first."""
+    return np.zeros((instance.n_users, int(instance.counts.sum())))
+
+
+def _by_integer_program(instance: Instance, down: Float, time_limit: float | None) -> Float:
+    """As many of the tasks rounded down as fit: first the same part of each user's, then as much as possible.
+
+    None on large clusters, or if the time limit comes first.
+    """
+    nothing = _large_first(instance, down, time_limit)
+    if nothing.size > MOST_UNKNOWNS:
+        return nothing
+    part = instance.replace(task_limits=down, weights=np.maximum(down, 1.0))
+    placing = Policy(MaxMin(Tasks()).then(Total(DominantShare())))
+    try:
+        made = placing.allocate(part, integral=True, time_limit=min(time_limit or SECONDS, SECONDS))
+    except NotCertified:  # no placement in time, so that other ones stand
+        return nothing
+    return nothing if made.placement is None else np.array(made.placement)
+
+
+def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:
+    """A placement with more tasks, by best fit: the other ones rounded down, then single ones by largest remainder."""
+    if program.empty:
+        return start
+    whole = WholeTasks(program, start[program.active])
+    _place_large_first(whole, down[program.active])
+    anywhere = np.zeros(whole.n_classes)
+    for j in np.argsort(-rest[program.active].round(9), kind="stable").tolist():
+        whole.place_anywhere(j, anywhere)
+    return whole.placement()
 
 
 def _where_they_run(instance: Instance, placement: Float) -> Float:
@@ -133,18 +176,6 @@ def _place_large_first(whole: WholeTasks, most: Float) -> None:
     size = part_of_capacity(demands, np.broadcast_to(capacity, demands.shape), 0.0).max(axis=(1, 2))
     for j in np.argsort(-size, kind="stable").tolist():
         whole.place_anywhere(j, anywhere, float(most[j] - whole.held[j].sum()))
-
-
-def _large_first(program: Program, down: Float, rest: Float) -> Float:
-    """Tasks rounded down, large ones first, then single ones by decreasing remainder: by best fit on any server."""
-    if program.empty:
-        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
-    whole = WholeTasks(program)
-    _place_large_first(whole, down[program.active])
-    anywhere = np.zeros(whole.n_classes)
-    for j in np.argsort(-rest[program.active].round(9), kind="stable").tolist():
-        whole.place_anywhere(j, anywhere)
-    return whole.placement()
 
 
 def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, ...]:

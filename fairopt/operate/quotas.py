@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.display import visible
-from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
 from fairopt.io.quotas.accounts import to_sacctmgr, tres_name
 from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
@@ -328,6 +328,7 @@ class _Source:
     resources: tuple[str, ...]
     queues: InputQueues
     api_version: str | None
+    notes: tuple[str, ...] = ()
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -408,9 +409,23 @@ class _Source:
     def quotas(self, format: str) -> Quotas:
         """The quotas for a format, with their text."""
         _checked_format(format)
+        if format == "kueue" and self.queues.raw and any(team not in self.queues.raw for team in self.teams):
+            return self._of_cluster_queues()
         rows, notes = self._rows(format)
-        notes = [*self.whole.notes, *notes]
+        notes = [*self.whole.notes, *self.notes, *notes]
         return _written(self, rows, notes, format)
+
+    def _of_cluster_queues(self) -> Quotas:
+        """The quotas for Kueue of the teams that are ClusterQueues of the input."""
+        kept = tuple(team for team in self.teams if team in self.queues.raw)
+        if not kept:
+            raise InvalidInstance(
+                f"{self.teams[0]!r} is no ClusterQueue of the input, and no other team is; give teams that are "
+                "(--users queue), or leave the ClusterQueues out for new ones"
+            )
+        others = _listed(team for team in self.teams if team not in kept)
+        made = replace(self, teams=kept, notes=(f"in no ClusterQueue of the input, and so without a quota: {others}",))
+        return made.quotas("kueue")
 
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""

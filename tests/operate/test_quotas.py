@@ -163,6 +163,16 @@ def test_large_tasks_are_placed_first_where_the_usual_order_leaves_some_out():
     assert not any("could not be placed" in note for note in quotas.notes)
 
 
+@pytest.mark.parametrize("seed", [65, 172])
+def test_an_integer_program_places_tasks_that_best_fit_leaves_out(seed, monkeypatch):
+    answer = fo.HDRF().allocate(benchmark.cluster(seed).replace(held=None))
+    whole = answer.quotas()._source.whole.placement
+    assert (whole.sum(axis=1) >= np.floor(answer.tasks)).all()
+    assert fo.allocation.feasibility(answer.instance.individual(), whole) <= 1e-9
+    monkeypatch.setattr("fairopt.operate.whole_tasks.MOST_UNKNOWNS", 0)
+    assert any("could not be placed whole" in note for note in answer.quotas().notes)
+
+
 def test_tasks_that_run_now_keep_their_servers():
     held = [[2, 1, 0], [0, 0, 1], [0, 0, 0]]
     cluster = two_types(eligible=None, held=held)
@@ -225,7 +235,10 @@ def test_quotas_of_cluster_queues_are_by_the_flavors_that_have_the_servers():
     assert (
         amounts(made)["nlp", "gpu", "any"] == 2 and amounts(made)["nlp", "gpu", "small"] == 0
     )  # the first that has them
-    assert amounts(made)["vision", "gpu", "a100"] == 6  # a new one, by type of server
+    assert {row.team for row in made.rows} == {"nlp"}
+    assert "in no ClusterQueue of the input, and so without a quota: vision" in made.notes
+    with pytest.raises(InvalidInstance, match="'vision' is no ClusterQueue of the input"):
+        answer.quotas("kueue", teams=["vision"], queues=InputQueues({"nlp": queues("any")}, servers))
     made = fo.operate.quotas.quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("big")}, servers))
     assert amounts(made)["nlp", "gpu", "big"] == 0
     assert "2 gpu of nlp are on servers of no flavor of its ClusterQueue, and have no quota" in made.notes

@@ -90,26 +90,21 @@ def to_cluster_queues(
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
-    ``queues`` are those of the input by name: of these only the numbers ``nominalQuota`` change. A team without one
-    gets a new one, in its cohort, with a ResourceFlavor for each flavor.
+    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``nominalQuota``
+    change. Without any each team gets a new one, in its cohort, with a ResourceFlavor for each flavor.
     """
     version, notes = _version(queues, api_version), list[str]()
-    new: dict[str, list[Quota]] = {}
-    items = []
-    for team, quotas in by_team(rows).items():
-        if team in queues:
-            whole = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"} | dict(queues[team])
-            items.append(_changed(team, whole, quotas, notes))
-        else:
-            new[team] = quotas
-    if new and queues:
-        notes.append(f"{len(new)} of {len(new) + len(items)} teams have no ClusterQueue, so new ones are written")
-    kinds = dict.fromkeys(row.flavor for quotas in new.values() for row in quotas)
-    flavors = [_flavor(flavor, version) for flavor in kinds]
-    names = dict.fromkeys(resource_name(row.resource) for quotas in new.values() for row in quotas)
-    for team, quotas in new.items():
-        items.append(_made(team, quotas, [*kinds], [*names], version, (cohorts or {}).get(team)))
-    return yaml_list([*flavors, *items], [*comments, *notes]), notes
+    given = by_team(rows)
+    if queues:
+        head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
+        items = [_changed(team, head | dict(queues[team]), quotas, notes) for team, quotas in given.items()]
+        return yaml_list(items, [*comments, *notes]), notes
+    flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
+    names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
+    items = [_flavor(flavor, version) for flavor in flavors]
+    for team, quotas in given.items():
+        items.append(_made(team, quotas, [*flavors], [*names], version, (cohorts or {}).get(team)))
+    return yaml_list(items, comments), notes
 
 
 def _version(queues: Mapping[str, Raw], given: str | None) -> str:

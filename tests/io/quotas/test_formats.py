@@ -170,9 +170,8 @@ def test_a_cluster_queue_of_the_input_keeps_all_but_its_nominal_quotas():
         "vision: quotas of what is not shared here stay as they are: pods of a100",
     ]
     assert QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == 8  # not changed itself
-    _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0), Quota("nlp", "gpu", "", 1.0)], {"vision": QUEUE})
+    _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
     assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
-    assert "1 of 2 teams have no ClusterQueue, so new ones are written" in notes
 
 
 @pytest.mark.parametrize(

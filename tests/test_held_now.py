@@ -272,7 +272,7 @@ def test_bars_are_percentages_of_the_capacity_of_each_resource():
 def test_long_waiting_bars_are_cut_and_their_numbers_kept():
     pytest.importorskip("matplotlib")
     (ax,) = alike([1200, 6], [3, 3]).plot("held").axes
-    assert bars(ax) == [[50, 50], [25, 25], [80, 50]]  # 1.6 times the longest bar of what is fair or held
+    assert bars(ax) == [[50, 50], [25, 25], [125, 50]]  # 2.5 times the longest bar of what is fair or held
     assert words(ax)[2:] == ["25 + 9,975", "25 + 25"]
     (unlimited,) = alike(None, [3, 3]).plot("held").axes
     assert words(unlimited)[2:] == ["25", "25"]

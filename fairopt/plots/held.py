@@ -42,7 +42,7 @@ MOST = 20  # teams or users with bars
 BAR = 0.13  # height of a bar in inches
 PANEL = 2.2  # width of a panel in inches
 PER_ROW = 3  # most panels in a row
-CUT = 1.6  # bars of waiting tasks end at this multiple of the longest other bar
+CUT = 2.5  # bars of waiting tasks end at this multiple of the longest other bar
 LETTER = 0.07  # width of a letter of a title in inches
 NUMBERS = 1.35  # length of the axis, with the space of numbers, relative to the longest bar
 WAITING: dict[str, Any] = {"facecolor": "white", "edgecolor": GREYS[1], "hatch": "////", "linewidth": 0.5}
@@ -102,7 +102,8 @@ def held_bars(
         ax.set_xlim(0, longest)
         ax.set_ylim(len(names) - 0.5 if names else 0.5, -0.5)
         ax.set_xlabel("% of the capacity", fontsize=8)
-    handles = _handles(list(fair), bool((end > held).any()))
+    more = np.where(np.isfinite(waiting), waiting, 0.0)
+    handles = _handles(list(fair), bool((more > 0).any()), is_cut=bool((held + more > end).any()))
     if axes is None:
         figure.legend(handles=handles, loc="outside right center", **LEGEND)
         some = f" (the largest differences, {MOST} of {len(first.names):,})" if len(first.names) > MOST else ""
@@ -156,9 +157,13 @@ def _number(percent: float) -> str:
     return f"{percent:,.0f}" if percent >= 10 or percent == 0 else f"{percent:.1f}" if percent >= 0.05 else "<0.1"
 
 
-def _handles(policies: Sequence[str], waits: bool) -> list[Any]:
+def _handles(policies: Sequence[str], waits: bool, is_cut: bool) -> list[Any]:
     """Policies, what is held, and what waits."""
     from matplotlib.patches import Patch
 
     fair = [Patch(label=f"fair: {cut(name)}", **bar_style(k)) for k, name in enumerate(policies)]
-    return [*fair, Patch(color=GREYS[0], label="held now"), *[Patch(label="waiting (+)", **WAITING)] * waits]
+    return [
+        *fair,
+        Patch(color=GREYS[0], label="held now"),
+        *[Patch(label="waiting (+)" + ", cut" * is_cut, **WAITING)] * waits,
+    ]

@@ -10,6 +10,7 @@ from fairopt.allocation import Allocation
 from fairopt.held_now import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.instance import Instance
 from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
+from fairopt.team_sums import teams_shown
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = ["held_sentences", "held_tables"]
@@ -61,9 +62,8 @@ def _table(instance: Instance, by: str, found: HeldNow) -> Table:
 
 
 def held_sentences(allocation: Allocation) -> list[str]:
-    """Who holds more and less than is fair, and what exceeds the capacities; of teams under the outermost label."""
-    teams = allocation.instance.teams
-    found = held_now(allocation, teams.outermost_first[0] if teams.mixed else None, alone=True)
+    """Who holds more and less than is fair, and what exceeds the capacities; of the innermost teams or of users."""
+    found = held_now(allocation, teams_shown(allocation.instance), alone=True)
     if found is None or not found.names:
         return []
     return [_differences(allocation.instance, found), *_excess(allocation.instance, found)]

@@ -221,6 +221,12 @@ def test_present_resource_quotas_of_other_namespaces_stay(run, tmp_path):
     assert "quotas of others than these teams stay as they are: gone" in words
 
 
+def test_without_present_quotas_the_difference_says_so(run):
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--by", "team").stdout.split())
+    assert "no present quotas of these are known: kube has none; give --present FILE" in words
+    assert "vision holds 16 nvidia.com/gpu" in words
+
+
 def test_users_without_teams_have_quotas_each(run, tmp_path):
     (tmp_path / "users.csv").write_text("user,task_limit,cpu,gpu\na,4,4,1\nb,2,2,0\n")
     (tmp_path / "servers.csv").write_text("server,count,cpu,gpu\ns,2,16,2\n")
@@ -238,7 +244,6 @@ def test_users_without_teams_have_quotas_each(run, tmp_path):
         ),
         (("slurm", "--users", "qos", "-f", "slurm"), "limits of Slurm are of accounts, but --users qos makes other"),
         (("kube", "-f", "yaml"), "--format yaml: give csv, kubernetes, kueue or slurm"),
-        (("kube", "--diff"), "--diff: kube has no present quotas; give --present FILE"),
         (("kube", "--out", "q.pdf"), "cannot write q.pdf; give a name that ends in .csv"),
         (("kube", "--resource", "gpu"), "there is no resource 'gpu'"),
         (("kube", "--team", "visoin"), "there is no team 'visoin'; did you mean 'vision'?"),

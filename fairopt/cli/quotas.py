@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from fairopt.cli.commands import (
 )
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, working, written
-from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.errors import InvalidBlock
 from fairopt.io.quotas.cluster_queues import InputQueues, read_queues
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
 from fairopt.io.saving import write_whole
@@ -116,11 +117,6 @@ def quotas(
         format = "kueue" if of_queues and "kueue" in written_as else next(iter(written_as), None)
     if known is None and (diff or format is None):
         known = quotas_of_input(source.path, "kueue" if format is None and of_queues else format)
-    if known is None and diff:
-        raise InvalidInstance(
-            f"--diff: {source.path} has no present quotas; give --present FILE, such as the output of kubectl get "
-            "resourcequotas -A -o json, or of sacctmgr show associations --json"
-        )
     target = format or (known[1] if known is not None else FORMATS[0])
     files.check(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
@@ -141,7 +137,13 @@ def quotas(
             integral="rounded" if rounded else True,
             time_limit=clock.left,
         )
-    changes = made.diff(known[0]) if diff and known is not None else None
+    changes = made.diff(known[0] if known is not None else []) if diff else None
+    if changes is not None and not any(row.present is not None for row in changes.rows):
+        unknown = (
+            f"no present quotas of these are known: {source.path} has none; give --present FILE, such as the output of "
+            "kubectl get resourcequotas -A -o json, or of sacctmgr show associations --json"
+        )
+        changes = replace(changes, notes=(*changes.notes, unknown))
     text_alone = format is not None and not (out or diff or as_json)
     if as_json:
         typer.echo(files.as_json(described_quotas(made, label(mechanism), repr(mechanism), changes)))

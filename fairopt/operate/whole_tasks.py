@@ -156,15 +156,23 @@ def _where_they_run(instance: Instance, placement: Float) -> Float:
     each, totals = instance.individual(), placement.sum(axis=1)
     if each.held is None or each.held.ndim == 1 or each.demands.ndim == 3 or each.rates is not None:
         return placement
-    running = np.where(each.eligible, np.floor(each.held + FROM_WHOLE), 0.0)
-    before = np.cumsum(running, axis=1) - running
-    kept = np.clip(totals[:, None] - before, 0.0, running)
-    beyond = (kept.T @ each.demands > each.capacities).any(axis=1)
-    kept[:, beyond] = 0.0
     program = Program(instance.replace(task_limits=totals, guarantees=None), Total(Tasks()), ())
     if program.empty:
         return placement
+    known = bool((each.held == np.rint(each.held)).all())  # and not divided among the servers of a row
+    kept = np.where(each.eligible & known, each.held, 0.0)
+    before = np.cumsum(kept, axis=1) - kept
+    kept = np.clip(totals[:, None] - before, 0.0, kept)
+    beyond = (kept.T @ each.demands > each.capacities).any(axis=1)
+    kept[:, beyond] = 0.0
     whole = WholeTasks(program, kept[program.active])
+    in_rows = instance._by_row(each.held)[program.active]
+    for j in _large_ones_first(whole):
+        for row in np.flatnonzero(in_rows[j] >= 1).tolist():
+            mine = whole.row == row
+            left = min(in_rows[j, row] - whole.placed[j, mine].sum(), totals[program.active[j]] - whole.held[j].sum())
+            if left >= 1 and whole.instance.eligible[j, row]:
+                whole.place_on(j, mine, left)
     _place_large_first(whole, totals[program.active])
     return whole.placement() if (whole.totals == totals[program.active]).all() else placement
 
@@ -172,10 +180,15 @@ def _where_they_run(instance: Instance, placement: Float) -> Float:
 def _place_large_first(whole: WholeTasks, most: Float) -> None:
     """Place up to ``most`` tasks of each user in all, large ones first, by best fit on any server."""
     anywhere = np.zeros(whole.n_classes)
+    for j in _large_ones_first(whole):
+        whole.place_anywhere(j, anywhere, float(most[j] - whole.held[j].sum()))
+
+
+def _large_ones_first(whole: WholeTasks) -> list[int]:
+    """Users in decreasing order of the part of a server that a task takes."""
     demands, capacity = whole.instance.per_server_demands[:, whole.first], whole.instance.capacities[whole.first]
     size = part_of_capacity(demands, np.broadcast_to(capacity, demands.shape), 0.0).max(axis=(1, 2))
-    for j in np.argsort(-size, kind="stable").tolist():
-        whole.place_anywhere(j, anywhere, float(most[j] - whole.held[j].sum()))
+    return np.argsort(-size, kind="stable").tolist()
 
 
 def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, ...]:

@@ -184,6 +184,30 @@ def test_tasks_that_run_now_keep_their_servers():
         assert kept.sum(axis=1).tolist() == np.minimum(totals, np.sum(held, axis=1)).tolist()
 
 
+def test_tasks_that_run_on_unknown_servers_of_a_row_keep_the_row():
+    rows = fo.Instance(
+        [[8], [1], [1]],
+        [[8], [4]],
+        counts=[4, 3],
+        users=["large", "small", "tiny"],
+        resources=["gpu"],
+        servers=["a", "b"],
+        server_types=["a", "b"],
+        teams={"team": ["x", "y", "z"]},
+        task_limits=[1, 7, 12],
+        held=[[3, 0], [4, 0], [0, 12]],  # 3 tasks on 4 servers: which ones is not known
+    )
+    quotas = fo.HDRF().allocate(rows).quotas()
+    assert amounts(quotas) == {
+        ("x", "gpu", "a"): 8,
+        ("x", "gpu", "b"): 0,
+        ("y", "gpu", "a"): 7,
+        ("y", "gpu", "b"): 0,
+        ("z", "gpu", "a"): 0,
+        ("z", "gpu", "b"): 12,
+    }
+
+
 def test_policies_that_decide_bundles_have_quotas_of_the_tasks_that_run_in_them():
     answer = fo.HFFMRA().allocate(two_types(teams=None, eligible=None, server_types=None).with_task_limits(None))
     quotas = answer.quotas()

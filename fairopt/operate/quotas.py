@@ -490,7 +490,7 @@ class _Source:
                 row.unit,
                 known.get(row.key),
                 row.amount,
-                self._held_of(row, rows),
+                self._held_of(row),
             )
             for row in rows
         ]
@@ -509,7 +509,7 @@ class _Source:
         Flavors are summed for a new quota of all servers together.
         """
         new = {row.key: row for row in rows}
-        written = {(row.team, row.resource, _lower(row.flavor)): row.flavor for row in rows}
+        written = {(row.team, row.resource, row.flavor.lower()): row.flavor for row in rows}
         out: dict[tuple[str, str, str], float] = {}
         other_teams, other = dict[str, None](), dict[str, None]()
         whole = {(one.team, one.resource) for one in present if not one.flavor}
@@ -518,7 +518,7 @@ class _Source:
                 other_teams[one.team] = None
                 continue
             resource = matching(one.resource, self.resources)
-            flavor = written.get((one.team, resource or "", _lower(one.flavor)), one.flavor)
+            flavor = written.get((one.team, resource or "", one.flavor.lower()), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
                 key = (one.team, resource, "")
@@ -534,7 +534,8 @@ class _Source:
             notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
         return out, notes
 
-    def _held_of(self, row: Quota, rows: Sequence[Quota]) -> float | None:
+    def _held_of(self, row: Quota) -> float | None:
+        """What tasks of a team that run now take of what a quota is for; None if it is not known."""
         t, i = self.teams.index(row.team), self.whole.servers.resource_index(row.resource)
         if not row.flavor:
             return None if self._held_in_all is None else float(self._held_in_all[t, i])
@@ -622,10 +623,6 @@ def _whole(value: float) -> int:
 def _words(resource: str, flavor: str, unit: str) -> str:
     """A resource with its unit and flavor, as ``GiB memory of a100``."""
     return " ".join(filter(None, (unit if unit != "core" else "", resource, f"of {flavor}" if flavor else "")))
-
-
-def _lower(flavor: str) -> str:
-    return flavor.lower()
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fairopt.derivatives.prices import LevelPrices
+    from fairopt.operate.explanation import Explanation
     from fairopt.operate.quotas import Quotas
 
 __all__ = ["Allocation", "ChangedByHand"]
@@ -566,6 +567,39 @@ class Allocation:
         >>> axes.figure.savefig("utilisation.png")  # doctest: +SKIP
         """
         return later("fairopt.plots:draw")(self, kind, ax, users, resources)
+
+    def explain(self, name: str, *, time_limit: float | None = None) -> Explanation:
+        """What stops a user or team: its limit, full resources, its weight or a constraint; what gives it more.
+
+        Each thing that may stop it is raised by 1%, and the policy is solved again, with the coefficients of shares
+        held as they are: one solve for each full capacity, reached limit and constraint. For mechanisms other than
+        policies and `HDRF`, and for whole tasks, only what is full and what is reached is said.
+
+        Parameters
+        ----------
+        name : str
+            A user or a team.
+        time_limit : float, optional
+            Seconds for all solves together.
+
+        Returns
+        -------
+        Explanation
+            One or two sentences, with the numbers behind them.
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such user or team.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["net", "memory"])
+        >>> fo.MostTasks().allocate(pool.with_task_limits({"web": 20})).explain("batch").sentences[0]
+        'batch stops at 1 task because net is full; web uses it too.'
+        """
+        return later("fairopt.operate.explain:explain")(self, name, time_limit)
 
     def __repr__(self) -> str:
         name = label(self.policy)

@@ -49,6 +49,7 @@ COMMANDS = {
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
+    "why": "why",
 }
 app = typer.Typer(
     name="fairopt",

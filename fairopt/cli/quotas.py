@@ -63,7 +63,10 @@ certified divisible answer, and what could not be placed.
 from INPUT: clusterqueues.json, resourcequotas.json (kubectl get resourcequotas -A -o json) or associations.json \
 (sacctmgr show associations --json) in its folder, or from --present.
 
-Without --out and --diff a chosen --format is printed alone, and notes go to stderr."""
+Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
+
+Whole tasks of drf and others are found by integer programs, which may take minutes; --time-limit ends them with the \
+best answer so far, and --rounded rounds the divisible answer instead."""
 
 
 @app.command(no_args_is_help=True, help=QUOTAS)

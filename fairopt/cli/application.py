@@ -45,6 +45,7 @@ COMMANDS = {
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",
+    "quotas": "quotas",
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",

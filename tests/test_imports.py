@@ -30,7 +30,7 @@ ORDER = (
     ("scale",),
     ("policy",),
     ("policies", "scale"),
-    ("metrics", "server_sums", "team_sums", "held_now", "properties"),
+    ("metrics", "server_sums", "team_sums", "properties"),
     ("tradeoff",),
     ("online", "operate"),
     ("testing", "plots", "reading"),

@@ -6,6 +6,7 @@ for each.
 
 The files:
 
+* `held`: what runs now beside what a policy gives.
 * `explain`: what stops a user or team, by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
 * `quotas`: quotas of teams, and their difference from present ones. `whole_tasks`: answers in whole tasks.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.held_now import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.instance import Instance
+from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
 from fairopt.team_sums import teams_shown
 from fairopt.tolerances import VIOLATION_TOLERANCE

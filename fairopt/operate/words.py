@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairopt.display import of_units, without_vendor
 from fairopt.fitting import too_large, why_too_large
 from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
 
@@ -34,11 +35,9 @@ class _Words:
         self.found, self.about, self.instance = found, about, about.instance
         self.subject = about.subject(found.name)
         self.of_team = self.subject.is_team or found.name not in self.instance._position
-        last = [name.rpartition("/")[2] for name in self.instance.resources]  # as of nvidia.com/gpu
-        names = last if len({*last}) == len(last) else self.instance.resources
-        self.short = dict(zip(self.instance.resources, names, strict=True))
-        units = zip(self.short.items(), self.instance.units or [""] * self.instance.n_resources, strict=True)
-        self.title = {name: f"{unit} of {short}" if unit else short for (name, short), unit in units}
+        names = self.instance.resources
+        self.short = dict(zip(names, without_vendor(names), strict=True))
+        self.title = dict(zip(names, of_units(names, self.instance.units), strict=True))
 
     def all(self) -> list[str]:
         """The sentences in order."""

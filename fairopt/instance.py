@@ -615,7 +615,8 @@ class Instance:
             names: list[list[str]] = [[] for _ in range(self.n_servers)]
             for name, row in zip(self._merged_from.servers, self._merged_from._server_classes.tolist(), strict=True):
                 names[row].append(name)
-            return tuple(map(hostlist, names))
+            lists = tuple(map(hostlist, names))
+            return lists if len({*lists}) == len(lists) else tuple(of_row[0] for of_row in names)
         return tuple(self._labels.servers)
 
     @property

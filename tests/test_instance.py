@@ -841,6 +841,12 @@ def test_tasks_held_in_all_have_no_units_if_demands_differ_by_server():
         Instance([[[1], [2]]], [[4], [4]], held=[3])
 
 
+def test_merged_rows_have_different_names_whatever_their_servers_are_called():
+    odd = Instance([[1]], [[4], [4], [5]], servers=["a-1", "a-2", "a-[1-2]"])
+    assert odd.merged().servers == ("a-1", "a-[1-2]")
+    assert odd.merged().replace(weights=2).servers == ("a-1", "a-[1-2]")
+
+
 def test_a_server_of_a_merged_row_is_found_but_is_no_place_to_run():
     merged = two_kinds().merged()
     assert merged.server_index("n2") == merged.server_index("n[1-2]") == 0

@@ -166,7 +166,8 @@ class _Words:
         """What binds together."""
         words = [f"{self.short[b.name]}{self._where(b)}" for b in some if b.name in self.title]
         words += [self._limit_or_block(b) for b in some if b.name not in self.title]
-        return f"{listed(words)} bind together: only all of them help"
+        change = "raised" if all(b.amount is not None for b in some) else "raised or relaxed"
+        return f"{listed(words)} bind together: it gains only if all of them are {change}"
 
     def _limit_or_block(self, b: Binding) -> str:
         """What binds together with others: a task limit, of which the amount is known, or a constraint."""
@@ -297,7 +298,7 @@ class _Words:
         """What moves it otherwise in the beginning."""
         some = [b for b in (*self.found.binding, *self.found.also) if not b.steady]
         names = ["its weight" if b.kind == "weight" else f"{self._name(b)}{self._where(b)}" for b in some]
-        return f"The first 0.1% more of {listed(names)} has no such effect, or another one." if names else ""
+        return f"The first 0.1% more of {listed(names)} has a different effect, or none." if names else ""
 
     def _totals(self) -> str:
         """What moves it only because a total grows."""

@@ -91,7 +91,7 @@ def test_two_resources_that_bind_together_are_named_together() -> None:
     found = fo.DRF().allocate(two).explain("a")
     assert [b.kind for b in found.binding[:2]] == ["together", "together"]
     assert found.sentences[0].startswith(
-        "a stops at 5 tasks because cpu and memory bind together: only all of them help; b"
+        "a stops at 5 tasks because cpu and memory bind together: it gains only if all of them are raised; b"
     )
     assert found.sentences[1] == "With 1% more of all of them it would have 0.05 tasks more, and cost nobody anything."
 
@@ -102,7 +102,7 @@ def test_an_effect_that_sets_in_later_is_said_to() -> None:
     found = fo.DRF().allocate(late).explain("second")  # 0.01 of the network is free before first takes of second's
     (cpu,) = (b for b in found.also if b.kind == "resource")
     assert cpu.name == "cpu" and not cpu.steady and cpu.percent == pytest.approx(100 * -0.03 / 5)
-    assert "The first 0.1% more of cpu has no such effect, or another one." in found.sentences
+    assert "The first 0.1% more of cpu has a different effect, or none." in found.sentences
 
 
 def test_answers_that_could_not_be_certified_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +136,14 @@ def test_a_limit_and_a_resource_that_are_reached_at_once_bind_together() -> None
 def test_a_limit_of_a_member_and_what_is_left_out_are_named_among_what_binds_together() -> None:
     cluster = of_gpus(2, 10, task_limits=[5, None], teams={"team": ["x", "y"]})
     found = fo.DRF().allocate(cluster).explain("x")
-    assert "gpu and the task limit of a bind together: only all of them help" in found.sentences[0]
+    assert "gpu and the task limit of a bind together: it gains only if all of them are raised" in found.sentences[0]
     rest = {"users": ["a", "b", "c"], "resources": ["cpu", "gpu"], "task_limits": [5, 20, None]}
     three = fo.Instance([[4, 1], [1, 0], [2, 1]], [60, 10], **rest)  # with more tasks than c, a would be envied by c
     fair = fo.DRF().with_constraints(fo.EnvyFree()).allocate(three).explain("a")
-    assert "gpu, its own task limit and EnvyFree() bind together" in fair.sentences[0]
+    assert (
+        "gpu, its own task limit and EnvyFree() bind together: it gains only if all of them are raised or relaxed"
+        in fair.sentences[0]
+    )
     assert fair.sentences[1].startswith("With 1% more of the others and without EnvyFree() it would have 0.05 tasks")
 
 

@@ -32,7 +32,7 @@ ORDER = (
     ("policies", "scale"),
     ("metrics", "server_sums", "team_sums", "held_now", "properties"),
     ("tradeoff",),
-    ("online",),
+    ("online", "operate"),
     ("testing", "plots", "reading"),
     ("report",),
     ("cli", "__main__"),

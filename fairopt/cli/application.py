@@ -48,6 +48,7 @@ COMMANDS = {
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
+    "what-if": "what_if",
 }
 app = typer.Typer(
     name="fairopt",

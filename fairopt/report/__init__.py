@@ -8,6 +8,7 @@ The files:
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
 * `frontiers`: tables of frontiers; `timelines`: tables of simulations; `frames`: allocations as data frames.
 * `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
+* `what_if`: answers before and after a change.
 * `held`: tables and sentences of what runs now beside what is fair.
 """
 

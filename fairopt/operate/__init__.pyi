@@ -1,0 +1,1 @@
+from fairopt.operate.what_if import WhatIf as WhatIf

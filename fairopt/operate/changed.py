@@ -173,13 +173,14 @@ def _numbers(before: Instance, after: Instance) -> list[str]:
         now = dict(zip(after.users, getattr(after, values).tolist(), strict=True))
         of_teams = {"weight": "team_weights", "guarantee": "team_guarantees"}.get(what)
         if of_teams:
-            none: Any = 1.0 if what == "weight" else {}
-            for name in {**getattr(before, of_teams), **getattr(after, of_teams)}:
+            given = [getattr(of, of_teams) for of in (before, after)]
+            for name in dict.fromkeys([*given[0], *given[1]]):
                 if name in before.teams.names and name in after.teams.names:
-                    was[name], now[name] = (getattr(of, of_teams).get(name, none) for of in (before, after))
-                    if what == "guarantee":  # those of dropped resources are named there
-                        both = set(before.resources) & set(after.resources)
-                        was[name] = {r: units for r, units in was[name].items() if r in both}
+                    alone = len(before.teams.names[name]) == 1  # the weight of its member, by default
+                    none: Any = {} if what == "guarantee" else 1.0 if alone else np.inf
+                    was[name], now[name] = (of.get(name, none) for of in given)
+                    if what == "guarantee":  # those of dropped resources are gone with them
+                        was[name] = {r: units for r, units in was[name].items() if r in after.resources}
         both_have = (name for name in now if name in was and now[name] != was[name])
         out += _some([f"{what} of {name} {_value(now[name])} instead of {_value(was[name])}" for name in both_have])
     return out

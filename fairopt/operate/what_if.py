@@ -284,8 +284,8 @@ def what_if(
     >>> found = fo.what_if(fo.DRF(), cluster, add_servers={"a100-2": 2}, without=["parse"])
     >>> found.changes
     ('2 more servers like a100-[1-2]', 'without parse')
-    >>> found.before.tasks, found.after.tasks, found.before.certificate.ok, found.after.certificate.ok
-    (array([ 16., 96.]), array([32.]), True, True)
+    >>> found.before.tasks.round(3), found.after.tasks, found.before.certificate.ok, found.after.certificate.ok
+    (array([ 11.429, 114.286]), array([32.]), True, True)
     """
     if not isinstance(instance, Instance):
         raise InvalidBlock(f"what_if(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
@@ -311,7 +311,8 @@ def what_if(
 
 def answered(mechanism: Any, before: Instance, after: Instance, **options: Any) -> WhatIf:
     """The answers to two instances; `InvalidBlock` if they are equal."""
-    if after == before:
+    differences = described(before, after)
+    if not differences:
         raise InvalidBlock("nothing changes: the instance is so already; give another number, or another change")
     given, found = accepted(mechanism, **options), []
     for k, (when, instance) in enumerate({"before the change": before, "after the change": after}.items()):
@@ -320,7 +321,7 @@ def answered(mechanism: Any, before: Instance, after: Instance, **options: Any) 
             with within(when):
                 found.append(mechanism.allocate(instance, **given))
         except FairoptError as error:
-            error.add_note(f"this is {when} ({'; '.join(described(before, after))})" if k else f"this is {when}")
+            error.add_note(f"this is {when} ({'; '.join(differences)})" if k else f"this is {when}")
             raise
     return WhatIf(*found)
 

@@ -50,7 +50,8 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
     by, each = found.shown
     rows = each.largest_first[:MOST]
     percent = 100 * each.of_capacity[rows, each.judged[rows]]
-    if ax is None:
+    own = ax is None
+    if own:
         ax = new_figure(WIDTH, 1.4 + 0.3 * max(len(rows), 2)).subplots()
     at = np.arange(len(rows))
     ax.barh(at, percent, color=[UP if x >= 0 else DOWN for x in percent], height=0.7)
@@ -65,7 +66,11 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
     ax.set_xlabel("difference in % of the capacity after the change", fontsize=9)
     some = f" (the largest differences, {MOST} of {len(each.names):,})" if len(each.names) > MOST else ""
     words = f"{label(found.before.policy)}, by {by}{some}: {'; '.join(found.changes)}"
-    ax.set_title(escaped(textwrap.fill(shorter(words, 3 * LETTERS), LETTERS)), fontsize=9, loc="left")
+    title = escaped(textwrap.fill(shorter(words, 3 * LETTERS), LETTERS))
+    if own:
+        ax.figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    else:
+        ax.set_title(title, fontsize=9, loc="left")
     plain(ax)
     fall_back_fonts(ax.figure)
     return ax

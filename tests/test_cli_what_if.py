@@ -95,7 +95,7 @@ def test_files_are_written(run: Any) -> None:
         (["--add", "g1=0"], 2, "give a whole number of at least 1"),
         (["--weight", "npl=2"], 2, "did you mean 'nlp'"),
         (["--without", "nlpp"], 2, "did you mean 'nlp'"),
-        (["--guarantee", "nlp=gpu:40"], 1, "this is after the change (guarantee of nlp 40 gpu instead of nothing)"),
+        (["--guarantee", "nlp=gpu:8", "--guarantee", "vision=gpu:9"], 1, "this is after the change (guarantee of"),
         (["--limit", "parse=2", "--out", "a.txt"], 2, "a.txt"),
         (["--limit", "parse=2", "--out", "teams.json"], 2, "is read from this file"),
     ],

@@ -36,7 +36,7 @@ Resources of which some is left over on every server are left out.
 Rates are derivatives, and gains of servers are differences of two certified answers. Where a derivative or its \
 range is not known (hdrf, guarantees, several servers), the policy is solved again: the rate is then that of 1 % more, \
 and a range marked ~ ends where the gain differs from the rate by 1 %. Without --time-limit ranges are searched for at \
-most a minute.
+most half a minute.
 
 Rows are sorted by tasks per cost with --cost, otherwise by tasks per 1 % of the capacity. The cost of a server is \
 that of all its resources.

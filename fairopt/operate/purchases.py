@@ -31,7 +31,7 @@ HOLDS = 0.01  # a rate holds while the gain differs from it by at most this frac
 GROWTH = 4.0  # from one change that is tried to the next
 HALVINGS = 6  # of the last factor: ranges are found to 2 %
 NO_GAIN = 1e-6  # of all tasks: certified answers may differ by it
-SEARCH = 60.0  # seconds of the searches for ranges, without a time limit
+SEARCH = 30.0  # seconds of the searches for ranges, without a time limit
 
 
 @dataclass(frozen=True)

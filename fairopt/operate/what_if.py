@@ -440,7 +440,9 @@ def _amount(gains: Gains, r: int, by: str) -> str:
     """A user's tasks, or a team's units of the resource by which it is judged."""
     k = 0 if by == "user" or not gains.difference[r, 1 + gains.judged[r]] else 1 + int(gains.judged[r])
     what, apart = gains.resources[k - 1] if k else "tasks", abs(gains.difference[r, k])
-    return f"{apart:,.4g} {what} ({gains.before[r, k]:,.4g} to {gains.after[r, k]:,.4g})"
+    both = [[f"{float(x):,.{digits}g}" for x in (gains.before[r, k], gains.after[r, k])] for digits in (4, 7)]
+    was, now = both[both[0][0] == both[0][1]]
+    return f"{apart:,.4g} {what} ({was} to {now})"
 
 
 def _only_totals(found: WhatIf) -> list[str]:

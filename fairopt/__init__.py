@@ -20,7 +20,7 @@ below. For maintainers, modules import only from those listed before them:
   runs now beside what is fair; checks, audit, proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.
-* `operate`: answers before and after a change.
+* `operate`: what stops a user or team; quotas of teams; answers before and after a change; what to buy.
 * `reading`, `testing`, `plots`: loading saved answers; Hypothesis strategies; pictures.
 * `report`, `cli`: comparisons and tables; the command line.
 """

@@ -45,10 +45,12 @@ COMMANDS = {
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",
+    "quotas": "quotas",
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
     "what-if": "what_if",
+    "why": "why",
 }
 app = typer.Typer(
     name="fairopt",

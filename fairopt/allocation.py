@@ -286,7 +286,7 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> a = fo.DRF().allocate(fo.Instance([[1], [1], [1]], [10], task_limits=[2, None, None]))
-        >>> a.prices, a.binding_level.level, a.binding_level.users, a.binding_level.prices
+        >>> a.prices, round(a.binding_level.level, 6), a.binding_level.users, a.binding_level.prices.round(6)
         (array([[0.]]), 0.4, ('user2', 'user3'), array([[0.05]]))
         """
         return None if self.certificate.whole else later("fairopt.derivatives.prices:binding_level")(self)

@@ -74,6 +74,11 @@ def test_whose_tasks_fit_once_a_resource_is_not_shared_runs_them(run: Any) -> No
     assert found["users"]["huge"]["tasks"] == {"before": 0, "after": 3, "difference": 3}
 
 
+def test_servers_are_added_by_name_before_they_are_pooled(run: Any) -> None:
+    found = json.loads(run("--pooled", "-p", "drf", "--add", "g1=1", "--without", "huge", "--json").stdout)
+    assert found["changes"] == ["other capacities: in all cpu 130 instead of 100, gpu 15 instead of 10", "without huge"]
+
+
 def test_files_are_written(run: Any) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
     result = run("-p", "drf", "--limit", "parse=2", "--plot", "a.png", "--out", "a.csv")

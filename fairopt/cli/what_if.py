@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -114,9 +115,9 @@ def what_if(
         name, number = labelled_number("--add", one, "server", "a100-00=4")
         added[name] = added.get(name, 0) + number
     numbers = changes_of(weight, limit, guarantee)
-    given = source.read_as_given()
+    given = replace(source, pooled=False).read_as_given()  # servers are named before they are pooled
     other = changed(given, added, drop_resource or (), without or (), **numbers)
-    before, after = source.limited(given), source.limited(other)
+    before, after = (source.limited(one.pooled() if source.pooled else one) for one in (given, other))
     mechanism = chosen(before)
     say_compared({label(mechanism): mechanism}, before)
     with working(label(mechanism), verbose):

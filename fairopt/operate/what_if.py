@@ -345,9 +345,9 @@ def _numbers(allocation: Allocation, resources: Sequence[str]) -> Float:
 
 def _by_name(names: Sequence[str], mine: Sequence[str], values: Float) -> Float:
     """Values in the order of other names, 0 for those that have none."""
-    at = {name: k for k, name in enumerate(mine)}
-    rows = np.array([at.get(name, len(mine)) for name in names], dtype=np.intp)
-    return np.vstack([values.reshape(len(mine), -1), np.zeros((1, values.reshape(len(mine), -1).shape[1]))])[rows]
+    at, columns = {name: k for k, name in enumerate(mine)}, values[:, None] if values.ndim == 1 else values
+    rows = [at.get(name, len(mine)) for name in names]
+    return np.vstack([columns, np.zeros((1, columns.shape[1]))])[rows].reshape(len(names), columns.shape[1])
 
 
 def _scarcest(found: WhatIf) -> int:

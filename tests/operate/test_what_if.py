@@ -139,6 +139,11 @@ def test_who_is_left_out_does_not_lose_and_others_are_counted() -> None:
     assert found.sentences[1] == "nlp gains 3 gpu (5 to 8)"
 
 
+def test_a_label_of_nobody_has_no_rows() -> None:
+    found = fo.what_if(fo.HDRF(), of(TEAMS, teams={"org": [None] * 3, **TEAMS["teams"]}), without="tune")
+    assert found.to_dict()["teams"]["org"] == {} and len(what_if_tables(found)) == 4
+
+
 def test_a_share_that_falls_only_because_a_total_grew_is_warned_of() -> None:
     limited = of(POOL, task_limits=[None, 5])  # web runs all its 5 tasks: 40 of bandwidth, a fifth of it
     found = fo.what_if("drf", limited, capacities=[400, 200, 200])

@@ -114,8 +114,9 @@ def purchases(
         for k, row in enumerate(ranked[:MOST]):
             tell("ranges", k, len(ranked[:MOST]))
             if np.isnan(row.up_to) and not row.reason:
-                late |= end.late
-                ranked[k] = row if end.late else replace(row, up_to=again.range(row, end), up_to_by=BY_ANSWERS)
+                if not end.late:
+                    row = ranked[k] = replace(row, up_to=again.range(row, end), up_to_by=BY_ANSWERS)
+                late |= end.late and bool(np.isnan(row.up_to))
     return Purchases(allocation, tuple(ranked), idle, servers, why, late)
 
 

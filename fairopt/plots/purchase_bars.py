@@ -42,7 +42,7 @@ def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = No
     known = [row for row in purchases if not row.reason]
     rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
     if not rows:
-        raise InvalidBlock("there are no rates to draw; see Sensitivity.capacities.reason")
+        raise InvalidBlock("there are no rates to draw: no resource is full, or derivatives are not known")
     names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()

@@ -155,13 +155,15 @@ def _resources(before: Instance, after: Instance) -> list[str]:
     new = [r for r in after.resources if r not in before.resources]
     out = [f"{', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not shared"] if gone else []
     out += [f"{', '.join(new)} {'is' if len(new) == 1 else 'are'} shared too"] if new else []
-    left, rest = [user for user in before.users if user not in set(after.users)], set(after.users)
-    for by in before.teams.outermost_first:
+    rest = set(after.users)
+    left = dict.fromkeys(user for user in before.users if user not in rest)
+    for by in before.teams.outermost_first if left else ():
         for name in before.teams.labelling(by).names:
             members = [before.users[j] for j in before.teams.names.get(name, ())]
-            if members and [name] != members and not rest.intersection(members) and set(members) <= set(left):
+            if members and [name] != members and all(user in left for user in members):
                 out.append(f"without {by} {name}" + f" ({len(members)} users)" * (len(members) > 1))
-                left = [user for user in left if user not in members]
+                for user in members:
+                    del left[user]
     return out + _some([f"without {user}" for user in left])
 
 

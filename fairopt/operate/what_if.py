@@ -80,9 +80,8 @@ class Gains:
     def rows(self) -> dict[str, dict[str, Any]]:
         """Plain data by name."""
         keys, parts = ("before", "after", "difference"), (self.before, self.after, self.difference)
-        out = {}
-        for name, state, shares, *numbers in zip(self.names, self.states, self.shares.tolist(), *parts, strict=True):
-            rows = np.column_stack(numbers).tolist()
+        out, numbers = {}, np.stack(parts, axis=2).tolist()
+        for name, state, shares, rows in zip(self.names, self.states, self.shares.tolist(), numbers, strict=True):
             tasks, *units = [dict(zip(keys, row, strict=True)) for row in rows]
             out[name] = {
                 "state": state,
@@ -391,14 +390,16 @@ def _of_teams(found: WhatIf, by: str, alone: bool) -> Gains:
     shares = np.hstack([_by_name(names, of.names, of.dominant) for _, of in sides])
     made = Gains(names, before, after, shares, (), users.resources, users.capacities, users.scarcest)
     states = []
+    signs = np.sign(users.difference[:, 0])
     for name, i in zip(names, made.judged.tolist(), strict=True):
         was, now = (of.get(name, []) for of in members)
         if not (was and now):
             states.append(NEW if now else LEFT_OUT)
             continue
-        both = [j for j in was if j in set(now)]
-        signs = set(np.sign(users.difference[both, 0]).tolist()) - {0.0}
-        states.append(_state(np.sign(users.difference[both, 1 + i].sum()) if len(signs) > 1 else sum(signs)))
+        both = sorted({*was} & {*now})
+        those = {*signs[both].tolist()} - {0.0}
+        mixed = len(those) > 1
+        states.append(_state(np.sign(users.difference[both, 1 + i].sum()) if mixed else sum(those)))
     return Gains(names, before, after, shares, tuple(states), users.resources, users.capacities, users.scarcest)
 
 

@@ -88,8 +88,8 @@ def purchases(
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[4, 1], [1, 1]], [[40, 6], [10, 3]], counts=[2, 1], resources=["cpu", "gpu"])
     >>> found = purchases(fo.DRF().allocate(cluster))
-    >>> [(p.name, round(p.tasks, 3)) for p in found.resources], found.idle
-    ([('gpu on server1', 1.0), ('gpu on server2', 1.0)], {'cpu': 52.5})
+    >>> [(p.name, round(p.tasks, 3)) for p in found.resources], round(found.idle["cpu"], 3)
+    ([('gpu on server1', 1.0), ('gpu on server2', 1.0)], 52.5)
     >>> [(p.server, round(p.tasks, 3)) for p in found.servers]
     [('server1', 6.0), ('server2', 3.0)]
     """

@@ -106,8 +106,8 @@ class WhatIf:
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["cpu", "memory"])
     >>> found = fo.what_if("drf", cluster, weights={"web": 2})
-    >>> found.before.tasks, found.after.tasks
-    (array([ 2.5, 12.5]), array([ 1.66666667, 16.66666667]))
+    >>> found.before.tasks.round(3), found.after.tasks.round(3)
+    (array([ 2.5, 12.5]), array([ 1.667, 16.667]))
     >>> found.changes
     ('weight of web 2 instead of 1',)
     >>> print(found.sentences[1])
@@ -283,7 +283,7 @@ def what_if(
     >>> found = fo.what_if(fo.DRF(), cluster, add_servers={"a100-2": 2}, without=["parse"])
     >>> found.changes
     ('2 more servers like a100-[1-2]', 'without parse')
-    >>> found.before.tasks.round(3), found.after.tasks, found.before.certificate.ok, found.after.certificate.ok
+    >>> found.before.tasks.round(3), found.after.tasks.round(3), found.before.certificate.ok, found.after.certificate.ok
     (array([ 11.429, 114.286]), array([32.]), True, True)
     """
     if not isinstance(instance, Instance):

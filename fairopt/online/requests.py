@@ -69,6 +69,15 @@ class Requests:
             self._known[key] = key, request, c.tolist()
         return self._known[key]
 
+    def check_gang(self, user: str, request: Request, tasks: float) -> None:
+        """Raise `InvalidInstance` if so many tasks do not fit together on empty servers."""
+        most = Servers(self.instance.capacities).most_of(request).sum()
+        if tasks > most:
+            raise InvalidInstance(
+                f"a gang of user {user!r} has {tasks:,} tasks, and {int(most):,} fit on all servers together; make the "
+                "gang or its tasks smaller, or leave gang out"
+            )
+
     def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
         """The servers that a mask, or a list of servers and types, allows."""
         n = self.instance.n_servers

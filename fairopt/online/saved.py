@@ -60,6 +60,9 @@ class _Job(BaseModel):
     arrival: _Time
     weight: Any
     eligible: _Index | None
+    gang: Any = False
+    limit: _Time = None
+    team: Any = None
 
 
 class _File(BaseModel):
@@ -98,7 +101,8 @@ def save(timeline: Timeline, path: Path) -> Path:
         "places": list(map(list, places)),
         "jobs": [
             asdict(job)
-            | {"duration": _text(job.duration), "arrival": _text(job.arrival), "eligible": places.get(job.eligible)}
+            | {key: _text(getattr(job, key)) for key in ("duration", "arrival", "limit")}
+            | {"eligible": places.get(job.eligible)}
             for job in timeline.jobs
         ],
         **{
@@ -151,7 +155,7 @@ class _Saved:
         self.tasks = list(zip(data.start, data.task_job, data.task_server, strict=True))[::-1]
         self.servers = servers
 
-    def submit(self, *job: Any, weight: float, eligible: Any) -> int:
+    def submit(self, *job: Any, weight: float, eligible: Any, gang: bool) -> int:
         return next(self.jobs)
 
     def next_task(self, at: float) -> _Task | None:

@@ -80,13 +80,17 @@ class BackfillScheduler(WholeJobs):
         tasks: int = 1,
         *,
         walltime: float,
+        weight: float = 1.0,
         eligible: Sequence[str] | ArrayLike | None = None,
         gang: bool = False,
         at: float,
     ) -> int:
-        """Add a job; return its number. See `Scheduler.submit`; ``walltime`` is the longest that a task runs."""
+        """Add a job; return its number. See `Scheduler.submit`; ``walltime`` is the longest that a task runs.
+
+        Weights change nothing, since no shares are compared.
+        """
         self._advance(at)
-        job = self._submit(user, demands, tasks, 1.0, eligible, gang, walltime)
+        job = self._submit(user, demands, tasks, weight, eligible, gang, walltime)
         n = len(self._line)
         self._line.append(job)
         if n == len(self._kind):

@@ -103,9 +103,10 @@ limit=None, team=None)
 
     def _check_options(self) -> None:
         """Check ``gang``, ``limit`` and ``team``."""
-        if type(self.gang) is not bool and not isinstance(self.gang, np.bool_):
-            raise InvalidInstance(f"gang of a job of user {self.user!r} is {self.gang!r}; give True or False")
-        object.__setattr__(self, "gang", bool(self.gang))
+        gang: Any = self.gang
+        if not isinstance(gang, (bool, np.bool_)):
+            raise InvalidInstance(f"gang of a job of user {self.user!r} is {gang!r}; give True or False")
+        object.__setattr__(self, "gang", bool(gang))
         if self.limit is not None:
             limit = _number(self.user, "limit", self.limit, positive=True)
             object.__setattr__(self, "limit", limit)

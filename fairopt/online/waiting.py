@@ -1,4 +1,4 @@
-"""Waiting jobs, and how many of their tasks fit on each server: what backfilling and hierarchical DRF have in common."""
+"""Waiting jobs, and how many of their tasks fit on each server: the base of backfilling and hierarchical DRF."""
 
 from __future__ import annotations
 

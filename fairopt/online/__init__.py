@@ -12,6 +12,7 @@ The files:
 * `backfill`: EASY. `hierarchical`: teams by dominant shares. `waiting`: what both have in common.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
+* `groups`: waiting and slowdown by team and user. `units`: seconds, hours and days.
 * `fair`: the divisible optimum at moments of a timeline.
 """
 

@@ -86,6 +86,7 @@ class _File(BaseModel):
     fair_errors: list[str | None]
     until: _Finite | None
     interrupted: bool
+    time_unit: str | None = None
 
 
 def save(timeline: Timeline, path: Path) -> Path:
@@ -113,6 +114,7 @@ def save(timeline: Timeline, path: Path) -> Path:
         "fair_errors": timeline.fair_errors,
         "until": timeline.until if math.isfinite(timeline.until) else None,
         "interrupted": timeline.interrupted,
+        "time_unit": timeline.time_unit,
     }
     write_whole(path, json.dumps(data, allow_nan=False) + "\n")
     return path
@@ -128,7 +130,8 @@ def load(path: Path) -> Timeline:
         cluster = Instance(**arguments_of_data(data.cluster, "cluster").values)
         jobs = [_job(one, data.places) for one in data.jobs]
         measured = share if isinstance(share, Share) else DominantShare()
-        again = simulate(cluster, jobs, measured, scheduler=_Saved(data, jobs, cluster.servers), name=data.name)
+        saved = _Saved(data, jobs, cluster.servers)
+        again = simulate(cluster, jobs, measured, scheduler=saved, name=data.name, time_unit=data.time_unit)
         return _joined(data, again, share)
     except FairoptError as error:
         raise InvalidInstance(f"{path}: {error}; the file was changed after it was saved") from error

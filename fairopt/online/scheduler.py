@@ -533,7 +533,7 @@ class Scheduler:
             rows = self._take(first)
             if rows is not None:
                 return self._start(first, rows)
-            if not skip:
+            if not skip and _within_limit(first):
                 return None
             heappop(first.user.ready)
             self._blocked.add(first, self._plain_key(first))
@@ -542,7 +542,7 @@ class Scheduler:
     def _take(self, queue: _Queue) -> list[int] | None:
         """Take the resources of the first task or gang of a queue; None if it does not fit."""
         if queue.size:
-            fits = queue.user.running + queue.size <= queue.user.limit
+            fits = _within_limit(queue)
             return self._servers.take_all(queue.request, self._rule, queue.size) if fits else None
         row = self._servers.choose(queue.request, self._rule)
         if row is None:
@@ -779,5 +779,9 @@ def _possible(servers: Servers, queue: _Queue, rows: list[int]) -> bool:
 
 def _fits_together(servers: Servers, queue: _Queue) -> bool:
     """Whether the tasks of a gang fit now, within the limit of its user."""
-    within = queue.user.running + queue.size <= queue.user.limit
-    return within and bool(servers.most_of(queue.request).sum() >= queue.size)
+    return _within_limit(queue) and bool(servers.most_of(queue.request).sum() >= queue.size)
+
+
+def _within_limit(queue: _Queue) -> bool:
+    """Whether all tasks of a gang may run within the limit of its user."""
+    return queue.user.running + queue.size <= queue.user.limit

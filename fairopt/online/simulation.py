@@ -19,6 +19,7 @@ from fairopt.methods.whole.servers import Servers
 from fairopt.online.jobs import Job, JobTable
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
+from fairopt.online.units import check_unit
 from fairopt.online.waiting import WholeJobs
 from fairopt.policy import label
 from fairopt.runtime.clock import Clock
@@ -40,6 +41,7 @@ def simulate(
     scheduler: Any = None,
     fair_at: ArrayLike = (),
     name: str | None = None,
+    time_unit: str | None = None,
     time_limit: float | None = None,
 ) -> Timeline:
     """Simulate jobs on servers.
@@ -62,6 +64,8 @@ def simulate(
         Moments at which the divisible optimum for the tasks present is found, for `Timeline.distance`.
     name : str, optional
         Name of the run. Default: the share, or the scheduler.
+    time_unit : {"s", "min", "h", "d"}, optional
+        The unit of all times, for pictures and tables. Default: that of a `JobTrace`, else unknown.
     time_limit : float, optional
         Seconds for the call.
 
@@ -105,6 +109,8 @@ def simulate(
     """
     clock = Clock(time_limit)
     moments = moments_of(fair_at, "fair_at")
+    time_unit = getattr(jobs, "time_unit", None) if time_unit is None else time_unit
+    check_unit(time_unit)
     usual = Scheduler(capacities, share)
     for method in ("submit", "next_task", "finish") if scheduler is not None else ():
         if isinstance(scheduler, type) or not callable(getattr(scheduler, method, None)):
@@ -141,6 +147,7 @@ def simulate(
         float(run.until),
         interrupted,
         _name(run.scheduler) if name is None else name,
+        time_unit,
     )
     return timeline.with_fair_at(moments, time_limit=clock.left) if len(moments) else timeline
 

@@ -238,5 +238,6 @@ def differs(seed: int, policy: str) -> str | None:
     expected = [(float(task.start), task.job, task.server) for task in exact]
     if found == expected:
         return None
-    k = next((k for k, pair in enumerate(zip(found, expected)) if pair[0] != pair[1]), min(len(found), len(expected)))
-    return f"seed {seed}, {policy}: task {k} is {found[k:k + 1]}, not {expected[k:k + 1]}"
+    both = enumerate(zip(found, expected, strict=False))
+    k = next((k for k, pair in both if pair[0] != pair[1]), min(len(found), len(expected)))
+    return f"seed {seed}, {policy}: task {k} is {found[k : k + 1]}, not {expected[k : k + 1]}"

@@ -208,7 +208,7 @@ def test_ctrl_c_shows_the_part_done(run: Any, at: str, whole: int) -> None:
         (["jobs.csv", "--compress", "-1"], "compress is -1.0; give a finite number > 0"),
         (["jobs.csv", "--capacity-scale", "0.5"], "'capacity_scale' is an option for folders of the openb trace"),
         (["nojobs.csv"], "nojobs.csv cannot be read (No such file or directory)"),
-        (["cluster.json"], "cluster.json, line 1: there is no column 'user'"),
+        (["cluster.json"], "cluster.json has no list 'jobs'; expected the output of sacct --json"),
         (["jobs.csv", "--out", "tasks.txt"], "ends in .csv or .json"),
         (["jobs.csv", "--plot", "p.doc"], "ends in .png"),
     ],

@@ -91,16 +91,18 @@ def timeline_remarks(runs: Mapping[str, Timeline], threshold: float) -> Iterator
                 yield f"{name}: no task waits"
                 continue
             all_of = run.summary()["waiting"]["mean"]
+            factor, unit = readable(run.time_unit, mean)
+            shown = [f"{time / factor:,.4g} {unit}".strip() for time in (mean, high, all_of)]
             yield (
-                f"{name}: the {by} {shortened([worst[by]])[0]!r} waits longest, {_text(mean, run)} on average and "
-                f"up to {_text(high, run)} (all: {_text(all_of, run)})"
+                f"{name}: the {by} {shortened([worst[by]])[0]!r} waits longest, {shown[0]} on average and up to "
+                f"{shown[1]} (all: {shown[2]})"
             )
-    unit = next(iter(runs.values())).time_unit
+    time_unit = next(iter(runs.values())).time_unit
     yield (
         "Means and 95th percentiles (p95). waiting: from the arrival of a task to its start; slowdown: from the "
         "arrival of a job to its end, divided by the duration of one task (bounded slowdown: with durations below "
         f"{threshold:g} counted as {threshold:g}); percentages: utilisation from the first arrival to the last start. "
-        f"Times are in {'the unit of the jobs' if unit is None else NAMES[unit] + ' unless a column names its unit'}."
+        f"Times are in {'the unit of the jobs' if time_unit is None else NAMES[time_unit] + ' unless a column names its unit'}."
     )
     moments = max(len(run.fair_at) for run in runs.values())
     if moments:
@@ -125,12 +127,6 @@ def _times(header: str, times: Sequence[float], run: Timeline) -> Column:
     """A column of times in a readable unit."""
     factor, unit = _unit(run, times)
     return Column(header + unit, numbers([time / factor for time in times]))
-
-
-def _text(time: float, run: Timeline) -> str:
-    """A time in a readable unit."""
-    factor, name = readable(run.time_unit, time)
-    return f"{time / factor:,.4g} {name}".strip()
 
 
 def _use_under_load(run: Timeline) -> Float:

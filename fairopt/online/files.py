@@ -106,8 +106,8 @@ def read_jobs(
 
     *sacct*: a job that ran arrives at ``Submit``, runs for ``Elapsed`` and has the limit ``Timelimit``; its account is
     its team. On k servers it is a gang of k tasks, each with 1/k of ``ReqTRES`` (without it, of ``AllocTRES``), which
-    may share a server. A type of GPU decides on which types of servers it may run. Jobs that have not ended, never ran or fit on no servers, and
-    steps are left out, with a note. Partitions and reservations are not modelled.
+    may share a server. A type of GPU decides on which types of servers it may run. Jobs that have not ended, never ran
+    or fit on no servers, and steps are left out, with a note. Partitions and reservations are not modelled.
 
     *openb*: each pod is a job of one task that arrives at ``creation_time``, runs for
     ``deletion_time - scheduled_time`` seconds and may run where `fairopt.datasets.openb` allows it. Pods without these

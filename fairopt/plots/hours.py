@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairopt.online.units import SECONDS, readable
 from fairopt.errors import optional
+from fairopt.online.units import SECONDS, readable
 
 __all__ = ["in_readable_ticks"]
 
@@ -16,7 +16,15 @@ _STEPS = {  # between ticks, by unit
     "d": (1, 2, 7, 14, 28, 56, 91, 182, 364),
 }
 _MOST = 8  # intervals between ticks
-_LOG = ((1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86400, "1 d"))
+_LOG: tuple[tuple[float, str], ...] = (
+    (1, "1 s"),
+    (10, "10 s"),
+    (60, "1 min"),
+    (600, "10 min"),
+    (3600, "1 h"),
+    (6 * 3600, "6 h"),
+    (86400, "1 d"),
+)
 _LOG += ((7 * 86400, "1 week"), (28 * 86400, "4 weeks"))
 
 

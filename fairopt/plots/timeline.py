@@ -25,8 +25,8 @@ from fairopt.plots.common import (
     new_figure,
     plain,
 )
-from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.hours import in_readable_ticks
+from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, panels_of
 
 __all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]

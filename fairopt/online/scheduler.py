@@ -515,7 +515,9 @@ class Scheduler:
             return self._gang.pop()
         if at is not None or self.half_life is not None:
             self._advance(at)
-        if len(self._freed) > FEW_FREED and self._blocked.queues:
+        if self._freed and not self._blocked.queues:
+            self._freed.clear()
+        elif len(self._freed) > FEW_FREED:
             self._retry()
         line, skip = self._line, self.on_misfit == "skip"
         while True:

@@ -29,7 +29,9 @@ from fairopt.tolerances import VIOLATION_TOLERANCE
 __all__ = ["simulate"]
 
 _DOMINANT = DominantShare()
+_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _OPTIONS = {"weight", "eligible", "gang", "walltime", "team", "at"}  # of submit
+CHECKED = 64  # questions for the next task between two looks at the time limit
 OFTEN = 1000  # tasks that end between two reports of progress
 
 
@@ -167,57 +169,65 @@ class _Run:
     def events(self, clock: Clock) -> None:
         """Run to the end, or until the clock is late."""
         jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
-        next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
-        submit = self._submit_to_ours() if type(self.scheduler) is Scheduler else self._submit_to(self.scheduler.submit)
-        checked = type(self.scheduler) is not Scheduler  # which keeps capacities and gangs itself
-        order = sorted(range(len(jobs)), key=lambda k: jobs[k].arrival)
+        durations, arrivals = [job.duration for job in jobs], [job.arrival for job in jobs]
+        ours = type(self.scheduler) is Scheduler  # which keeps capacities and gangs itself
+        untimed = ours and self.scheduler.half_life is None
+        next_task, finish = (_with_time(x, untimed) for x in (self.scheduler.next_task, self.scheduler.finish))
+        submit = self._submit_to_ours() if ours else self._submit_to(self.scheduler.submit)
+        order = sorted(range(len(jobs)), key=arrivals.__getitem__)
         ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, order of start, job, server, task
         gangs: set[int] = set()  # of which tasks start now
-        arrived = started = 0
+        task_job, task_server = self.task_job.append, self.task_server.append
+        start, end = self.start.append, self.end.append
+        arrived, started, asked, n, late = 0, 0, 0, len(order), clock.late
         total = sum(self.left)
-        while ends or arrived < len(order):
+        while ends or arrived < n:
             now: Any = ends[0][0] if ends else math.inf
-            if arrived < len(order):
-                now = min(now, jobs[order[arrived]].arrival)
+            if arrived < n:
+                now = min(now, arrivals[order[arrived]])
             self.until, moment = now, float(now)
             while ends and float(ends[0][0]) == moment:
                 over, _, job, s, task = heapq.heappop(ends)
                 now = max(now, over)
                 finish(task, now)
-                if checked:
+                if not ours:
                     self.servers.give_back(requests[job], s)
                 if not (started - len(ends)) % OFTEN:
                     tell("tasks ended", started - len(ends), total)
-            while arrived < len(order) and float(jobs[order[arrived]].arrival) == moment:
-                now = max(now, jobs[order[arrived]].arrival)
-                number = submit(order[arrived], now)
+            while arrived < n and float(arrivals[order[arrived]]) == moment:
+                job = order[arrived]
+                now = max(now, arrivals[job])
+                number = submit(job, now)
                 try:
-                    twice = self.job_of.setdefault(number, order[arrived]) != order[arrived]
+                    twice = self.job_of.setdefault(number, job) != job
                 except TypeError:
                     twice = True
                 if twice:
                     fix = "return a number that no other job has"
                     raise InvalidBlock(f"{self.name}: submit returned {number!r}; {fix}")
                 arrived += 1
-            while (task := None if clock.late else next_task(now)) is not None:
-                if checked:
+            while True:
+                if not asked % CHECKED:
+                    late = clock.late
+                asked += 1
+                if late or (task := next_task(now)) is None:
+                    break
+                if ours and task.job in self.job_of:
+                    job, s = self.job_of[task.job], self.row_of[task.server]
+                else:
                     job, s = self.place(task, now)
                     self.servers.take(requests[job], s)
                     if jobs[job].gang:
                         gangs.add(job)
-                elif (found := self.job_of.get(task.job)) is not None:
-                    job, s = found, self.row_of[task.server]
-                else:
-                    job, s = self.place(task, now)
                 self.left[job] -= 1
-                over = now + jobs[job].duration
+                over = now + durations[job]
                 heapq.heappush(ends, (over, started, job, s, task))
                 started += 1
-                self.task_job.append(job)
-                self.task_server.append(s)
-                self.start.append(now)
-                self.end.append(over)
-            if clock.late:
+                task_job(job)
+                task_server(s)
+                start(now)
+                end(over)
+            if late:
                 return
             for job in gangs:
                 if self.left[job]:
@@ -240,7 +250,8 @@ class _Run:
 
         def submit(k: int, now: Any) -> int:
             job = table.jobs[k]
-            scheduler._advance(now)
+            if scheduler.half_life is not None:
+                scheduler._advance(now)
             return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang))
 
         return submit
@@ -302,12 +313,12 @@ def _keywords(method: Callable[..., Any], known: set[str]) -> set[str]:
     return known if any(p.kind is p.VAR_KEYWORD for p in parameters) else known & {p.name for p in parameters}
 
 
-def _with_time(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a scheduler, called with the time last, which is dropped if it does not take ``at``."""
+def _with_time(method: Callable[..., Any], untimed: bool) -> Callable[..., Any]:
+    """A method of a scheduler, called with the time last, which is dropped if it takes no ``at``, or needs none."""
     parameters = inspect.signature(method).parameters
-    if list(parameters)[-1:] == ["at"] and parameters["at"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+    if not untimed and list(parameters)[-1:] == ["at"] and parameters["at"].kind is _POSITIONAL:
         return method
-    if _keywords(method, {"at"}):
+    if not untimed and _keywords(method, {"at"}):
         return lambda *given: method(*given[:-1], at=given[-1])
     return lambda *given: method(*given[:-1])
 

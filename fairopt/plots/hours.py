@@ -16,16 +16,8 @@ _STEPS = {  # between ticks, by unit
     "d": (1, 2, 7, 14, 28, 56, 91, 182, 364),
 }
 _MOST = 8  # intervals between ticks
-_LOG: tuple[tuple[float, str], ...] = (
-    (1, "1 s"),
-    (10, "10 s"),
-    (60, "1 min"),
-    (600, "10 min"),
-    (3600, "1 h"),
-    (6 * 3600, "6 h"),
-    (86400, "1 d"),
-)
-_LOG += ((7 * 86400, "1 week"), (28 * 86400, "4 weeks"))
+_LOG = [(1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (6 * 3600.0, "6 h")]
+_LOG += [(86400.0, "1 d"), (7 * 86400.0, "1 week"), (28 * 86400.0, "4 weeks")]
 
 
 def in_readable_ticks(ax: Any, unit: str) -> str:

@@ -103,6 +103,8 @@ limit=None, team=None)
 
     def _check_options(self) -> None:
         """Check ``gang``, ``limit`` and ``team``."""
+        if self.gang is False and self.limit is None and self.team is None:
+            return
         gang: Any = self.gang
         if not isinstance(gang, (bool, np.bool_)):
             raise InvalidInstance(f"gang of a job of user {self.user!r} is {gang!r}; give True or False")
@@ -126,6 +128,8 @@ limit=None, team=None)
 
 def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
     """A finite number; whole numbers and fractions stay exact, others become floats."""
+    if type(value) is float and (0.0 if positive else -math.inf) < value < math.inf:
+        return value
     if type(value) not in (float, int, Fraction, bool) and isinstance(value, Real):
         value = int(value) if isinstance(value, Integral) else float(value)
     try:

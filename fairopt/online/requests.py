@@ -19,6 +19,7 @@ from fairopt.validation import as_floats
 
 __all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 
+_FLOATS = {float}
 MOST_TASKS = 2.0**53  # of a job; above, floats cannot represent every whole number
 
 # A key of the request, the request, and the share of one task: a number, or a list by server.
@@ -112,6 +113,8 @@ class Requests:
 
 def checked_demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
     """Demands as a tuple, or as a dict by resource."""
+    if type(given) is tuple and set(map(type, given)) == _FLOATS and min(given) >= 0 and 0 < sum(given) < math.inf:
+        return given  # the usual case, quickly
     given = by_label(given)
     units = given
     if type(given) is not tuple or not all(type(one) is float for one in given):

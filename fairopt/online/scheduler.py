@@ -726,8 +726,8 @@ class Scheduler:
 
     def _start(self, queue: _Queue, rows: list[int]) -> PlacedTask:
         """Start the first task, or gang, of a queue on servers where its resources are taken."""
-        user, job = queue.user, queue.jobs[0]
-        job[1] -= len(rows)
+        user, job, many = queue.user, queue.jobs[0], len(rows)
+        job[1] -= many
         if not job[1]:
             queue.jobs.popleft()
             del self._queue_of[job[0]]
@@ -738,11 +738,11 @@ class Scheduler:
                 heapify(user.ready)
             if queue.jobs:
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
-        user.waiting -= len(rows)
-        user.running += len(rows)
+        user.waiting -= many
+        user.running += many
         if self.half_life is not None:
             self._settle(user)
-        number, self._started = self._started, self._started + len(rows)
+        number, self._started = self._started, self._started + many
         tasks = []
         for k, row in enumerate(rows):
             user.held += _share_on(queue, row)

@@ -29,7 +29,6 @@ from fairopt.tolerances import VIOLATION_TOLERANCE
 __all__ = ["simulate"]
 
 _DOMINANT = DominantShare()
-_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _OPTIONS = {"weight", "eligible", "gang", "walltime", "team", "at"}  # of submit
 CHECKED = 64  # questions for the next task between two looks at the time limit
 OFTEN = 1000  # tasks that end between two reports of progress
@@ -171,8 +170,10 @@ class _Run:
         jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
         durations, arrivals = [job.duration for job in jobs], [job.arrival for job in jobs]
         ours = type(self.scheduler) is Scheduler  # which keeps capacities and gangs itself
-        untimed = ours and self.scheduler.half_life is None
-        next_task, finish = (_with_time(x, untimed) for x in (self.scheduler.next_task, self.scheduler.finish))
+        next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
+        if ours and self.scheduler.half_life is None:  # it needs no times
+            ask, ends_now = self.scheduler.next_task, self.scheduler.finish
+            next_task, finish = (lambda now: ask()), (lambda task, now: ends_now(task))
         submit = self._submit_to_ours() if ours else self._submit_to(self.scheduler.submit)
         order = sorted(range(len(jobs)), key=arrivals.__getitem__)
         ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, order of start, job, server, task
@@ -313,12 +314,9 @@ def _keywords(method: Callable[..., Any], known: set[str]) -> set[str]:
     return known if any(p.kind is p.VAR_KEYWORD for p in parameters) else known & {p.name for p in parameters}
 
 
-def _with_time(method: Callable[..., Any], untimed: bool) -> Callable[..., Any]:
-    """A method of a scheduler, called with the time last, which is dropped if it takes no ``at``, or needs none."""
-    parameters = inspect.signature(method).parameters
-    if not untimed and list(parameters)[-1:] == ["at"] and parameters["at"].kind is _POSITIONAL:
-        return method
-    if not untimed and _keywords(method, {"at"}):
+def _with_time(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a scheduler, called with the time last, which is dropped if it does not take ``at``."""
+    if _keywords(method, {"at"}):
         return lambda *given: method(*given[:-1], at=given[-1])
     return lambda *given: method(*given[:-1])
 

@@ -181,7 +181,7 @@ class BackfillScheduler(WholeJobs):
             self._planned[number + k] = end
             insort(self._ends, (end, number + k, job.kind, row))
         if first:
-            self._later, self._passed = None, 0
+            self._later = None
         if job.left:
             return
         at = 0 if first else self._passed

@@ -7,9 +7,12 @@ from oracle.simulator import POLICIES, differs, drawn, simulated
 import fairopt as fo
 
 
+SEEDS = [*range(37), 126, 217, 248]  # in the last three a saturated resource decides between teams
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_start_and_server_is_that_of_plain_loops_in_fractions(policy):
-    assert [seed for seed in range(40) if differs(seed, policy)] == []
+    assert [seed for seed in SEEDS if differs(seed, policy)] == []
 
 
 def test_random_traces_tell_the_policies_apart():

@@ -189,18 +189,18 @@ def drawn(seed: int) -> tuple[list[list[int]], list[fo.Job], dict[str, int]]:
     capacities = [[r.choice([2, 4, 6, 8]) for _ in range(m)] for _ in range(n_servers)]
     users = [(f"u{j}", r.choice([None, "x", "y"]), r.choice([1, 1, 2])) for j in range(r.randint(1, 5))]
     jobs = []
-    for _ in range(r.randint(2, 12)):
+    for _ in range(r.randint(2, 18)):
         home = r.randrange(n_servers)
         mask = [s == home or r.random() < 0.5 for s in range(n_servers)] if r.random() < 0.3 else None
-        demands = [r.choice([0, 1, 1, 2, c]) if c > 1 else 1 for c in capacities[home]]
+        demands = [r.choice([0, 0, 1, 1, 2, c]) for c in capacities[home]]
         demands = [min(d, c) for d, c in zip(demands, capacities[home], strict=True)]
         demands = demands if any(demands) else [1] * m
         places = [s for s in range(n_servers) if mask is None or mask[s]]
         fit = sum(min(capacities[s][i] // d for i, d in enumerate(demands) if d) for s in places)
         gang = r.random() < 0.4
         user, team, weight = r.choice(users)
-        duration = r.randint(1, 6)
-        options = {"limit": duration + r.choice([0, 0, 1, 4])} if r.random() < 0.6 else {}
+        duration = r.randint(1, 7)
+        options = {"limit": duration + r.choice([0, 1, 4, 9])} if r.random() < 0.6 else {}
         jobs.append(
             fo.Job(
                 user,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -16,7 +17,7 @@ from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, say, working, written
-from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
 from fairopt.online.backfill import BackfillScheduler
@@ -24,7 +25,7 @@ from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
-from fairopt.online.timeline import THRESHOLD, Timeline
+from fairopt.online.timeline import THRESHOLD, Timeline, check_threshold
 from fairopt.online.units import check_unit
 from fairopt.online.waiting import WholeJobs
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
@@ -169,11 +170,12 @@ def replay_jobs(
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
     check_unit(time_unit)
-    rules: dict[str, tuple[Share, str]] = {}
+    check_threshold(threshold)
+    rules: dict[str, _Rule] = {}
     for text in policy or ["drf"]:
-        plain, share, order = _rule(text)
-        names = (plain if k == 0 else f"{plain} ({k + 1})" for k in range(len(rules) + 1))
-        rules[next(name for name in names if name not in rules)] = share, order
+        rule = _rule(text)
+        names = (rule.name if k == 0 else f"{rule.name} ({k + 1})" for k in range(len(rules) + 1))
+        rules[next(name for name in names if name not in rules)] = rule
     outs = (
         {} if out is None else {name: out.with_stem(f"{out.stem}-{NOT_IN_FILE_NAMES.sub('-', name)}") for name in rules}
     )
@@ -193,11 +195,15 @@ def replay_jobs(
     if placement == "pooled":
         _by_types(trace, cluster)
     schedulers: dict[str, Scheduler | WholeJobs] = {}
-    for name, (share, order) in rules.items():
+    teams = dict.fromkeys(job.team for job in trace if job.team is not None)
+    for name, (_, share, order, weights) in rules.items():
+        for team in weights or ():
+            if team not in teams:
+                raise InvalidBlock(f"hdrf: weights name {team!r}, and no job has this team; {nearest(team, teams)}")
         if order == BACKFILL:
             schedulers[name] = BackfillScheduler(cluster, placement=placement)
         elif order == "hdrf":
-            schedulers[name] = HierarchicalScheduler(cluster, placement=placement)
+            schedulers[name] = HierarchicalScheduler(cluster, weights, placement=placement)
         else:
             half = half_life if order == "share" else None
             schedulers[name] = Scheduler(
@@ -241,7 +247,7 @@ def replay_jobs(
                     runs[name] = simulate(
                         cluster,
                         trace,
-                        rules[name][0],
+                        rules[name].share,
                         scheduler=scheduler,
                         name=name,
                         time_unit=time_unit,
@@ -264,26 +270,32 @@ def replay_jobs(
         )
 
 
-def _rule(text: str) -> tuple[str, Share, str]:
-    """The name, share and queue order of a policy."""
+class _Rule(NamedTuple):
+    """A policy: its name, the share that is measured, the order of the queue, and weights of teams."""
+
+    name: str
+    share: Share
+    order: str
+    weights: Mapping[str, float] | None = None
+
+
+def _rule(text: str) -> _Rule:
+    """A policy by its name."""
     if text.strip().lower() == FIRST_COME:
-        return "FCFS", DominantShare(), "arrival"
+        return _Rule("FCFS", DominantShare(), "arrival")
     if text.strip().lower() == BACKFILL:
-        return "EASY", DominantShare(), BACKFILL
+        return _Rule("EASY", DominantShare(), BACKFILL)
     found = named_policy(text)
     if isinstance(found, HDRF):
-        if found != HDRF():
-            raise InvalidBlock(
-                f"policy {text!r} has options, and jobs have one team each of weight 1; give hdrf, or in Python "
-                "fo.online.HierarchicalScheduler(cluster, weights)"
-            )
-        return "HDRF", DominantShare(), "hdrf"
+        if found.by != ("team",):
+            raise InvalidBlock(f"policy {text!r} has the labels {found.by!r}, and jobs have a team only; leave by out")
+        return _Rule("HDRF", DominantShare(), "hdrf", found.weights)
     if not isinstance(found, Policy):
         problem = "is not an objective of shares"
     elif found.constraints:
         problem = "has constraints, which a replay task by task cannot keep"
     elif (term := only_term(found.objective)) is not None and term.is_smallest:
-        return label(found), term.share, "share"
+        return _Rule(label(found), term.share, "share")
     else:
         problem = f"maximises {found.objective}, which is not a max-min objective of one share"
     raise InvalidBlock(

@@ -144,8 +144,7 @@ class Timeline:
 
         Otherwise jobs of a few seconds, which wait for minutes, decide the mean. NaN if a task never started.
         """
-        if not (isinstance(threshold, (int, float)) and 0 <= threshold < math.inf):
-            raise InvalidBlock(f"threshold is {threshold!r}; give a finite number >= 0, such as 10")
+        check_threshold(threshold)
         return np.maximum(self.completion / np.maximum(self.table.duration, threshold), 1.0)
 
     def waits(self, by: str = "team", threshold: float = THRESHOLD) -> dict[str, dict[str, Any]]:
@@ -426,6 +425,12 @@ class Timeline:
         left = f"; {self.unstarted.sum():,} not started" if self.unstarted.any() else ""
         stopped = "; interrupted" if self.interrupted else ""
         return f"<Timeline of {self.name}: {many} of {of} on {on}, from {begun:g} to {ended:g}{left}{stopped}>"
+
+
+def check_threshold(threshold: float) -> None:
+    """Raise `InvalidBlock` unless bounded slowdowns are defined."""
+    if not (isinstance(threshold, (int, float)) and 0 <= threshold < math.inf):
+        raise InvalidBlock(f"threshold is {threshold!r}; give a finite number >= 0, such as 10")
 
 
 def moments_of(times: ArrayLike, name: str) -> Float:

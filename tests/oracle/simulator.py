@@ -84,8 +84,9 @@ class Cluster:
 
     def first(self, line: list[int]) -> tuple[int, list[int]] | None:
         """The first job of a line that fits."""
+        free = self.free()
         for k in line:
-            if (servers := self.placed(k, self.free())) is not None:
+            if (servers := self.placed(k, free)) is not None:
                 return k, servers
         return None
 
@@ -141,19 +142,18 @@ class Cluster:
         users = self.users()
         team = {job.user: job.team for job in self.jobs}
         weight = {job.user: Fraction(job.weight) for job in self.jobs}
-        used = [sum(column) for column in zip(*map(self.vector, users), strict=True)]
+        vectors = {user: self.vector(user) for user in users}
+        used = [sum(column) for column in zip(*vectors.values(), strict=True)]
         counts = [i for i, c in enumerate(self.total) if c and used[i] < 1]
-        next_of = {
-            user: found
-            for user in users
-            if (found := self.first([k for k in self.waiting() if self.jobs[k].user == user])) is not None
-        }
+        line = self.waiting()
+        of_user = {user: self.first([k for k in line if self.jobs[k].user == user]) for user in users}
+        next_of = {user: found for user, found in of_user.items() if found is not None}
 
         def level(vector: list[Fraction], by: Fraction) -> Fraction:
             return max((vector[i] for i in counts), default=Fraction(0)) / by
 
-        levels = {user: level(self.vector(user), weight[user]) for user in users}
-        own = {user: max(self.vector(user)) / weight[user] for user in users}
+        levels = {user: level(vectors[user], weight[user]) for user in users}
+        own = {user: max(vectors[user]) / weight[user] for user in users}
         children: dict[Any, list[str]] = {}
         for user in users:
             children.setdefault(("team", team[user]) if team[user] else ("user", user), []).append(user)
@@ -167,8 +167,8 @@ class Cluster:
             scaled, plain = [Fraction(0)] * len(self.total), [Fraction(0)] * len(self.total)
             for user in members:
                 factor = low / levels[user] if user in rising and levels[user] > low else Fraction(1)
-                scaled = _less(scaled, [-factor * v for v in self.vector(user)])
-                plain = _less(plain, [-v for v in self.vector(user)])
+                scaled = _less(scaled, [-factor * v for v in vectors[user]])
+                plain = _less(plain, [-v for v in vectors[user]])
             best.append((level(scaled, by), max(plain) / by, place, rising))
         if not best:
             return None

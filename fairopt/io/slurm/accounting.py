@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.files import place_of
 from fairopt.io.jobs import JobArguments, distinct, in_order
 from fairopt.io.json_text import Part, checked, read_json_text, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
@@ -51,9 +52,10 @@ class _Record:
 
 def is_accounting(path: str | os.PathLike[str]) -> bool:
     """Whether a file is output of sacct: JSON, or a first line with ``|`` and without commas."""
-    if os.path.isdir(path):
+    place = place_of(path)
+    if place.is_dir():
         return False
-    text = read_text(path, "expected a CSV table of jobs, or output of sacct").lstrip()
+    text = read_text(place, "expected a CSV table of jobs, or output of sacct").lstrip()
     first = text.partition("\n")[0]
     return text.startswith("{") or ("|" in first and "," not in first)
 

@@ -71,7 +71,18 @@ plot_rcparams = {"figure.autolayout": False}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-ROOMS = ("derivatives", "errors", "online", "policies", "properties", "proofs", "report", "scale", "tradeoff")
+ROOMS = (
+    "derivatives",
+    "errors",
+    "online",
+    "operate",
+    "policies",
+    "properties",
+    "proofs",
+    "report",
+    "scale",
+    "tradeoff",
+)
 PLACES = {  # public names of rooms by what pages call them
     name: f"{room}.{name}" for room in ROOMS for name in getattr(fo, room).__all__ if name not in fo.__all__
 }

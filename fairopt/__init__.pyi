@@ -77,6 +77,7 @@ from . import certificate as certificate
 from . import derivatives as derivatives
 from . import errors as errors
 from . import online as online
+from . import operate as operate
 from . import plots as plots
 from . import policies as policies
 from . import proofs as proofs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fairopt.derivatives.prices import LevelPrices
+    from fairopt.operate.explanation import Explanation
+    from fairopt.operate.quotas import Quotas
 
 __all__ = ["Allocation", "ChangedByHand"]
 
@@ -284,7 +286,7 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> a = fo.DRF().allocate(fo.Instance([[1], [1], [1]], [10], task_limits=[2, None, None]))
-        >>> a.prices, a.binding_level.level, a.binding_level.users, a.binding_level.prices
+        >>> a.prices, round(a.binding_level.level, 6), a.binding_level.users, a.binding_level.prices.round(6)
         (array([[0.]]), 0.4, ('user2', 'user3'), array([[0.05]]))
         """
         return None if self.certificate.whole else later("fairopt.derivatives.prices:binding_level")(self)
@@ -393,14 +395,18 @@ class Allocation:
 
             * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
               members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``share`` (the objective's first),
-              ``dominant share``, the units held of each resource, and ``share of <resource>``, the fraction of its
-              total capacity;
+              ``dominant share``, the units of each resource, and ``share of <resource>``, the fraction of its total
+              capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
-              hold together, the units held and ``share of <resource>``;
-            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
-              ``capacity of <resource>``, ``used <resource>`` (the fraction held), ``price of <resource>`` if known, and
+              get together, the units and ``share of <resource>``;
+            * both, if `Instance.held` is known: ``state`` (``over``, ``under`` or ``even``), ``held`` (tasks that run
+              now), ``difference`` (held above the answer; 0 within rounding), ``waiting`` (below the task limit and
+              not held), the units ``<resource> held``, ``<resource> difference`` and ``<resource> waiting``, and
+              ``tasks`` of teams;
+            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units,
+              ``capacity of <resource>``, ``used <resource>`` (the fraction), ``price of <resource>`` if known, and
               ``price of <resource>, one less`` if `prices_left` differ;
-            * ``placement``: ``tasks`` and the units held, for each user and server with some; whole tasks by individual
+            * ``placement``: ``tasks`` and the units, for each user and server with some; whole tasks by individual
               server.
 
         Returns
@@ -428,6 +434,110 @@ class Allocation:
         """
         return later("fairopt.report.frames:frame")(self, by)
 
+    @overload
+    def quotas(
+        self,
+        format: None = None,
+        *,
+        by: str | None = ...,
+        teams: Sequence[str] | None = ...,
+        resources: Sequence[str] | None = ...,
+        queues: Any = ...,
+        api_version: str | None = ...,
+        integral: bool | str = ...,
+        time_limit: float | None = ...,
+    ) -> Quotas: ...
+
+    @overload
+    def quotas(
+        self,
+        format: str,
+        *,
+        by: str | None = ...,
+        teams: Sequence[str] | None = ...,
+        resources: Sequence[str] | None = ...,
+        queues: Any = ...,
+        api_version: str | None = ...,
+        integral: bool | str = ...,
+        time_limit: float | None = ...,
+    ) -> str: ...
+
+    def quotas(
+        self,
+        format: str | None = None,
+        *,
+        by: str | None = None,
+        teams: Sequence[str] | None = None,
+        resources: Sequence[str] | None = None,
+        queues: Any = None,
+        api_version: str | None = None,
+        integral: bool | str = True,
+        time_limit: float | None = None,
+    ) -> Quotas | str:
+        """Quotas of teams: what their whole tasks use of each resource, and of each type of server.
+
+        The answer of a `Policy` is solved again in whole tasks. Answers of other mechanisms, and of policies that
+        decide bundles, are rounded by largest remainder within each team, and placed on individual servers.
+
+        Parameters
+        ----------
+        format : {"csv", "kubernetes", "kueue", "slurm"}, optional
+            Return the text in this format: a CSV table, a YAML list of ResourceQuotas or of ClusterQueues for
+            ``kubectl apply -f``, or lines of ``sacctmgr``. By default return the object, made for ``csv``.
+        by : str, optional
+            The label of the teams. Default: ``team``, or the only label; without labels each user has quotas.
+        teams, resources : sequence of str, optional
+            Those with quotas. Default: all.
+        queues : path-like, dict or "-", optional
+            For ``kueue``: the input of `read`, or what ``kubectl get clusterqueues -o json`` prints. Its ClusterQueues
+            keep all but their nominal quotas. Without any each team gets a new one.
+        api_version : {"v1beta2", "v1beta1"}, optional
+            For ``kueue`` without ``queues``. Default: the newest.
+        integral : True or "rounded", default True
+            How policies are solved in whole tasks, as in `Policy.allocate`.
+        time_limit : float, optional
+            Seconds for that.
+
+        Returns
+        -------
+        Quotas or str
+            The text if a format is given. Its notes, such as what whole tasks lose against this answer, are comments
+            in it, except in CSV.
+
+        Raises
+        ------
+        InvalidBlock
+            If the answer is not certified, or there is no such format, label, team or resource.
+        InvalidInstance
+            If the format cannot hold the name of a team or a resource.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance(
+        ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
+        ...     teams={"team": ["vision", "nlp"]},
+        ... )
+        >>> print(fo.DRF().allocate(cluster).quotas("csv"), end="")
+        team,resource,flavor,amount,unit
+        vision,cpu,,16,
+        vision,gpu,,4,
+        nlp,cpu,,12,
+        nlp,gpu,,3,
+        """
+        made = later("fairopt.operate.quotas:quotas_of")(
+            self,
+            format,
+            by=by,
+            teams=teams,
+            resources=resources,
+            queues=queues,
+            api_version=api_version,
+            integral=integral,
+            time_limit=time_limit,
+        )
+        return made if format is None else made.text()
+
     def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw the allocation; needs the extra ``plots``.
 
@@ -438,16 +548,17 @@ class Allocation:
             (both by team if a team has several users);
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
             resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
-            utilisation by ``types`` of server.
+            utilisation by ``types`` of server; what is ``held`` now, and what waits, beside the answer.
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on; for ``types`` one for tasks and one for each resource. Default: a new figure.
+            The axes to draw on; for ``held`` one for each resource, and for ``types`` one more, for tasks. Default: a
+            new figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, if there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
-            For ``types`` a Figure.
+            For ``held`` and ``types`` a Figure.
 
         Examples
         --------
@@ -456,6 +567,39 @@ class Allocation:
         >>> axes.figure.savefig("utilisation.png")  # doctest: +SKIP
         """
         return later("fairopt.plots:draw")(self, kind, ax, users, resources)
+
+    def explain(self, name: str, *, time_limit: float | None = None) -> Explanation:
+        """What stops a user or team: its limit, full resources, its weight or a constraint; what gives it more.
+
+        Each thing that may stop it is raised by 1%, and the policy is solved again, with the coefficients of shares
+        held as they are: one solve for each full capacity, reached limit and constraint. For mechanisms other than
+        policies and `HDRF`, and for whole tasks, only what is full and what is reached is said.
+
+        Parameters
+        ----------
+        name : str
+            A user or a team.
+        time_limit : float, optional
+            Seconds for all solves together.
+
+        Returns
+        -------
+        Explanation
+            One or two sentences, with the numbers behind them.
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such user or team.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["net", "memory"])
+        >>> fo.MostTasks().allocate(pool.with_task_limits({"web": 20})).explain("batch").sentences[0]
+        'batch stops at 1 task because net is full; web uses it too.'
+        """
+        return later("fairopt.operate.explain:explain")(self, name, time_limit)
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -546,7 +690,7 @@ def used_by(instance: Instance, tasks_by_server: Float) -> Float:
     return np.einsum("jsi,js->si", instance.demands, tasks_by_server)
 
 
-def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
+def units_of(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
     """Units that the chosen users (default: all) hold, shape (n_chosen, n_resources)."""
     rows = slice(None) if chosen is None else list(chosen)
     if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, held_units, part_of_capacity
+from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.instance import Instance
 
 __all__ = ["TeamSums", "team_sums", "teams_shown"]
@@ -16,10 +16,10 @@ Float = NDArray[np.float64]
 
 
 class TeamSums(NamedTuple):
-    """What the members of each team under a label hold together.
+    """What the members of each team under a label get together.
 
-    ``weights`` are those of teams, ``units`` (n_teams, n_resources) the units held, and ``dominant`` the largest
-    fraction of a resource's total capacity that the team holds.
+    ``weights`` are those of teams, ``units`` (n_teams, n_resources) their units, and ``dominant`` the largest
+    fraction of a resource's total capacity among them.
     """
 
     names: tuple[str, ...]
@@ -57,8 +57,8 @@ def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
         names += [instance.users[j] for j in without]
         members += [np.array([j]) for j in without]
         weights += instance._own_weights[without].tolist()
-    held = held_units(allocation)
-    units = np.array([held[rows].sum(axis=0) for rows in members]).reshape(len(names), instance.n_resources)
+    given = units_of(allocation)
+    units = np.array([given[rows].sum(axis=0) for rows in members]).reshape(len(names), instance.n_resources)
     dominant = part_of_capacity(units, np.broadcast_to(instance.total_capacities, units.shape), 0.0).max(axis=1)
     return TeamSums(tuple(names), tuple(members), np.array(weights), units, dominant)
 

@@ -10,6 +10,7 @@ __all__ = [
     "GAP_TOLERANCE",
     "NOISE",
     "ROUNDING",
+    "SAME_TASKS",
     "SUM_ROUNDING",
     "TERM_ROUNDING",
     "TINY",
@@ -30,3 +31,4 @@ TINY = 1e-300  # below every capacity, mean and price in the units of a scaled m
 
 # What solvers leave.
 NOISE = 1e-9  # relative: values of a solver closer than this count as equal
+SAME_TASKS = 1e-4  # relative difference of equal tasks: at a gap of 1e-11 single users differed by up to 1e-5

@@ -21,7 +21,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     two = fo.Instance(
-        [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
+        [[40, 8, 8], [8, 5, 1]],
+        [200, 200, 200],
+        users=["batch", "web"],
+        resources=["bandwidth", "memory", "cpu"],
+        held=[1, 9],
     )
     fo.datasets.write(two, tmp_path / "cluster")
     fo.datasets.write(two, tmp_path / "cluster.json")
@@ -101,6 +105,7 @@ def test_two_users_are_chosen_by_axis(run: Any) -> None:
         (["--kind", "region", "--axis", "a"], "two axes; give --axis twice"),
         (["--kind", "region", "--axis", "a", "--axis", "x"], "there is no 'x' among the users"),
         (["--kind", "shares", "--axis", "a"], "use --axis with region or demands"),
+        (["--kind", "held"], "it is not known which tasks run now"),
         (["--dpi", "3"], "give 10 to 2400 dots per inch"),
         (["--width", "0"], "--width 0: give inches, from 1 to 133"),
         (["--height", "nan"], "--height nan: give inches"),

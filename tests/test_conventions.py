@@ -13,7 +13,18 @@ import fairopt as fo
 from fairopt.policies.bottleneck import BottleneckVerdict
 from fairopt.tradeoff.frontier import _digest
 
-ROOMS = ("blocks", "derivatives", "online", "policies", "proofs", "properties", "report", "scale", "tradeoff")
+ROOMS = (
+    "blocks",
+    "derivatives",
+    "online",
+    "operate",
+    "policies",
+    "proofs",
+    "properties",
+    "report",
+    "scale",
+    "tradeoff",
+)
 PLACES = (fo, fo.datasets, fo.metrics, fo.tradeoff.preferences, *(getattr(fo, room) for room in ROOMS))
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 

@@ -776,7 +776,8 @@ def test_tasks_held_are_by_server_or_in_all_and_follow_users_and_servers():
     assert held.held_tasks.tolist() == [3, 4]
     assert held.held_units.tolist() == [[3, 6], [8, 4]]
     assert (held.merged().servers, held.merged().held.tolist()) == (("n[1-2]", "m"), [[3, 0], [3, 1]])
-    assert held.merged().individual().held.tolist() == [[1.5, 1.5, 0], [1.5, 1.5, 1]]
+    assert held.merged().individual().held.tolist() == held.held.tolist()
+    assert held.merged().replace(weights=2).individual().held.tolist() == [[1.5, 1.5, 0], [1.5, 1.5, 1]]
     assert held.pooled().held.tolist() == [[3], [4]]
     assert held.select_users([1]).held.tolist() == [[0, 3, 1]]
     total = two_kinds(held={"b": 4})
@@ -835,3 +836,46 @@ def test_a_server_of_a_merged_row_is_found_but_is_no_place_to_run():
         merged.server_index("n3")
     with pytest.raises(InvalidInstance, match=r"'n2' is one of the identical servers of the row 'n\[1-2\]'"):
         merged.with_eligible({"a": ["n2"]})
+
+
+# -- individual servers ---------------------------------------------------------------------------------------
+
+
+def test_servers_that_were_merged_have_their_own_names_types_and_tasks_again():
+    cluster = Instance(
+        [[1], [1]],
+        [[4], [9], [4], [4]],
+        servers=["a100-03", "big", "a100-01", "odd"],
+        server_types=["x", "y", "z", "x"],
+        held=[[1, 0, 2, 0], [0, 5, 0, 1]],
+        counts=[1, 1, 1, 2],
+    )
+    merged = cluster.merged()
+    assert merged.servers == ("a100-[01,03],odd", "big")
+    each = merged.individual()
+    assert each.servers == ("a100-03", "a100-01", "odd #1", "odd #2", "big")
+    assert each.server_types == ("x", "z", "x", "x", "y")
+    assert each.held.tolist() == [[1, 2, 0, 0, 0], [0, 0, 0.5, 0.5, 5]]
+    assert each.capacities.ravel().tolist() == [4, 4, 4, 4, 9]
+    assert pickle.loads(pickle.dumps(merged)).individual() == each
+
+
+@pytest.mark.parametrize(
+    ("servers", "names"),
+    [
+        (["n[08-09]", "m"], ["n08", "n09", "m"]),
+        (["n[1-3]", "m"], ["n[1-3] #1", "n[1-3] #2", "m"]),  # three names for two servers
+        (["n[1-2]", "n2"], ["n[1-2] #1", "n[1-2] #2", "n2"]),  # n2 would be twice
+        (["n1", "m"], ["n1 #1", "n1 #2", "m"]),
+    ],
+)
+def test_a_row_that_lists_its_servers_gives_them_these_names(servers, names):
+    assert list(Instance([[1]], [[4], [9]], counts=[2, 1], servers=servers).individual().servers) == names
+
+
+def test_merged_servers_in_a_file_have_their_names_in_placements_of_whole_tasks(tmp_path):
+    cluster = Instance([[2], [3]], [[4], [4], [9]], servers=["gpu-1", "gpu-2", "big"], task_limits=[2, 3]).merged()
+    fo.datasets.write(cluster, tmp_path / "c.json")
+    frame = fo.MostTasks().allocate(fo.read(tmp_path / "c.json"), integral=True).to_frame("placement")
+    assert {server for _, server in frame.index} <= {"gpu-1", "gpu-2", "big"}
+    assert {"gpu-1", "gpu-2"} & {server for _, server in frame.index}

@@ -45,9 +45,11 @@ COMMANDS = {
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",
+    "quotas": "quotas",
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
+    "why": "why",
 }
 app = typer.Typer(
     name="fairopt",

@@ -21,7 +21,7 @@ from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import catalogue, comparison, demonstration, files, tables
+from fairopt.report import catalogue, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 
@@ -30,6 +30,8 @@ WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the f
 OF_TEAMS, OF_USERS = "hdrf", "drf"  # the default policies, with and without teams of several users
 DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}."
 SOLVE = """Compute the optimal allocation under one policy, and certify it.
+
+If the input says which tasks run now, further tables show what each team and user holds beside what is fair.
 
 \b
 [bold]Examples[/]
@@ -197,11 +199,13 @@ def solve(
     if as_json:
         typer.echo(files.as_json(tables.describe(allocation)))
     else:
-        for table in tables.allocation_tables(allocation):
+        for table in (*tables.allocation_tables(allocation), *held.held_tables(allocation)):
             console_for().print(table)
         say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         if allocation.certificate.note:
             say(f"note: {allocation.certificate.note}")
+        for sentence in held.held_sentences(allocation):
+            say(sentence)
         for attempt in allocation.certificate.tried if verbose else ():
             say(f"  tried {attempt}")
     if out is not None:  # after the answer is shown, in case the file cannot be written

@@ -38,6 +38,8 @@ PLOT = """Draw the answers of policies in one picture, with a panel for each pol
                answers of the policies
   envy         how many more tasks each user could run with the resources
                of each other user
+  held         what is held now, and what waits, beside what is fair, by
+               team or user
   types        tasks and use of each resource, by server type
 
 Without --out the picture is a .png file in the current folder, named after INPUT and the kind.

@@ -204,6 +204,10 @@ class EnvyBottlenecks(Evidence):
 
     kind = "pulled"
 
+    @property
+    def by_level(self) -> bool:
+        return True
+
     def applies(self, program: Program) -> bool:
         fits = self.envy.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
         return fits and bool(program.rest) and program.term.is_smallest

@@ -88,7 +88,10 @@ class Supporting:
 
     def tangent(self, goal: verify.Goal) -> _Slopes:
         """The tangents of a goal at the tasks."""
-        constant, slopes = float(goal.constant.high), {(j, s): float(goal.slopes[j][s]) for j, s in self.pairs}
+        table, constant = [row[:] for row in goal.slopes], float(goal.constant.high)
+        for of_numbers in goal.numbered:
+            constant += float(verify.tangents_of_numbers(self.cluster, of_numbers, table, ()))
+        slopes = {(j, s): float(table[j][s]) for j, s in self.pairs}
         for curve in goal.curves:
             for j, z in self.cluster.shares(curve.below).items():
                 if z <= 0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, held_units
+from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
 from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
@@ -47,7 +47,7 @@ class DemandLines(Picture):
         from matplotlib.patches import Rectangle
 
         instance, box = self.instance, self.box
-        held = np.zeros((instance.n_users, 2)) if allocation is None else held_units(allocation)[:, self.two]
+        units = np.zeros((instance.n_users, 2)) if allocation is None else units_of(allocation)[:, self.two]
         slopes = self._slopes(allocation)
         ends = _ray_ends(slopes, box)
         colours = np.empty(instance.n_users, dtype=object)
@@ -71,7 +71,7 @@ class DemandLines(Picture):
             )
         if allocation is not None:
             order = np.argsort(np.arctan2(slopes[:, 1], slopes[:, 0]), kind="stable")
-            corners = np.vstack([np.zeros(2), np.cumsum(held[order], axis=0)])
+            corners = np.vstack([np.zeros(2), np.cumsum(units[order], axis=0)])
             pieces = list(np.stack([corners[:-1], corners[1:]], axis=1))
             ax.plot(*corners.T, color="white", linewidth=4.0, zorder=2.5)  # sets the path off from the rays
             ax.add_collection(
@@ -89,7 +89,7 @@ class DemandLines(Picture):
     def _slopes(self, allocation: Allocation | None) -> Float:
         """A direction in the plane of the two resources for each user, in units."""
         if self.instance.demands.ndim == 3 and allocation is not None:
-            return np.asarray(held_units(allocation)[:, self.two])
+            return np.asarray(units_of(allocation)[:, self.two])
         units = self.instance._cheapest_ratios[:, self.two] * self.box
         return np.where(np.isfinite(units), units, 0.0)  # infinite for a user without an eligible server
 

@@ -11,6 +11,7 @@ from fairopt.instance import Instance
 from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
 from fairopt.plots.envy import EnvyMatrix, check_users
+from fairopt.plots.held import check_held, held_bars
 from fairopt.plots.panels import Picture, Size, Two, many, one, two_of
 from fairopt.plots.price_bars import PriceBars
 from fairopt.plots.region import Region
@@ -30,8 +31,10 @@ KINDS = {
     "demands": "the plane of two resources: users' demands as rays, and the cumulative path of the allocation",
     "region": "the plane of two users: the region of feasible tasks, and the points of policies",
     "envy": "how many more tasks each user would run on the bundle of each other user",
+    "held": "what is held now, and what waits, beside what is fair, by team or user",
     "types": "tasks and utilisation of each resource, by type of server",
 }
+FIGURES: dict[str, Callable[..., Any]] = {"held": held_bars, "types": server_types}  # with several panels
 PLANES = {"demands": "resources", "region": "users"}  # what the axes stand for
 
 
@@ -65,6 +68,8 @@ def check(
         two_of(instance.users if what == "users" else instance.resources, chosen[what], what, how)
     if kind == "envy":
         check_users(instance.n_users)
+    if kind == "held":
+        check_held(instance)
 
 
 def draw(
@@ -85,8 +90,8 @@ def draw(
         return one(_picture(subject, kind, {}, users, resources), None, ax)
     check(subject.instance, kind, users, resources)
     found = {label(subject.policy): subject}
-    if kind == "types":
-        return server_types(subject.instance, found, ax)
+    if kind in FIGURES:
+        return FIGURES[kind](subject.instance, found, ax)
     return one(_picture(subject.instance, kind, found, users, resources), subject, ax)
 
 
@@ -114,8 +119,8 @@ def comparison(
     found = comparison.allocations
     if not found:
         raise InvalidBlock("no policy gave an answer, so there is nothing to draw; see .errors for why")
-    if kind == "types":
-        return server_types(comparison.instance, found, axes, size)
+    if kind in FIGURES:
+        return FIGURES[kind](comparison.instance, found, axes, size)
     return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)[0].figure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.allocation import Allocation, held_units
+from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
 from fairopt.plots.common import Inches, label_bars, plain, shorter
 from fairopt.plots.layers import by_largest, by_team
@@ -45,10 +45,10 @@ class StackedShares(Picture):
         """Draw the bars with the percentage in use above each."""
         assert allocation is not None
         total = self.instance.total_capacities
-        held = 100 * held_units(allocation) / np.where(total > 0, total, 1.0)
+        units = 100 * units_of(allocation) / np.where(total > 0, total, 1.0)
         at, bottom = np.arange(len(total)), np.zeros(len(total))
         for layer in self.layers:
-            height = held[layer.users].sum(axis=0)
+            height = units[layer.users].sum(axis=0)
             ax.bar(
                 at,
                 height,

@@ -1930,6 +1930,14 @@ class Use:
         return exact_sum(p * d for p, d in zip(self.prices, self.cluster.demands[j][s], strict=True) if d)
 
 
+def floors_of(cluster: Cluster, team: str, proofs: Mapping[str, Any]) -> dict[int, Fraction]:
+    """What a team is guaranteed of each resource, in units; ``proofs`` by resource."""
+    given = cluster.team_guarantees[team].items()
+    named = {cluster.resource(what): v for what, units in given if (v := number(units, "guarantees", 0))}
+    some = (i for i in sorted(named) if cluster.capacity[i])
+    return {i: v for i in some if (v := floor_of(cluster, team, named, i, proofs.get(str(i)) or {}))}
+
+
 def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int, proof: Mapping[str, Any]) -> Fraction:
     """What a team is guaranteed of a resource: at most what its tasks within the guarantee can use of it.
 
@@ -1943,10 +1951,9 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
     floor = use.loads[i] / max([use.over, *over])
     top = exact_sum(p * c for p, c in zip(use.prices, room, strict=True))
     for j, limit in use.members.items():
-        needs = [cluster.demands[j][s] for s in cluster.open[j]]
-        net = max(cluster.demands[j][s][i] - use.cost(j, s) for s in cluster.open[j])
-        most = max(min(room[k] / d for k, d in enumerate(row) if d) for row in needs) if limit is None else limit
-        top += max(net, ZERO) * most
+        nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in cluster.open[j]}
+        most = exact_sum(net * min(room[k] / d for k, d in enumerate(needs) if d) for needs, net in nets.items())
+        top += most if limit is None else min(most, max(nets.values()) * limit)
     if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
         raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
     return floor
@@ -1981,15 +1988,8 @@ def guaranteed(cluster: Cluster) -> Rows:
     if cluster.team_guarantees and not cluster.floor_proofs:
         raise CannotCheck("its guarantees of teams were saved without evidence")
     rows = Rows()
-    for team, units in cluster.team_guarantees.items():
-        named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
-        proofs = cluster.floor_proofs.get(team) or {}
-        found = {
-            i: floor_of(cluster, team, named, i, proofs.get(str(i)) or {})
-            for i in sorted(named)
-            if named[i] and cluster.capacity[i]
-        }
-        cluster.floors[team] = floor = {i: v for i, v in found.items() if v}
+    for team in cluster.team_guarantees:
+        cluster.floors[team] = floor = floors_of(cluster, team, cluster.floor_proofs.get(team) or {})
         members = {*cluster.members[team]} & {*cluster.active}
         for i, v in floor.items():
             held = {(j, s): -d for j in sorted(members) for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
@@ -2154,9 +2154,10 @@ def leave_at_base(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     shares = {term.share.text: term.share for _, term in objective.terms if is_surplus(term)}
     if given.keys() - shares.keys():
         raise Fault(f"at_base names {short(min(given.keys() - shares.keys()))}, of which the objective has no surplus")
-    cluster.stays = {}
     with bases_kept(cluster, objective):
-        cluster.stays = {text: who_stays(cluster, shares[text], rows, one) for text, one in given.items()}
+        found = {text: who_stays(cluster, shares[text], rows, one) for text, one in given.items()}
+    # those of earlier tiers stay in later ones too, and the levels of earlier tiers are of those who rise in them
+    cluster.stays |= {text: some | cluster.stays.get(text, set()) for text, some in found.items()}
 
 
 def is_surplus(term: Block) -> bool:
@@ -3249,20 +3250,13 @@ class Tree(NamedTuple):
         starts = [exact_sum(cluster.low[j] for j in users) for users in self.leaves]
         given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts)
         kept = dict[int, dict[int, Fraction]]()
-        for name, units in cluster.team_guarantees.items():
+        for name in cluster.team_guarantees:
             if name not in self.names:
                 if any(j in cluster.active for j in cluster.members[name]):
                     raise Fault(f"the guarantee of {name!r} is of no team of the policy")
                 continue
-            proofs = (floors or {}).get(name) or {}
-            named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
-            kept[self.names.index(name)] = {
-                i: floor / cluster.capacity[i]
-                for i in named
-                if named[i]
-                and cluster.capacity[i]
-                and (floor := floor_of(cluster, name, named, i, proofs.get(str(i)) or {}))
-            }
+            units = floors_of(cluster, name, (floors or {}).get(name) or {})
+            kept[self.names.index(name)] = {i: floor / cluster.capacity[i] for i, floor in units.items()}
         for prices in rows:
             on: dict[int | str, list[tuple[int, Fraction]]] = {}
             for (where, i), p in prices.items():
@@ -3464,7 +3458,9 @@ def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fracti
     for factor, term in objective.terms:
         alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
         if alpha not in (0, 1):
-            level -= factor * sum(cluster.weights[j] for j in cluster.active) / (1 - alpha)
+            of = Numbers(cluster, term.share, levelled=True) if term.share.name in COMPOSED else None
+            weights = of.weights.values() if of else (cluster.weights[j] for j in cluster.active)
+            level -= factor * exact_sum(weights) / (1 - alpha)
     return level
 
 
@@ -3877,7 +3873,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     gap, stays = ZERO, dict[str, set[str]]()
     for tier, entry in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
-        stays = cluster.stays if tier is tiers[0] else stays
+        stays = dict(cluster.stays) if tier is tiers[0] else stays
         cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
         rows = rows + (keep_level(cluster, tier, rows, entry) if tier is not tiers[-1] else [])
     cluster.stays = stays  # of the objective that the file states

@@ -70,8 +70,8 @@ def check(
       certificate's gap leaves open do not count, up to a hundredth of the user's tasks.
     * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
     * ``team-sharing-incentive``: how much larger the dominant share of a team or user would be if one of its members
-      that is below its limit ran alone on its slice of every server (`TeamSlices`). The tree of teams is that which the
-      policy reads, or that of all labels.
+      that is below its limit ran alone on the team's slice of every server, within that limit (`TeamSlices`). The tree
+      of teams is that which the policy reads, or that of all labels.
     * ``envy-free``: how much more a user would run on the bundle of another, at its own weight and within its limit
       (`Envy`). The matrix is kept for up to 5,000 users; beyond, the margin is an upper bound where the property holds.
     * ``ef1``: how many more whole tasks a user could run on the bundle of another less one of the other's tasks.
@@ -204,11 +204,10 @@ def _team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, wo
         return Verdict(name, True, margin, found, words)
     k = int(first_largest(short))
     now, would = _numbers(found.holds[k], found.slices[k])
-    what = "user" if found.names[k] in allocation.instance.users else "team"
-    words = (
-        f"{what} {found.names[k]!r} holds a dominant share of {now}, where one member's tasks on its own slice would "
-    )
-    words += f"hold {would}: short by {percent(margin)}"
+    is_user = found.names[k] in allocation.instance.users
+    what, where = ("user", "its own slice") if is_user else ("team", "one member's tasks on its own slice")
+    words = f"{what} {found.names[k]!r} holds a dominant share of {now}, where {where} would hold {would}: "
+    words += f"short by {percent(margin)}"
     return Verdict(name, False, margin, found, words)
 
 

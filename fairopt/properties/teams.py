@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, ChangedByHand, held_units
+from fairopt.allocation import Allocation, ChangedByHand, units_of
 from fairopt.blocks.base import as_given, blocks_within
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -29,7 +29,7 @@ class TeamSlices:
 
     names: tuple[str, ...]  # of teams, then of users
     holds: Float  # the dominant share of the sum
-    slices: Float  # the largest of a member below its limit alone on the slice; 0 if there is none
+    slices: Float  # the largest of a member below its limit alone on the slice, within its limit; 0 if there is none
 
     @property
     def short(self) -> Float:
@@ -82,16 +82,17 @@ def team_slices(allocation: Allocation) -> TeamSlices:
     for path, weight in weights.items():
         total[path[:-1]] = total.get(path[:-1], 0.0) + weight
     room = instance.total_capacities
-    held = quotient(held_units(allocation), room)
+    held = quotient(units_of(allocation), room)
     alone = np.einsum("js,jsi->ji", instance.tasks_alone, instance.per_server_demands)
     below = allocation.tasks < instance.task_limits * (1 - AT_LIMIT)
     most = np.where(below, quotient(alone, room).max(axis=1, initial=0.0), 0.0)
+    within = quotient(instance.task_limits, instance.tasks_alone.sum(axis=1))  # of what each could run alone
     nodes, part = sorted(members, key=len), {(): 1.0}
     for path in nodes:
         part[path] = part[path[:-1]] * weights[path] / total[path[:-1]]
     labels = [instance.users[path[-1]] if isinstance(path[-1], int) else path[-1] for path in nodes]
     holds = [held[members[path]].sum(axis=0).max(initial=0.0) for path in nodes]
-    slices = [part[path] * most[members[path]].max(initial=0.0) for path in nodes]
+    slices = [(np.minimum(part[path], within) * most)[members[path]].max(initial=0.0) for path in nodes]
     return TeamSlices(tuple(labels), np.array(holds), np.array(slices))
 
 

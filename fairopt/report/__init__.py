@@ -6,8 +6,10 @@ The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
-* `frontiers`: tables of frontiers; `timelines`: tables of simulations; `frames`: allocations as data frames.
+* `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
+* `frames`: allocations as data frames.
 * `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
+* `held`: tables and sentences of what runs now beside what is fair.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -35,7 +35,7 @@ from fairopt.report.tables import (
 )
 from fairopt.server_sums import ByType, by_type, several_types
 from fairopt.team_sums import team_sums
-from fairopt.tolerances import ROUNDING
+from fairopt.tolerances import ROUNDING, SAME_TASKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,6 @@ LOST = ". gap of whole tasks: distance to the divisible optimum, at most"
 HELD = " (allocated to users; by tasks: used by their tasks)"
 AUR = "AUR: unused units, summed over resources"
 MIXED = " (Jiang and Wu 2021), even if their units differ"
-SAME = 1e-4  # relative difference in tasks: at a gap of 1e-11 single users differed by up to 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,8 +151,8 @@ class Comparison:
             return [f"everything fits: every user runs all its tasks under {each}"]
         groups: list[list[str]] = []
         for name, allocation in found.items():
-            tasks, zero = allocation.tasks, SAME * 1e-3 * float(allocation.tasks.max(initial=0.0))
-            same = (g for g in groups if np.allclose(found[g[0]].tasks, tasks, rtol=SAME, atol=zero))
+            tasks, zero = allocation.tasks, SAME_TASKS * 1e-3 * float(allocation.tasks.max(initial=0.0))
+            same = (g for g in groups if np.allclose(found[g[0]].tasks, tasks, rtol=SAME_TASKS, atol=zero))
             if (group := next(same, None)) is None:
                 groups.append([name])
             else:
@@ -272,7 +271,8 @@ class Comparison:
         Parameters
         ----------
         kind : str, default "shares"
-            As in `Allocation.plot`. ``region`` is one panel with a point per policy; ``types`` has bars by policy.
+            As in `Allocation.plot`. ``region`` is one panel with a point per policy; ``held`` and ``types`` have
+            bars by policy.
         ax : sequence of matplotlib.axes.Axes, optional
             Axes to draw on, one per panel. Default: a new figure.
         users, resources : (str, str), optional

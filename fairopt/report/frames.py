@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, held_units, part_of_capacity
+from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.held_now import HeldNow, held_now
+from fairopt.instance import Instance
 from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
 from fairopt.team_sums import team_sums
@@ -73,7 +75,7 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user; see `Allocation.to_frame`."""
-    instance, held = allocation.instance, held_units(allocation)
+    instance, units = allocation.instance, units_of(allocation)
     about = {"user": instance.users, "weight": instance._own_weights, "task limit": instance.task_limits}
     if instance.guarantees.any():
         about["guarantee"] = instance.guarantees
@@ -82,12 +84,14 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
         "share": allocation.shares,
         "dominant share": allocation.share(DominantShare()),
     }
-    out = FrameColumns({"user": instance.users, **_labelled(instance.teams, about)})
-    out.add_each(instance.resource_titles, held)
+    found = held_now(allocation)
+    out = FrameColumns({"user": instance.users, **_labelled(instance.teams, about | _tasks_held(found))})
+    out.add_each(instance.resource_titles, units)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
-    out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(held, instance.total_capacities))
+    out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(units, instance.total_capacities))
+    _add_units_held(out, instance, found)
     return out
 
 
@@ -101,12 +105,30 @@ def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColum
 
 def by_team(allocation: Allocation, by: str) -> dict[str, Any]:
     """Columns with a row per team under a label; see `Allocation.to_frame`."""
-    instance, sums = allocation.instance, team_sums(allocation, by)
+    instance, sums, found = allocation.instance, team_sums(allocation, by), held_now(allocation, by)
     about = {"users": [len(rows) for rows in sums.members], "weight": sums.weights, "dominant share": sums.dominant}
-    out = _labelled({by: sums.names}, about)
+    if found is not None:
+        about["tasks"] = found.fair[:, 0]
+    out = _labelled({by: sums.names}, about | _tasks_held(found))
     out.add_each(instance.resource_titles, sums.units)
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(sums.units, instance.total_capacities))
+    _add_units_held(out, instance, found)
     return out
+
+
+def _tasks_held(found: HeldNow | None) -> dict[str, Any]:
+    """Tasks that run now beside what is fair."""
+    if found is None:
+        return {}
+    named = {"held": found.held, "difference": found.difference, "waiting": found.waiting}
+    return {"state": found.states, **{name: values[:, 0] for name, values in named.items()}}
+
+
+def _add_units_held(out: FrameColumns, instance: Instance, found: HeldNow | None) -> None:
+    """Units that running tasks take beside what is fair."""
+    if found is not None:
+        for name in ("held", "difference", "waiting"):
+            out.add_each([f"{r} {name}" for r in instance.resource_titles], getattr(found, name)[:, 1:])
 
 
 def by_server(allocation: Allocation) -> dict[str, Any]:

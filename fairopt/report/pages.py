@@ -12,6 +12,7 @@ from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.verdicts import ByProperty
 from fairopt.report.frontiers import frontier_table, remarks
+from fairopt.report.held import held_sentences, held_tables
 from fairopt.report.tables import Column, Table, allocation_tables, instance_tables
 from fairopt.tradeoff.frontier import Frontier
 
@@ -56,9 +57,14 @@ def page(
 
 
 def allocation_page(allocation: Allocation) -> str | None:
-    """Tables of an allocation, and its certificate."""
+    """Tables of an allocation, its certificate, and what is held now."""
     about = f" on {allocation.instance!r}"
-    return page(allocation_tables(allocation), [str(allocation.certificate)], label(allocation.policy), about)
+    return page(
+        [*allocation_tables(allocation), *held_tables(allocation)],
+        [str(allocation.certificate), *held_sentences(allocation)],
+        label(allocation.policy),
+        about,
+    )
 
 
 def instance_page(instance: Instance) -> str | None:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from fairopt.allocation import Allocation, held_units
+from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
 from fairopt.display import visible
+from fairopt.held_now import described_held, most_used
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.server_sums import ByType, part_of
@@ -44,7 +45,6 @@ FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
 NAME = 24  # characters of a name: leaves room for numbers on 80 columns
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
-SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9
 LEAST = 6  # characters of a name on a narrow terminal
 ROOM = 12  # characters of a type's name as a column header
 _WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
@@ -149,8 +149,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     if instance.guarantees.any():
         about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
-    held = held_units(allocation, chosen)
-    units = [Column(r, numbers(held[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
+    given = units_of(allocation, chosen)
+    units = [Column(r, numbers(given[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
     title = "Tasks and resources of each user"
     if len(chosen) < instance.n_users:
         title += " (the smallest and the largest dominant shares)"
@@ -257,8 +257,9 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
     Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (nonzero tasks by user and server),
-    ``teams`` (by label and team), ``metrics``, ``prices`` and ``prices_left`` by server and resource (None if unknown
-    or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
+    ``teams`` (by label and team), ``held`` (what runs now beside what is fair, None if unknown), ``metrics``,
+    ``prices`` and ``prices_left`` by server and resource (None if unknown or infinite), ``certificate``, ``units`` by
+    resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -282,6 +283,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
         "placement": placement,
         "teams": described_teams(allocation),
+        "held": described_held(allocation),
         "metrics": allocation.metrics(),
         **sides,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
@@ -312,8 +314,8 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
     if not (instance.teams.mixed and allocations):
         return []
     out: list[Table] = []
-    headers, i = list(allocations) if whole_names else shortened(list(allocations)), _most_used(allocations)
-    most_used = ", the most used resource" if instance.n_resources > 1 else ""
+    headers, i = list(allocations) if whole_names else shortened(list(allocations)), most_used(allocations.values())
+    said = ", the most used resource" if instance.n_resources > 1 else ""
     for by in instance.teams.outermost_first:
         sums = [team_sums(a, by) for a in allocations.values()]
         chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
@@ -323,14 +325,8 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
         shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
         out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
         units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
-        out.append(Table(f"{instance.resource_titles[i]} of each {by}{most_used}", first, [units]))
+        out.append(Table(f"{instance.resource_titles[i]} of each {by}{said}", first, [units]))
     return out
-
-
-def _most_used(allocations: Mapping[str, Allocation]) -> int:
-    """The resource of whose total capacity users hold the largest part on average; of several, the first."""
-    parts = [[*a.metrics()["utilisation"].values()] for a in allocations.values()]
-    return int(np.nan_to_num(np.mean(parts, axis=0)).round(SAME_USE).argmax())
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:

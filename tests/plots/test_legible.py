@@ -26,6 +26,7 @@ def typed(n_classes: int, resources: list[str], names: str) -> fo.Instance:
         resources=resources,
         servers=[f"{names}{k:04d}" for k in range(n_classes)],
         server_types=[f"V100M{k % 7}" for k in range(n_classes)],
+        held=rng.integers(0, 30, 25),
     )
 
 
@@ -45,7 +46,7 @@ def drawn(name: str, kind: str, size: tuple[float, float] | None) -> Any:
 
 PICTURES = [
     *(("kube", kind, None) for kind in plots.KINDS),
-    *(("openb", kind, (5, 6) if kind == "types" else (5, 3)) for kind in plots.KINDS),
+    *(("openb", kind, (5, 6) if kind in ("held", "types") else (5, 3)) for kind in plots.KINDS),
     ("kube", "utilisation", (5, 3)),
     ("openb", "utilisation", None),
 ]

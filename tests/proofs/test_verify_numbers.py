@@ -113,7 +113,10 @@ def test_what_a_team_is_guaranteed_needs_evidence(tmp_path):
         wrong["a"]["PNormShare(2)"] = {k: v for k, v in wrong["a"]["PNormShare(2)"].items() if v}
         assert message in str(fo.verify(written(path, floors=wrong)))
     assert "without evidence" in str(fo.verify(written(path, floors=None)))
-    assert fo.verify(written(path, floors=floors)).ok
+    given = json.loads(path.read_text(encoding="utf-8"))["instance"]
+    with_zero = given | {"guarantees": given["guarantees"] | {"b": {"r1": 0, "r2": 8}}}  # guarantees nothing of r1
+    assert fo.verify(written(path, instance=with_zero, floors=floors)).ok
+    assert fo.verify(written(path, instance=given)).ok
 
 
 def test_floors_are_the_most_that_tasks_can_use_where_demands_differ_by_server(tmp_path):
@@ -123,6 +126,22 @@ def test_floors_are_the_most_that_tasks_can_use_where_demands_differ_by_server(t
     answer = fo.Policy(fo.Total(fo.Tasks())).allocate(cluster)
     assert (answer.tasks_by_server[0] @ [1, 2]).round(6) == 6
     assert fo.verify(saved(answer, tmp_path)).ok
+
+
+def test_a_user_whose_demands_differ_by_server_may_run_as_much_on_each_of_them(tmp_path):
+    cluster = fo.Instance(
+        [[[1, 1, 0], [1, 0, 1]], [[0.25, 0, 0], [0.25, 0, 0]]],
+        [[1, 1, 0], [1, 0, 1]],
+        resources=["cpu", "x", "y"],
+        teams={"team": ["a", "b"]},
+        guarantees={"a": {"cpu": 1}},
+    )
+    path = saved(fo.Policy(fo.Total(fo.Tasks())).allocate(cluster), tmp_path)
+    assert fo.verify(path).ok
+    given = json.loads(path.read_text(encoding="utf-8"))["instance"]
+    more = given | {"guarantees": given["guarantees"] | {"a": {"cpu": 2}}}
+    floors = {"a": {"0": {"tasks": [[0, 0, 1]], "prices": [0, 0, 0]}}}  # one task on each server uses 2
+    assert "the floor of 'a' of 'cpu' is not proved" in str(fo.verify(written(path, instance=more, floors=floors)))
 
 
 @pytest.mark.parametrize("share", [fo.DominantShare(), fo.PNormShare(2), fo.Surplus(base=BASE)], ids=repr)
@@ -177,6 +196,67 @@ def test_who_can_rise_may_not_be_left_out(tmp_path):
     more = given | {"of_numbers": given["of_numbers"] | {"user4": 1.0}}
     changed = written(path, proof=[proof[0] | {"at_base": {share: more}}])
     assert "could rise above its base by" in str(fo.verify(changed))
+
+
+# team "t" divides what is above guarantees between a member who needs z and one who does not; the others cannot rise
+LEFT_OPEN = fo.Instance(
+    [[1, 0, 0.1], [0, 1, 0], [1, 1, 0], [1, 0, 0]],
+    [[6, 4, 9], [4, 6, 9]],
+    resources=["x", "y", "z"],
+    weights=[0.25] * 4,
+    teams={"team": ["t", "u", "v", "t"]},
+    guarantees=[0, 10, 0, 1],
+)
+
+
+def surplus_then_z(alpha):
+    surplus = fo.AlphaFair(alpha, fo.Surplus(fo.OfTeam())) + 0.5 * fo.Total(fo.OfTeam())
+    return fo.Policy(surplus.then(fo.Total(fo.ResourceShare("z"))))
+
+
+@pytest.mark.parametrize("weight", [0.25, 3])
+@pytest.mark.parametrize("alpha", [0.5, 2])
+def test_levels_of_sums_over_teams_are_kept_whatever_the_weights_of_users(alpha, weight, tmp_path):
+    answer = surplus_then_z(alpha).allocate(LEFT_OPEN.replace(weights=[weight] * 4))
+    np.testing.assert_allclose(answer.tasks, [9, 10, 0, 1], atol=1e-5)
+    found = fo.verify(saved(answer, tmp_path))
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize(
+    ("objective", "tasks"),
+    [
+        (fo.MaxMin(fo.Surplus()).then(fo.AlphaFair(1, fo.Surplus())), [1.2, 0.8, 0.8]),
+        ((fo.AlphaFair(2, fo.OfTeam()) + fo.Total(fo.OfTeam())).then(fo.Total(fo.ResourceShare(2))), None),
+    ],
+    ids=str,
+)
+def test_tiers_with_curves_of_numbers_are_proved_by_tangents_at_the_tasks(objective, tasks, tmp_path):
+    teams = {"team": ["a", "b", "b"]}
+    answer = fo.Policy(objective).allocate(
+        fo.Instance([[2, 1, 0], [1, 3, 1], [1, 3, 0]], [6, 6, 7], task_limits=[9, 2, 1], teams=teams)
+    )
+    if tasks:
+        np.testing.assert_allclose(answer.tasks, tasks, atol=1e-6)
+    found = fo.verify(saved(answer, tmp_path))
+    assert found.ok, str(found)
+
+
+def test_the_level_of_an_earlier_tier_is_of_those_who_rise_in_it(tmp_path):
+    # with the utilities of those who stay, here at least -2 each, no tasks would keep the level
+    path = saved(surplus_then_z(0.5).allocate(LEFT_OPEN), tmp_path)
+    first, second = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    times = 0.00556
+    second["prices"] = [
+        [times * p + q for p, q in zip(*of_server, strict=True)]
+        for of_server in zip(first["prices"], second["prices"], strict=True)
+    ]
+    for row in second["prices"]:
+        row[1] = 1000 * times
+    second |= {"kept": [times], "at": [[*first["at"][0], 1e-6, 1e-6]]}
+    worse = [[3, 2], [4, 6], [0, 0], [3, 2]]  # 5 tasks that need z, instead of 9
+    found = fo.verify(written(path, tasks_by_server=worse, objective=None, proof=[first, second]))
+    assert "proves only a gap of 4.4e-01" in str(found)
 
 
 def test_floors_of_teams_count_for_those_that_rise():

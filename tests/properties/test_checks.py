@@ -383,6 +383,21 @@ def test_drf_is_efficient_envy_free_and_an_incentive_to_share_with_zeros_weights
     assert report.holds, str(report)
 
 
+def test_a_slice_of_a_team_is_used_up_to_the_limit_of_the_member_that_runs_there_alone() -> None:
+    teams = {"team": ["a", "a", None]}
+    pool = fo.Instance([[1], [1], [1]], [12], task_limits=[2, 1, 20], teams=teams)
+    some = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxTasks([0.5, 0.75, 20]), fo.MinTasks([0.5, 0.75, 0])]).allocate(pool)
+    found = check(some, ["team-si"])["team-si"]
+    # the team's slice has room for 6 tasks, of which its first member wants 2; on its own slice each has room for 3
+    assert found.witness.names == ("a", "user3", "user1", "user2")
+    np.testing.assert_allclose(12 * found.witness.slices, [2, 6, 2, 1], rtol=1e-9)
+    np.testing.assert_allclose(12 * found.witness.holds, [1.25, 10.75, 0.5, 0.75], rtol=1e-6)
+    assert str(found).startswith(
+        "user 'user1' holds a dominant share of 0.04167, where its own slice would hold 0.1667"
+    )
+    assert check(fo.HDRF().allocate(pool), ["team-si"]).ok
+
+
 def test_most_tasks_gives_the_first_user_of_row_1_nothing() -> None:
     report = check(fo.MostTasks().allocate(TWO))
     assert report["pe"].holds and not report["si"].holds and not report["ef"].holds

@@ -9,7 +9,7 @@ further row, and the tree is filled again; likewise if a user waited until a row
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,29 +51,46 @@ def floors(instance: Instance) -> dict[str, Any]:
     return {team: {str(i): use.entry for i, use in floor.uses.items()} for team, floor in team_floors(instance).items()}
 
 
+def filling(forest: verify.Forest, more: Sequence[float], watch: bool = False) -> verify.Filling:
+    """A filling in floats with ``more`` capacity of each resource, as a part of the total of which shares are taken."""
+    made = verify.Filling(forest, float, watch=watch)
+    made.used = [used - by for used, by in zip(made.used, [*more, *[0.0] * len(forest.rows)], strict=True)]
+    return made
+
+
 def fill(
-    instance: Instance, cluster: verify.Cluster, policy: verify.Block, floors: Mapping[str, Any] | None, clock: Clock
+    instance: Instance,
+    cluster: verify.Cluster,
+    policy: verify.Block,
+    floors: Mapping[str, Any] | None,
+    clock: Clock,
+    more: Sequence[float] | None = None,
 ) -> Filled:
-    """Fill the tree of a policy on several different servers or with ``floors``, as by the function of that name."""
+    """Fill the tree of a policy on several different servers or with ``floors``, as by the function of that name.
+
+    Shares are fractions of the capacities of ``cluster``; the instance may have ``more`` of each resource, as fractions
+    of these.
+    """
     tree = verify.Tree.of(cluster, policy)
     forest, several = tree.forest(cluster, (), floors), instance.n_servers > 1
     programs = _Placements(instance, cluster, tree, forest, clock)
     rows = _Rows(programs)
+    more = [0.0] * instance.n_resources if more is None else more
     start = np.array([float(x) for x in forest.starts])
     if (over := programs.place(start)[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; lower some")
     if several:
-        _explore(forest, programs, rows, start)
+        _explore(forest, programs, rows, start, more)
     while True:
         check("filling the tree", len(rows.prices))
-        filling = verify.Filling(rows.of(forest), float, watch=several)
-        over, row, table = programs.place(np.array(filling.run()))
+        made = filling(rows.of(forest), more, watch=several)
+        over, row, table = programs.place(np.array(made.run()))
         if over > FITS and (over > NEARLY or row not in rows.prices):
             rows.add(row)
             continue
         placements, missing = [], None
-        for before, waiting in filling.waited:
+        for before, waiting in made.waited:
             placement, missing = programs.room(np.array(before), np.array(waiting))
             if missing is not None:
                 break
@@ -84,7 +101,7 @@ def fill(
         rows.add(missing)
 
 
-def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows, start: Float) -> None:
+def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows, start: Float, more: Sequence[float]) -> None:
     """Find rows in the order in which they stop users, from the tasks at which they start.
 
     The filling goes on until tasks cannot be placed. Within the step in which that begins, the first row is found as by
@@ -92,11 +109,11 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows, start: F
     """
     while True:
         check("filling the tree", len(rows.prices))
-        filling = verify.Filling(rows.of(forest)._replace(starts=start.tolist()), float)
+        made = filling(rows.of(forest)._replace(starts=start.tolist()), more)
         seen, wait = [start], 1
-        for _ in filling.steps():
+        for _ in made.steps():
             check()
-            seen.append(np.array(filling.now()))
+            seen.append(np.array(made.now()))
             if len(seen) > wait and programs.place(seen[-1])[0] > FITS:
                 break
             if len(seen) > wait:
@@ -171,7 +188,8 @@ class _Placements:
         self.floor = np.array([float(v) for of in forest.floors.values() for v in of.values()])
         teams = [np.isin(self.users, cluster.members[team]) for team, _ in self.floors]
         kinds = [i for _, i in self.floors]
-        self.ratios = instance.ratios[self.users][:, kinds].T * np.reshape(teams, (-1, n)) / self.floor[:, None]
+        shares = np.array([[float(g) for g in row] for row in forest.ratios])[:, kinds]
+        self.ratios = shares.T * np.reshape(teams, (-1, n)) / self.floor[:, None]
         held = (self.ratios / self.mu)[:, self.user]  # of each floor, by a share of each pair
         floored, holder = np.nonzero(held)
         excess = len(pairs)  # a last column: how far all capacities are exceeded

@@ -35,6 +35,7 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE
 
+OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # in notes of certificates
 MOST = 2_000  # members whose tasks the totals leave open: with many ties there are tens of levels more
 
 
@@ -83,7 +84,7 @@ def split_inside_teams(
     team = team_share(program.objective)
     if team is None or program.empty or np.bincount(team.labelling(program.instance).of_user).max() == 1:
         return answer
-    open_split = replace(answer, note=f"the split of totals inside each {team.by} is one of several")
+    open_split = replace(answer, note=f"the split of totals inside each {team.by} {OPEN}")
     if not linear_only(program):
         return open_split
     settings = replace(settings, start=None, general=None)
@@ -109,7 +110,7 @@ def split_inside_teams(
     after = gate.judge(program, Proposal(answer.method, found, answer.evidence, answer.solver))
     if not after.ok:
         return open_split
-    note = f"inside each {team.by} the split is the leximin of the members' {team.share} given the totals"
+    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals"
     return replace(after, tried=answer.tried, note=note)
 
 

@@ -114,3 +114,14 @@ def test_sums_of_many_users_have_files_with_the_rows_that_bind(tmp_path: Path) -
     tasks[envied][0] *= 0.999
     path.write_text(json.dumps({**data, "binding": [], "tasks_by_server": tasks}))
     assert f"user {many.users[envied]!r} envies" in str(fo.verify(path))
+
+
+def test_levels_under_envy_freeness_are_kept_by_a_later_tier_within_its_tolerance(tmp_path):
+    # the first tier leaves one point, from which the second moves by 5e-8, where no row is binding to the last digit
+    pool = fo.Instance([[1.1873, 0], [3.1016, 1.7437]], [10.525, 13.964], weights=[1.1645, 1.2316])
+    tiers = fo.MaxMin(TASKS).then(fo.Total(TASKS))
+    answer = fo.Policy(tiers, [fo.EnvyFree()]).allocate(pool)
+    first = fo.Policy(fo.MaxMin(TASKS), [fo.EnvyFree()]).allocate(pool)
+    np.testing.assert_allclose(answer.tasks, first.tasks, rtol=1e-6)
+    assert answer.certificate.gap < 1e-6
+    assert fo.verify(answer.save(tmp_path / "a.json")).ok

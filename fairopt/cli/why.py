@@ -1,0 +1,94 @@
+"""``fairopt why``: what stops a user or team."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import (
+    DEFAULT,
+    WHAT_POLICY,
+    AsJson,
+    Constraints,
+    Method,
+    Solver,
+    TimeLimit,
+    Verbose,
+    named,
+    say_compared,
+)
+from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.progress import console_for, say, working
+from fairopt.display import visible
+from fairopt.operate.explain import Explainer, subject_of
+from fairopt.policy import accepted, label
+from fairopt.report import files
+from fairopt.report.why import explanation_tables
+
+MOST = 100  # teams or users, if none are named
+WHY = """Say what stops a user or a team, and what would give it more.
+
+The answer is solved again with each full resource, each reached limit and each constraint raised by 1 %, while \
+shares stay fractions of the capacities as they are. What is said to stop a user is what gives it more; the table \
+also has what it would cost the others. Whatever is named neither in the sentences nor in the table leaves it as it is.
+
+Without NAME: one sentence for each team (for each user if there are no teams), the worst off first.
+
+\b
+[bold]Examples[/]
+  fairopt why cluster/
+  fairopt why cluster/ web
+  fairopt why cluster/ vision nlp --policy hdrf
+  fairopt why cluster/ web -p drf -p fds:alpha=2
+  fairopt why cluster/ web -p drf --constraint "MaxShare(0.3)" --json"""
+
+
+@app.command(no_args_is_help=True, help=WHY)
+@guarded
+@reading
+def why(
+    source: Source,
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", show_default=False, help="Users or teams; default: all teams.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT + " Repeatable.")
+    ] = None,
+    constraint: Constraints = None,
+    solver: Solver = None,
+    method: Method = "auto",
+    time_limit: TimeLimit = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say what stops a user or a team."""
+    given: list[str | None] = [*policy] if policy else [None]
+    asked = [named(one, constraint) for one in given]
+    instance = source.read()
+    for one in name or ():  # before anything is solved
+        subject_of(instance, one)
+    found = []
+    for of in asked:
+        mechanism = of(instance)
+        say_compared({label(mechanism): mechanism}, instance)
+        with working(label(mechanism), verbose):
+            options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+            about = Explainer(mechanism.allocate(instance, **options), time_limit)
+            found += [about.explain(one, bool(name)) for one in name or about.worst_first()[:MOST]]
+    kind = "teams" if instance.teams.mixed else "users"
+    if not name and len(about.worst_first()) > MOST:
+        say_notes([f"at most {MOST} {kind} are explained, the worst off; name others"])
+    if as_json:
+        typer.echo(files.as_json({"format": "fairopt.explanations/1", "explanations": [e.to_dict() for e in found]}))
+        return
+    for k, each in enumerate(found):
+        lines = each.sentences if name else each.sentences[:1]
+        if len(asked) > 1 and (k == 0 or found[k - 1].policy != each.policy):
+            say(f"{each.policy}:", style="bold")
+        for line in lines:
+            say(visible(line))
+        if name:
+            for table in explanation_tables(each):
+                console_for().print(table)

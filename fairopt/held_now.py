@@ -1,0 +1,163 @@
+"""What runs now beside what a policy gives: by user and by team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, units_of
+from fairopt.instance import Instance
+from fairopt.team_sums import team_sums
+from fairopt.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
+
+__all__ = ["EVEN", "OVER", "UNDER", "HeldNow", "described_held", "held_now", "most_used"]
+
+Float = NDArray[np.float64]
+
+OVER, UNDER, EVEN = "over", "under", "even"
+SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class HeldNow:
+    """What a policy gives each user or team, and what it holds now.
+
+    ``fair``, ``held`` and ``waiting`` have a row for each of ``names``. Their first column is the number of tasks, and
+    the others are units of each resource. ``waiting`` is what was asked for and is not held, infinite without a task
+    limit. ``capacities`` are those of the resources, and ``scarcest`` is the resource of which the policy uses the
+    largest part.
+    """
+
+    names: tuple[str, ...]
+    fair: Float
+    held: Float
+    waiting: Float
+    resources: tuple[str, ...]
+    capacities: Float
+    scarcest: int
+
+    @cached_property
+    def difference(self) -> Float:
+        """What is held above the fair share, negative below it; 0 within rounding."""
+        large = np.maximum(self.fair, self.held)
+        scale = np.append(large[:, 0].max(initial=0.0), self.capacities)
+        apart = self.held - self.fair
+        return np.where(np.abs(apart) <= np.maximum(SAME_TASKS * large, NOISE * scale), 0.0, apart)
+
+    @cached_property
+    def of_capacity(self) -> Float:
+        """The difference in units as a fraction of capacities; without capacity, of the largest difference."""
+        apart = self.difference[:, 1:]
+        largest = np.abs(apart).max(axis=0, initial=0.0)
+        whole = np.where(self.capacities > 0, self.capacities, np.where(largest > 0, largest, 1.0))
+        return apart / whole
+
+    @cached_property
+    def judged(self) -> NDArray[np.intp]:
+        """The resource by which each row is over or under: the scarcest or, where none of it is used, the one with the
+        largest difference.
+        """
+        uses = (self.fair + self.held + self.waiting)[:, 1 + self.scarcest] > 0
+        return np.where(uses, self.scarcest, np.abs(self.of_capacity).argmax(axis=1))
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """``over``, ``under`` or ``even`` for each row."""
+        apart = self.difference[np.arange(len(self.names)), 1 + self.judged]
+        return tuple(OVER if x > 0 else UNDER if x < 0 else EVEN for x in apart.tolist())
+
+    @property
+    def largest_first(self) -> list[int]:
+        """Rows from the largest difference in the scarcest resource down; then by the largest in any."""
+        apart = np.abs(self.of_capacity)
+        return np.lexsort((-apart.max(axis=1), -apart[:, self.scarcest])).tolist()
+
+    @property
+    def excess(self) -> Float:
+        """Units of each resource that all together hold above its capacity, shape (n_resources,)."""
+        above = self.held[:, 1:].sum(axis=0) - self.capacities
+        return np.where(above > VIOLATION_TOLERANCE * self.capacities, above, 0.0)
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Plain data by name; what is waiting without a task limit is None."""
+        parts = (self.fair, self.held, self.difference, self.waiting)
+        keys = ("fair", "held", "difference", "waiting")
+        out = {}
+        for name, state, *numbers in zip(self.names, self.states, *parts, strict=True):
+            rows = np.column_stack(numbers).tolist()
+            tasks, *units = [dict(zip(keys, (v if np.isfinite(v) else None for v in row), strict=True)) for row in rows]
+            out[name] = {"state": state, "tasks": tasks, "units": dict(zip(self.resources, units, strict=True))}
+        return out
+
+
+def held_now(allocation: Allocation, by: str | None = None, alone: bool = False) -> HeldNow | None:
+    """What is held beside what is fair, by user or by team under a label; None if it is not known what is held.
+
+    Units that wait are those of the smallest demands where demands differ by server. With ``alone`` each user without
+    a team has a row.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance(
+    ...     [[4, 1], [1, 0], [2, 1]], [60, 10], users=["train", "parse", "tune"], resources=["cpu", "gpu"],
+    ...     teams={"team": ["vision", "vision", "nlp"]}, task_limits=[9, 10, 8], held=[8, 6, 2],
+    ... )
+    >>> found = held_now(fo.DRF().allocate(cluster), "team")
+    >>> found.names, found.states, found.difference.tolist()
+    (('vision', 'nlp'), ('over', 'under'), [[-1.0, 8.0, 3.0], [-3.0, -6.0, -3.0]])
+    >>> found.waiting[:, 0]
+    array([5., 6.])
+    """
+    instance = allocation.instance
+    tasks, units = instance.held_tasks, instance.held_units
+    if tasks is None or units is None:
+        return None
+    fair, held = np.column_stack([allocation.tasks, units_of(allocation)]), np.column_stack([tasks, units])
+    waiting = _waiting(instance, np.maximum(instance.task_limits - tasks, 0.0))
+    names: Sequence[str] = instance.users
+    if by is not None:
+        names, members, *_ = team_sums(allocation, by, alone)
+        fair, held, waiting = (_sums(part, members) for part in (fair, held, waiting))
+    scarcest = most_used([allocation])
+    return HeldNow(tuple(names), fair, held, waiting, instance.resources, instance.total_capacities, scarcest)
+
+
+def _sums(by_user: Float, members: Sequence[NDArray[np.intp]]) -> Float:
+    """Sums over the members of each team."""
+    return np.array([by_user[rows].sum(axis=0) for rows in members]).reshape(len(members), by_user.shape[1])
+
+
+def most_used(allocations: Iterable[Allocation]) -> int:
+    """The resource of whose total capacity users get the largest part on average; of several, the first."""
+    parts = [[*a.metrics()["utilisation"].values()] for a in allocations]
+    return int(np.nan_to_num(np.mean(parts, axis=0)).round(SAME_USE).argmax())
+
+
+def _waiting(instance: Instance, tasks: Float) -> Float:
+    """Tasks of each user and their units, the smallest where demands differ by server."""
+    demands = instance.demands
+    if demands.ndim == 3:
+        demands = np.where(instance.eligible[:, :, None], demands, np.inf).min(axis=1)
+    units = np.multiply(
+        tasks[:, None], demands, out=np.zeros(demands.shape), where=(demands > 0) & (tasks[:, None] > 0)
+    )
+    return np.column_stack([tasks, units])
+
+
+def described_held(allocation: Allocation) -> dict[str, Any] | None:
+    """What is held beside what is fair as plain data: ``scarcest``, ``users`` and ``teams`` by label and team."""
+    by_user = held_now(allocation)
+    if by_user is None:
+        return None
+    teams = {by: held_now(allocation, by) for by in allocation.instance.teams}
+    return {
+        "scarcest": by_user.resources[by_user.scarcest],
+        "users": by_user.rows(),
+        "teams": {by: found.rows() for by, found in teams.items() if found is not None},
+    }

@@ -1,0 +1,637 @@
+"""What stops a user or team at an answer, found by answers in which one thing is raised by 1%."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.guarantees import guaranteed_tasks
+from fairopt.blocks.teams import kept_bases
+from fairopt.display import label
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instance import Instance
+from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
+from fairopt.operate.explanation import Binding, Explanation, listed
+from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
+from fairopt.operate.words import sentences
+from fairopt.team_sums import team_sums
+
+__all__ = ["Explainer", "explain", "subject_of"]
+
+Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
+# The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of objectives.
+LEAST = 2e-3
+CLEAR = 1e-2  # the same of changes of which a tenth is compared
+SAME = 1e-6  # relative difference of equal levels
+MOST_ROWS = 60  # full capacities that are raised one by one; of more, those of one resource together
+MOST_LIMITS = 8  # the same of members at their limits
+
+Row = tuple[int, int]
+Raisable = tuple[list[Change], Callable[[str, list[Change]], Binding]]  # changes, and what makes their record
+
+
+def explain(allocation: Allocation, name: str, time_limit: float | None = None) -> Explanation:
+    """See `Allocation.explain`."""
+    return Explainer(allocation, time_limit).explain(name)
+
+
+class Subject(NamedTuple):
+    """A user, or a team of several, and its users."""
+
+    name: str
+    members: Indices
+    is_team: bool
+
+
+def subject_of(instance: Instance, name: str) -> Subject:
+    """The user or team of a name; `InvalidInstance` with the nearest names if there is none."""
+    teams = instance.teams.names
+    if name in instance._position:
+        return Subject(name, np.array([instance._position[name]]), False)
+    if name in teams:
+        return Subject(name, teams[name], len(teams[name]) > 1)
+    kind = "user or team" if teams else "user"
+    raise InvalidInstance(f"there is no {kind} {name!r}; {nearest(name, [*instance.users, *teams])}")
+
+
+class Explainer:
+    """An answer and those after changes, which users and teams share."""
+
+    detail = True
+
+    def __init__(self, allocation: Allocation, time_limit: float | None = None) -> None:
+        self.allocation = allocation
+        self.again: SolvedAgain | FilledAgain | None = again(allocation, time_limit)
+        self.whole = allocation.instance
+        self.instance: Instance = self.whole.merged() if self.again is None else self.again.instance
+        self.demands = self.instance.per_server_demands
+        self.room = self.instance.capacities * self.instance.counts[:, None]
+        self.part = np.flatnonzero(self.instance.task_limits > 0)
+        self.some = self.instance._taking_part(self.part)
+        self.blocks = [] if isinstance(self.again, FilledAgain) else self._share_blocks()
+        if self.again is not None and self.again.after() is None:
+            self.again = None
+
+    def _share_blocks(self) -> list[Any]:
+        objective = getattr(self.allocation.policy, "objective", None)
+        return [] if objective is None else list(tiers_of(objective)[0].share_blocks())
+
+    # -- who --------------------------------------------------------------------------------------------------------
+
+    def subject(self, name: str) -> Subject:
+        """The user or team of a name."""
+        return subject_of(self.instance, name)
+
+    def worst_first(self) -> list[str]:
+        """The teams under the innermost label, or all users, the lowest level first; last who has all it asks for."""
+        instance = self.instance
+        by = instance.teams.outermost_first[-1] if instance.teams.mixed else None
+        if by is None:
+            names = list(instance.users)
+        else:
+            without = np.flatnonzero(instance.teams.labelling(by).of_user < 0)
+            names = [t for t in instance.teams.labelling(by).names if t in instance.teams.names]
+            names += [instance.users[j] for j in without]
+        return sorted(names, key=lambda name: (self._has_all(name), self._level(self.subject(name)) or 0.0, name))
+
+    def _has_all(self, name: str) -> bool:
+        """Whether a user or team runs all tasks that it asks for."""
+        members = self.subject(name).members
+        return bool((self.at_limit | (self.instance.task_limits == 0))[members].all())
+
+    # -- what the policy compares -----------------------------------------------------------------------------------
+
+    @cached_property
+    def given(self) -> Float:
+        """The tasks of the answer, shape (n_users, n_servers)."""
+        tasks = self.allocation.tasks_by_server
+        return self.whole._sum_by_class(tasks) if self._merges else tasks
+
+    @cached_property
+    def base(self) -> Float:
+        """The tasks with which those after changes are compared: solved in the same way."""
+        found = None if self.again is None else self.again.after()
+        return self.given if found is None else found
+
+    @property
+    def _merges(self) -> bool:
+        return self.instance.n_servers < self.whole.n_servers
+
+    @cached_property
+    def per_task(self) -> Float:
+        """The share of one task, (n_users, 1) or (n_users, n_servers), of the share that the policy compares; 1 for
+        users for whom that is 0.
+        """
+        if self.blocks:
+            c = self.blocks[0]._of_user.coefficients(self.some)
+        elif isinstance(self.again, FilledAgain):
+            c = self.some.dominant_shares
+        else:
+            c = np.ones(len(self.part))
+        c = c[:, None] if c.ndim == 1 else c
+        out = np.ones((self.instance.n_users, c.shape[1]))
+        out[self.part] = np.where(c.max(axis=1, keepdims=True) > 0, c, 1.0)
+        return out
+
+    def value(self, table: Float, subject: Subject) -> float:
+        """The shares of a user, or of a team's members together."""
+        rows = subject.members
+        return float((self.per_task[rows] * table[rows]).sum())
+
+    @cached_property
+    def levels(self) -> dict[str, float]:
+        """What the policy compares, by user or team."""
+        if isinstance(self.again, FilledAgain):
+            shares = (self.per_task * self.given).sum(axis=1)
+            weight = self.again.weight
+            out = {user: float(shares[j]) / weight(user) for j, user in enumerate(self.instance.users)}
+            for by in self.instance.teams:
+                sums = team_sums(self.allocation, by)
+                out |= {name: float(v) / weight(name) for name, v in zip(sums.names, sums.dominant, strict=True)}
+            return out
+        if not self.blocks or not len(self.part):
+            return {}
+        numbers, shares = self.blocks[0]._numbers(self.some), (self.per_task * self.given).sum(axis=1)[self.part]
+        z = numbers.above(shares) / numbers.weights
+        return dict(zip(self.blocks[0]._names(self.some), z.tolist(), strict=True))
+
+    def _level(self, subject: Subject) -> float | None:
+        if subject.name in self.levels or not subject.is_team:
+            return self.levels.get(subject.name, self.levels.get(self.instance.users[subject.members[0]]))
+        own = sum(float(self.instance._own_weights[j]) for j in subject.members)
+        return self.value(self.given, subject) / self.instance.team_weights.get(subject.name, own)
+
+    @property
+    def equalises_all(self) -> bool:
+        """Whether the policy decides everything that it compares, as leximin and alpha-fairness do."""
+        terms = tiers_of(self.allocation.policy.objective)[0].terms()
+        return any(term.is_order or term.is_curved for term in terms) or BY_LEXIMIN in self._note
+
+    @cached_property
+    def equalises(self) -> bool:
+        """Whether the policy raises the smallest first, so that equal levels mean something."""
+        objective = getattr(self.allocation.policy, "objective", None)
+        if objective is None:
+            return False
+        return any(term.is_smallest or term.is_order for term in tiers_of(objective)[0].terms())
+
+    # -- what is full -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def usable(self) -> Float:
+        """Usable units of each capacity."""
+        out = np.ones(self.instance.n_resources)
+        for one in self.constraints:
+            part = one.usable(self.instance)
+            out = out if part is None else np.minimum(out, part)
+        return self.room * out
+
+    @property
+    def constraints(self) -> Sequence[Constraint]:
+        """The policy's constraints with held numbers, in their order."""
+        return () if self.again is None else self.again.constraints
+
+    @cached_property
+    def full(self) -> list[Row]:
+        """Full capacities, as (server row, resource)."""
+        used = np.einsum("js,jsi->si", self.base, self.demands)
+        if self.allocation.given_bundles is not None:
+            used = (
+                self.allocation.usage if not self._merges else self.whole._sum_by_class(self.allocation.usage[None])[0]
+            )
+        return [(int(s), int(i)) for s, i in np.argwhere((used > 0) & (used >= self.usable * (1 - FULL)))]
+
+    @cached_property
+    def at_limit(self) -> NDArray[np.bool_]:
+        """Users at a positive task limit."""
+        limits = self.instance.task_limits
+        return (limits > 0) & np.isfinite(limits) & (self.base.sum(axis=1) >= limits * (1 - FULL))
+
+    def touches(self, user: int, row: Row) -> bool:
+        """Whether tasks of a user could use a capacity."""
+        s, i = row
+        return bool(
+            self.instance.task_limits[user] > 0 and self.instance.eligible[user, s] and self.demands[user, s, i]
+        )
+
+    @cached_property
+    def alone(self) -> Float:
+        """Tasks that each user could run alone, at most its limit."""
+        return np.minimum(self.instance.tasks_alone.sum(axis=1), self.instance.task_limits)
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    def moved(self, subject: Subject, changes: Sequence[Change]) -> float:
+        """By how much the level changes with changes, relative to the level and to `BY`; NaN if it is not known."""
+        assert self.again is not None
+        table = self.again.after(*changes)
+        return np.nan if table is None else self.moved_to(subject, table) * BY / changes[0].by
+
+    def moved_to(self, subject: Subject, table: Float) -> float:
+        """By how much the level differs at other tasks, relative to the level and to `BY`."""
+        before = self.value(self.base, subject)
+        return (self.value(table, subject) - before) / (BY * max(before, 1e-3 * self._alone(subject)))
+
+    def gains(self, subject: Subject, changes: Sequence[Change]) -> bool:
+        """Whether it has more after changes."""
+        return self.moved(subject, changes) > LEAST
+
+    def binding(
+        self, subject: Subject, kind: str, name: str, changes: Sequence[Change], more: float | None, **given: Any
+    ) -> Binding:
+        """A record of what changes give, per unit ``more`` of what was raised."""
+        assert self.again is not None
+        table = self.again.after(*changes)
+        if table is None:
+            return Binding(kind, name, **given)
+        per = 1.0 if more is None else 1.0 / more
+        change = (table - self.base).sum(axis=1) * per
+        units = None
+        if kind == "resource":
+            i = self.instance.resource_index(name)
+            units = float(((table - self.base) * self.demands[:, :, i])[subject.members].sum()) * per
+        noise = LEAST * BY * np.maximum(self.base.sum(axis=1), 1e-3 * self.alone) * per
+        others = {
+            self.instance.users[j]: float(change[j])
+            for j in np.flatnonzero(np.abs(change) > noise)
+            if j not in subject.members
+        }
+        percent = self.moved_to(subject, table) * 100 * BY
+        gain = float(change[subject.members].sum())
+        shares = (self.per_task * (table - self.base)).sum(axis=1)
+        mine = float(shares[subject.members].sum())
+        lost = -float(np.minimum(np.delete(shares, subject.members), 0.0).sum()) / mine if mine > 0 else 0.0
+        steady = not self.detail or self._is_steady(subject, changes)
+        numbers: dict[str, Any] = {"gain": gain, "units": units, "others": others, "percent": percent, "lost": lost}
+        return Binding(kind, name, **numbers, steady=steady, **given)
+
+    def _is_steady(self, subject: Subject, changes: Sequence[Change]) -> bool:
+        """Whether a tenth of the changes moves it in the same direction."""
+        moved = self.moved(subject, changes)
+        if abs(moved) < CLEAR or not {change.kind for change in changes} <= {"capacity", "limit", "weight"}:
+            return True
+        first = self.moved(subject, [change._replace(by=change.by / 10) for change in changes])
+        return bool(np.isnan(first)) or first * moved > LEAST * abs(moved)
+
+    # -- explaining -------------------------------------------------------------------------------------------------
+
+    def explain(self, name: str, detail: bool = True) -> Explanation:
+        """What stops a user or team; without ``detail`` weights, totals and members are left out."""
+        subject, self.detail = self.subject(name), detail
+        if not self.instance.task_limits[subject.members].any():
+            return self._explanation(subject, [], [])
+        if self.again is None or self._is_split(subject):
+            return self._explanation(subject, self._facts(subject), [])
+        if not self._decides(subject):
+            policy = label(self.allocation.policy)
+            return self._explanation(subject, [Binding("undecided", policy)], [])
+        binding, also = self._found(subject)
+        if detail:
+            if subject.is_team or not any(b.kind == "limit" for b in binding):
+                binding += self._weight(subject)
+            named = {b.name for b in (*binding, *also)}
+            also += [
+                b for i, r in enumerate(self.instance.resources) if r not in named for b in self._total(subject, i)
+            ]
+        members: Iterable[Explanation] = ()
+        if subject.is_team and detail:
+            members = [self.explain(self.instance.users[j], False) for j in subject.members]
+        return self._explanation(subject, binding, also, tuple(members))
+
+    def _decides(self, subject: Subject) -> bool:
+        """Whether all optimal answers give a user, or the members of a team together, as much."""
+        assert self.again is not None
+        compared = subject.name in self.levels if subject.is_team else BY_LEXIMIN in self._note
+        if isinstance(self.again, FilledAgain) or self.again.is_strict or (compared and self.equalises_all):
+            return True
+        value, alone = self.value(self.base, subject), self._alone(subject)
+        return self.again.decides(subject.name, value, BY * max(value, BY * alone))
+
+    def _alone(self, subject: Subject) -> float:
+        """The shares that its users could have if each were alone."""
+        return float((self.per_task.max(axis=1) * self.alone)[subject.members].sum())
+
+    def _is_split(self, subject: Subject) -> bool:
+        """Whether a user is only a part of the numbers that the policy compares."""
+        of_teams = bool(self.blocks) and self.blocks[0]._counts_teams
+        return of_teams and not subject.is_team and len(self._team_of(subject)) > 1 and OPEN in self._note
+
+    def _team_of(self, subject: Subject) -> Indices:
+        """The members of the team that the policy compares in which a user is."""
+        names = self.blocks[0]._names(self.some)
+        return next(
+            rows for name, rows in self.instance.teams.names.items() if name in names and subject.members[0] in rows
+        )
+
+    @property
+    def _note(self) -> str:
+        return self.allocation.certificate.note or ""
+
+    def _facts(self, subject: Subject) -> list[Binding]:
+        """What is reached or full where it runs."""
+        out = [self._limit_fact(j) for j in subject.members.tolist() if self.at_limit[j]]
+        runs = self.given[subject.members].sum(axis=0) > 0
+        rows = [r for r in self.full if runs[r[0]] and any(self.touches(j, r) for j in subject.members.tolist())]
+        for i in dict.fromkeys(i for _, i in rows):
+            servers = [s for s, k in rows if k == i]
+            out.append(
+                Binding("fact", self.instance.resources[i], self._servers(servers), float(self.room[servers, i].sum()))
+            )
+        return out
+
+    def _limit_fact(self, user: int) -> Binding:
+        return Binding("limit", self.instance.users[user], amount=float(self.instance.task_limits[user]))
+
+    def _servers(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """The names of server rows, empty on one pool."""
+        if self.whole.n_servers == 1:
+            return ()
+        return tuple(self.instance.servers[s] for s in rows)
+
+    def _groups(self, subject: Subject) -> list[tuple[list[Row], bool]]:
+        """Full capacities that are raised together, and whether the subject could use them."""
+        mine = [any(self.touches(j, row) for j in subject.members.tolist()) for row in self.full]
+        if len(self.full) <= MOST_ROWS:
+            return [([row], used) for row, used in zip(self.full, mine, strict=True)]
+        groups: dict[tuple[int, bool], list[Row]] = {}
+        for row, used in zip(self.full, mine, strict=True):
+            groups.setdefault((row[1], used), []).append(row)
+        return [(rows, used) for (_, used), rows in groups.items()]
+
+    def _found(self, subject: Subject) -> tuple[list[Binding], list[Binding]]:
+        """What stops it, and what else moves it."""
+        binding, also = list[Binding](), list[Binding]()
+        able: list[Raisable] = []
+        for rows, used in self._groups(subject):
+            changes = [Change("capacity", row) for row in rows]
+            make = self._maker(subject, rows)
+            moved = self.moved(subject, changes)
+            if used:
+                able.append((changes, make))
+            if used and moved > LEAST:
+                binding.append(make("resource", changes))
+            elif not abs(moved) <= LEAST:
+                also.append(make("resource", changes))
+        for changes, make in self._limits(subject):
+            able.append((changes, make))
+            moved = self.moved(subject, changes)
+            if moved > LEAST:
+                binding.append(make("limit", changes))
+            elif not abs(moved) <= LEAST:
+                also.append(make("limit", changes))
+        own = self._own_floor(subject)
+        for k, constraint in enumerate(self.constraints):
+            changes = [Change("block", k)]
+            moved = self.moved(subject, changes)
+
+            def make_block(kind: str, changes: list[Change], k: int = k, held: Constraint = constraint) -> Binding:
+                assert isinstance(self.again, SolvedAgain)
+                name = str(self.again.given.constraints[k])
+                return self.binding(
+                    subject, kind, name, changes, None, relaxed=relaxed(held, self.again.point) is not None
+                )
+
+            able.append((changes, make_block))
+            if moved > LEAST:
+                binding.append(make_block("block", changes))
+            elif not abs(moved) <= LEAST and not own:
+                also.append(make_block("block", changes))
+        if self.instance._has_guarantees:
+            changes = [Change("guarantees", tuple(subject.members.tolist()))]
+            if self.gains(subject, changes):
+                binding.append(self.binding(subject, "guarantee", listed(self._guaranteed(subject)), changes, None))
+        binding += [b for b in own if b.gain is not None or not binding]  # one that cannot grow explains nothing else
+        if not binding:
+            unknown = any(b.gain is None for b in also)
+            other = Binding("unknown" if unknown else "objective", label(self.allocation.policy))
+            binding = self._together(subject, able) or [other]
+        return binding, also
+
+    def _maker(self, subject: Subject, rows: list[Row]) -> Callable[[str, list[Change]], Binding]:
+        """Makes the record of full capacities of one resource."""
+        i, servers = rows[0][1], [s for s, _ in rows]
+        there = float(self.room[servers, i].sum())
+
+        def make(kind: str, changes: list[Change]) -> Binding:
+            name, more = self.instance.resources[i], BY * there if kind == "resource" else None
+            return self.binding(subject, kind, name, changes, more, servers=self._servers(servers), amount=there)
+
+        return make
+
+    def _limits(self, subject: Subject) -> list[Raisable]:
+        """The limits that its users have reached, each with what makes its record."""
+        reached = [j for j in subject.members.tolist() if self.at_limit[j]]
+        groups = [[j] for j in reached] if len(reached) <= MOST_LIMITS else [reached]
+        out = list[Raisable]()
+        for users in groups:
+            there = float(self.instance.task_limits[users].sum())
+            name = self.instance.users[users[0]] if len(users) == 1 else f"{len(users)} of its users"
+
+            def make(kind: str, changes: list[Change], name: str = name, there: float = there) -> Binding:
+                more = BY * there if kind == "limit" else None
+                return self.binding(subject, kind, name, changes, more, amount=there)
+
+            out.append(([Change("limit", j) for j in users], make))
+        return out
+
+    def _guaranteed(self, subject: Subject) -> list[str]:
+        """The other users and teams that get no more than their guarantee, or all that have one."""
+        instance, tasks = self.instance, self.base.sum(axis=1)
+        others = np.setdiff1d(np.flatnonzero(instance.guarantees > 0), subject.members)
+        at = [instance.users[j] for j in others if tasks[j] <= instance.guarantees[j] * (1 + SAME)]
+        mine = {*subject.members.tolist()}
+        at += [team for team in instance.team_guarantees if not mine >= {*instance.teams.names.get(team, ())}]
+        return at or [instance.users[j] for j in others]
+
+    def _own_floor(self, subject: Subject) -> list[Binding]:
+        """Its guarantee, or another lower bound at which it is."""
+        if subject.is_team:
+            return self._team_floor(subject)
+        j = int(subject.members[0])
+        for team in self.instance.team_guarantees:
+            changes = [Change("guarantee", team)]
+            if j in self.instance.teams.names.get(team, ()) and self.gains(subject, changes):
+                return [self.binding(subject, "guarantee", team, changes, None)]
+        tasks = float(self.base[j].sum())
+        floor = float(guaranteed_tasks(self.instance)[j])
+        assert self.again is not None
+        if floor > 0 and tasks <= floor * (1 + SAME) and floor < self.instance.task_limits[j] * (1 - FULL):
+            changes = [Change("guarantee", j)]
+            if self.gains(subject, changes) or frozenset(changes) in self.again.unfit:
+                return [self.binding(subject, "guarantee", subject.name, changes, BY * floor, amount=floor)]
+        if isinstance(self.again, FilledAgain):
+            return []
+        at = np.flatnonzero(self.part == j)
+        given = [*zip(map(str, self.again.given.constraints), self.constraints, strict=True)]
+        given += [(str(one), one) for one in kept_bases(self.again.objective)]
+        for name, constraint in given:
+            bounds = constraint.bounds(self.some)
+            low = 0.0 if bounds is None else float(bounds[0][at[0]])
+            if low > 0 and tasks <= low * (1 + SAME) and low < self.instance.task_limits[j] * (1 - FULL):
+                value = self.value(self.base, subject) * low / tasks
+                changes = [Change("floor", (subject.name, value * (1 + BY)))]
+                if self.gains(subject, changes) or frozenset(changes) in self.again.unfit:
+                    return [self.binding(subject, "guarantee", name, changes, BY * low, amount=low)]
+        return []
+
+    def _team_floor(self, subject: Subject) -> list[Binding]:
+        """The guarantee of a team, if more of it would give it more."""
+        if subject.name not in self.instance.team_guarantees:
+            return []
+        changes = [Change("guarantee", subject.name)]
+        if not self.gains(subject, changes):
+            return []
+        return [self.binding(subject, "guarantee", subject.name, changes, None)]
+
+    def _together(self, subject: Subject, able: list[Raisable]) -> list[Binding]:
+        """A least set of things of which only all together help; empty if not even all do."""
+
+        def all_of(some: Sequence[tuple[list[Change], Any]]) -> list[Change]:
+            return [change for changes, _ in some for change in changes]
+
+        if len(able) < 2 or not self.gains(subject, all_of(able)):
+            return []
+        kept = list(able)
+        for one in able:
+            fewer = [other for other in kept if other is not one]
+            if fewer and self.gains(subject, all_of(fewer)):
+                kept = fewer
+        return [make("together", all_of(kept)) for _, make in kept]
+
+    def _weight(self, subject: Subject) -> list[Binding]:
+        """Its weight, if a larger one gives it more."""
+        changes = [Change("weight", subject.name)]
+        if not self.gains(subject, changes):
+            return []
+        assert self.again is not None
+        amount = self.again.weight(subject.name)
+        return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
+
+    def _total(self, subject: Subject, i: int) -> list[Binding]:
+        """A resource whose total moves it, though no capacity of it stops anybody."""
+        if not self.instance.total_capacities[i] > 0:
+            return []
+        capacities = np.array(self.instance.capacities, dtype=float)
+        capacities[:, i] *= 1 + BY
+        changed = self.instance.with_capacities(capacities)
+        if self._same_shares(changed):
+            return []
+        assert self.again is not None
+        try:
+            table = self.allocation.policy.allocate(changed, time_limit=self.again.clock.left).tasks_by_server
+        except UNKNOWN:
+            return [Binding("total", self.instance.resources[i])]
+        if abs(self.moved_to(subject, table)) <= LEAST:
+            return []
+        percent = self.moved_to(subject, table) * 100 * BY
+        gain, there = float((table - self.base)[subject.members].sum()), float(self.room[:, i].sum())
+        return [Binding("total", self.instance.resources[i], amount=there, gain=gain / (BY * there), percent=percent)]
+
+    def _same_shares(self, changed: Instance) -> bool:
+        """Whether shares have the same coefficients on a changed instance."""
+        if isinstance(self.again, FilledAgain):
+            return False
+        other = changed._taking_part(self.part)
+        every = [s._of_user for tier in (self.allocation.policy.objective,) for s in tier.share_blocks()]
+        return all(np.array_equal(s.coefficients(other), s.coefficients(self.some)) for s in every) and (
+            np.array_equal(changed.own_slices, self.instance.own_slices) or not self.constraints
+        )
+
+    # -- words ------------------------------------------------------------------------------------------------------
+
+    def _explanation(
+        self,
+        subject: Subject,
+        binding: list[Binding],
+        also: list[Binding],
+        members: tuple[Explanation, ...] = (),
+    ) -> Explanation:
+        rows = subject.members
+        held = np.einsum("js,jsi->i", self.given[rows], self.demands[rows])
+        if self.allocation.given_bundles is not None:
+            held = self.allocation.bundles[rows].sum(axis=(0, 1))
+        beside, sharing = self._beside(subject, binding)
+        made = Explanation(
+            subject.name,
+            label(self.allocation.policy),
+            float(self.given[rows].sum()),
+            dict(zip(self.instance.resources, held.tolist(), strict=True)),
+            self._level(subject),
+            tuple(binding),
+            tuple(also),
+            beside,
+            sharing,
+            (),
+            members,
+        )
+        return sentences(made, self)
+
+    def _beside(self, subject: Subject, binding: list[Binding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Who is at the same level on the resources that stop it, and who else uses them."""
+        named = {(b.name, b.servers) for b in binding if b.kind in ("resource", "together", "fact")}
+        rows = [r for r in self.full if any(self._is_of(r, name, servers) for name, servers in named)]
+        if not rows:
+            return (), ()
+        used = np.zeros(self.instance.n_users)
+        for s, i in rows:
+            used += self.base[:, s] * self.demands[:, s, i] / self.room[s, i]
+        used[subject.members] = 0.0
+        of_teams = subject.is_team or (subject.name in self.levels and subject.name not in self.instance._position)
+        names = (
+            self._team_uses(subject, used)
+            if of_teams
+            else {self.instance.users[j]: float(used[j]) for j in np.flatnonzero(used)}
+        )
+        order = sorted(names, key=lambda name: (-names[name], name))
+        mine = self._level(subject)
+        same: list[str] = []
+        if isinstance(self.again, FilledAgain):
+            same = self._same_event(subject, order)
+        elif self.equalises and mine is not None:
+            same = [name for name in order if abs(self.levels.get(name, np.inf) - mine) <= SAME * mine]
+            same = [
+                name
+                for name in same
+                if name not in self.instance._position or not self.at_limit[self.instance._position[name]]
+            ]
+        return tuple(same), tuple(name for name in order if name not in same)
+
+    def _is_of(self, row: Row, name: str, servers: tuple[str, ...]) -> bool:
+        s, i = row
+        return self.instance.resources[i] == name and (not servers or self.instance.servers[s] in servers)
+
+    def _team_uses(self, subject: Subject, used: Float) -> dict[str, float]:
+        """How much of the rows other teams under the same label use."""
+        for by in self.instance.teams:
+            labelling = self.instance.teams.labelling(by)
+            if subject.name in labelling.names:
+                sums = np.bincount(labelling.of_user + 1, used, len(labelling.names) + 1)[1:]
+                out = {name: float(v) for name, v in zip(labelling.names, sums, strict=True) if v > 0}
+                alone = np.flatnonzero((labelling.of_user < 0) & (used > 0))
+                return out | {self.instance.users[j]: float(used[j]) for j in alone}
+        return {}
+
+    def _same_event(self, subject: Subject, names: list[str]) -> list[str]:
+        """Those whom the last event that stopped the subject stopped as well."""
+        mine = {self.instance.users[j] for j in subject.members}
+        events = self.allocation.evidence[0].get("events", ()) if self.allocation.evidence else ()
+        stopped = [set(e["stopped"]) for e in events if e["cause"] != "limit" and mine & set(e["stopped"])]
+        if not stopped:
+            return []
+        teams = self.instance.teams.names
+        return [
+            name
+            for name in names
+            if stopped[-1]
+            & ({name} if name in self.instance._position else {self.instance.users[j] for j in teams[name]})
+        ]

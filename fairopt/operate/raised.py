@@ -1,0 +1,374 @@
+"""Answers after a small change of the instance, with the coefficients of shares held as they were.
+
+Each is an answer of the policy itself, solved and certified like any other. Shares are fractions of total capacities,
+so that they fall as a capacity grows; here their coefficients stay, which separates what a capacity makes possible from
+what only its denominator moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import AtLeast, tiers_of
+from fairopt.blocks.base import ByUser, as_given, is_ours
+from fairopt.blocks.constraints import (
+    Constraint,
+    MaxShare,
+    MaxTasks,
+    MinShare,
+    MinTasks,
+    Reserve,
+    SharingIncentive,
+)
+from fairopt.blocks.model import Point
+from fairopt.blocks.shares import Share, Tasks
+from fairopt.blocks.teams import OfTeam, with_shares
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain, OutOfTime
+from fairopt.instance import Instance
+from fairopt.methods.cluster import hierarchy
+from fairopt.policies.hierarchical import HDRF
+from fairopt.policy import Policy
+from fairopt.proofs import gate, verify
+from fairopt.runtime.clock import Clock, begin
+
+__all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
+
+Float = NDArray[np.float64]
+
+BY = 0.01  # the part by which numbers are raised
+# Relative change of an objective that is none: answers are certified to 1e-6, and most are better than 1e-9.
+SAME_VALUE = 1e-7
+UNKNOWN = (NotCertified, OutOfDomain, OutOfTime)  # errors after which an answer is not known
+
+
+class Change(NamedTuple):
+    """One number raised by a part ``by`` of it, or a block relaxed by that.
+
+    ``kind`` is "capacity" (``of`` a server row and a resource), "limit", "weight" or "guarantee" (of a user or team),
+    "floor" or "ceiling" (of a user or team: shares that it has at least or at most), "block" (of a constraint, relaxed
+    or left out), or "guarantees" (of all but these users, lowered).
+    """
+
+    kind: str
+    of: Any = None
+    by: float = BY
+
+
+@dataclass(frozen=True, repr=False)
+class Held(Share):
+    """A share with the coefficients that it has on one instance, kept as bytes so that blocks compare."""
+
+    share: Share
+    numbers: bytes
+    n_users: int
+
+    def per_task(self, instance: Instance) -> Float:
+        unmerged, chosen = instance._merged_from, instance._parent
+        if unmerged is not None:
+            c = self.per_task(unmerged)
+            return c if c.ndim == 1 else c[:, np.unique(unmerged._server_classes, return_index=True)[1]]
+        if chosen is not None:
+            return self.per_task(chosen[0])[chosen[1]]
+        c = np.frombuffer(self.numbers).reshape(self.n_users, -1)
+        return c[:, 0] if c.shape[1] == 1 else c
+
+    def __repr__(self) -> str:
+        return repr(self.share)
+
+
+def holding(instance: Instance) -> Callable[[Share], Share]:
+    """A function that gives shares the coefficients that they have on an instance."""
+    part = np.flatnonzero(instance.task_limits > 0)
+    some = instance._taking_part(part)
+
+    def hold(share: Share) -> Share:
+        if not share._is_plain:  # `OfTeam` and `Surplus` are of another share
+            inner: Any = share
+            return replace(inner, share=hold(inner.share))
+        c = share.coefficients(some)
+        numbers = np.zeros((instance.n_users, *c.shape[1:]))
+        numbers[part] = c
+        return Held(share, numbers.tobytes(), instance.n_users)
+
+    return hold
+
+
+def _held_constraint(constraint: Constraint, instance: Instance, hold: Callable[[Share], Share]) -> Constraint:
+    """A constraint whose numbers do not follow the total capacities."""
+    if isinstance(constraint, SharingIncentive):
+        slices = np.minimum(instance.own_slices, instance.task_limits)
+        return MinTasks(tuple(np.where(np.isfinite(slices), slices, 0.0).tolist()))
+    held: Constraint = with_shares(constraint, hold)
+    return held
+
+
+def relaxed(constraint: Constraint, point: Point | None = None, by: float = BY) -> Constraint | None:
+    """A constraint relaxed by a part; None if it has no number to relax, so that it can only be left out."""
+    if isinstance(constraint, MaxShare):
+        return replace(constraint, level=_times(constraint.level, 1 + by))
+    if isinstance(constraint, MinShare):
+        return replace(constraint, level=_times(constraint.level, 1 - by))
+    if isinstance(constraint, MaxTasks):
+        return MaxTasks(_times(constraint.tasks, 1 + by))
+    if isinstance(constraint, MinTasks):
+        return MinTasks(_times(constraint.tasks, 1 - by))
+    if isinstance(constraint, Reserve):
+        return Reserve(constraint.resource, constraint.fraction * (1 - by))
+    if isinstance(constraint, AtLeast) and point is not None:
+        return replace(constraint, level=constraint.level - by * constraint.objective.drop(point))
+    return None
+
+
+def _times(values: Any, factor: float) -> Any:
+    """A parameter by user times a number."""
+    if isinstance(values, ByUser):
+        return ByUser({name: value * factor for name, value in values.pairs})
+    if isinstance(values, tuple):
+        return tuple(value * factor for value in values)
+    return values * factor
+
+
+def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
+    """An instance with raised capacities, limits, weights and guarantees; other changes are of the policy."""
+    capacities, limits = np.array(instance.capacities, dtype=float), np.array(instance.task_limits, dtype=float)
+    weights: dict[str, float] = {}
+    guarantees: dict[str, Any] = {}
+    for kind, of, by in changes:
+        if kind == "capacity":
+            capacities[of] *= 1 + by
+        elif kind == "limit":
+            limits[of] *= 1 + by
+        elif kind == "weight":
+            weights |= _raised_weight(instance, of, by)
+        elif kind == "guarantee" and isinstance(of, str):
+            guarantees[of] = {name: units * (1 + by) for name, units in instance.team_guarantees[of].items()}
+        elif kind == "guarantee":
+            guarantees[instance.users[of]] = float(instance.guarantees[of]) * (1 + by)
+        elif kind == "guarantees":
+            guarantees |= _lowered_guarantees(instance, of, by)
+    new: dict[str, Any] = {"capacities": capacities, "task_limits": limits}
+    if weights:
+        new["weights"] = weights
+    if guarantees:
+        new["guarantees"] = guarantees
+    return instance.replace(**new)
+
+
+def _lowered_guarantees(instance: Instance, kept: tuple[int, ...], by: float) -> dict[str, Any]:
+    """All guarantees lowered, but for those of some users and of the teams that they are all of."""
+    out: dict[str, Any] = {
+        user: float(instance.guarantees[j]) * (1 - by) for j, user in enumerate(instance.users) if j not in kept
+    }
+    for team, given in instance.team_guarantees.items():
+        if not set(instance.teams.names.get(team, ())) <= set(kept):
+            out[team] = {name: units * (1 - by) for name, units in given.items()}
+    return out
+
+
+def _raised_weight(instance: Instance, name: str, by: float) -> dict[str, float]:
+    """The raised weight of a user, of a team that has one, or of the members of another."""
+    if name in instance.team_weights:
+        return {name: instance.team_weights[name] * (1 + by)}
+    members = [instance._position[name]] if name in instance._position else instance.teams.names[name].tolist()
+    return {instance.users[j]: float(instance._own_weights[j]) * (1 + by) for j in members}
+
+
+class SolvedAgain:
+    """Answers of a `Policy` after changes, as tasks by user and server row of ``instance``."""
+
+    def __init__(self, allocation: Allocation, clock: Clock) -> None:
+        policy: Policy = allocation.policy
+        whole, self.clock = allocation.instance, clock
+        ours = all(map(is_ours, (policy.objective, *policy.constraints, *policy.objective.share_blocks())))
+        self.instance = instance = whole.merged() if ours else whole
+        hold = holding(instance)
+        self.given = policy
+        self.objective = with_shares(policy.objective, hold)
+        self.constraints = tuple(_held_constraint(one, instance, hold) for one in policy.constraints)
+        self.known: dict[frozenset[Change], Float | None] = {}
+        self.unfit: set[frozenset[Change]] = set()  # changes that do not fit, such as higher floors
+
+    def after(self, *changes: Change) -> Float | None:
+        """The tasks after changes, shape (n_users, n_servers); None if no answer was certified, or none exists."""
+        key = frozenset(changes)
+        if key not in self.known:
+            self.known[key] = self._solve(key)
+        return self.known[key]
+
+    def _solve(self, changes: frozenset[Change]) -> Float | None:
+        constraints, objective = list(self.constraints), self.objective
+        out = set[int]()
+        for kind, of, by in changes:
+            if kind == "block":
+                new = relaxed(constraints[of], self.point, by)
+                out |= {of} if new is None else set()
+                constraints[of] = new or constraints[of]
+            elif kind in ("floor", "ceiling"):
+                name, level = of
+                constraints.append((MinShare if kind == "floor" else MaxShare)({name: level}, self.compared))
+            elif kind == "weight" and not self._of_instance(of):
+                objective = with_shares(objective, partial(_with_team_weight, team=of, by=by, instance=self.instance))
+        kept = [one for k, one in enumerate(constraints) if k not in out]
+        instance_changes = [c for c in changes if c.kind != "weight" or self._of_instance(c.of)]
+        instance = _changed(self.instance, instance_changes)
+        try:
+            return Policy(objective, kept).allocate(instance, time_limit=self.clock.left).tasks_by_server
+        except (*UNKNOWN, Infeasible) as error:
+            if isinstance(error, Infeasible):
+                self.unfit.add(changes)
+            return None
+
+    def weight(self, name: str) -> float:
+        """The weight of a user or team; of a team that has none, the sum of those of its members."""
+        instance = self.instance
+        for share in [] if self._of_instance(name) else self.objective.share_blocks():
+            if (team := _of_team(share)) is not None:
+                return _team_weight(team, name, instance)
+        members = [instance._position[name]] if name in instance._position else instance.teams.names[name]
+        return instance.team_weights.get(name, float(instance._own_weights[members].sum()))
+
+    def _of_instance(self, name: str) -> bool:
+        """Whether a weight counts as the instance has it, and not as a team's in `OfTeam`."""
+        shares = [_of_team(share) for share in self.objective.share_blocks()]
+        return not any(s is not None and name in self.instance.teams.labelling(s.by).names for s in shares)
+
+    @cached_property
+    def point(self) -> Point | None:
+        """The tasks before changes, of users who take part."""
+        base = self.after()
+        if base is None:
+            return None
+        part = np.flatnonzero(self.instance.task_limits > 0)
+        return Point(self.instance._taking_part(part), base[part])
+
+    def _losses(self, table: Float) -> list[float]:
+        """By how much the value of each tier is smaller at other tasks, relative to its drop towards zero."""
+        part = np.flatnonzero(self.instance.task_limits > 0)
+        other, best = Point(self.instance._taking_part(part), table[part]), self.point
+        assert best is not None
+        return [(tier.value(best) - tier.value(other)) / (tier.drop(best) or 1.0) for tier in tiers_of(self.objective)]
+
+    def decides(self, name: str, value: float, step: float) -> bool:
+        """Whether all optimal answers give a user, or a team's members together, the same shares.
+
+        With a ``step`` more or less than their ``value`` the objective is then smaller.
+        """
+        tries = [Change("ceiling", (name, value - step))] if value > step else []
+        for change in (*tries, Change("floor", (name, value + step))):
+            found = self.after(change)
+            if found is not None and max(self._losses(found)) <= SAME_VALUE:
+                return False
+        return True
+
+    @property
+    def compared(self) -> Share:
+        """The share of users that the policy compares, with held coefficients; tasks if it has none."""
+        shares = tiers_of(self.objective)[0].share_blocks()
+        share = shares[0]._of_user if shares else Tasks()
+        return share if share.coefficients(self.instance).all() else Tasks()
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Whether the objective has a single optimum in each user's share."""
+        terms = [term for tier in tiers_of(self.objective) for term in tier.terms()]
+        plain = [term for term in terms if isinstance(term.share, Share) and not term.share._counts_teams]
+        return any(term.factor > 0 and (term.is_order or (term.alpha or 0) > 0) for term in plain)
+
+
+class FilledAgain:
+    """Answers of `HDRF` after changes: the tree is filled again, with shares of the unchanged total capacities."""
+
+    def __init__(self, allocation: Allocation, clock: Clock) -> None:
+        self.policy: HDRF = allocation.policy
+        self.instance, self.clock = allocation.instance.merged(), clock
+        self.constraints: tuple[Constraint, ...] = ()
+        self.known: dict[frozenset[Change], Float | None] = {}
+        self.unfit: set[frozenset[Change]] = set()
+
+    def after(self, *changes: Change) -> Float | None:
+        """The tasks after changes, shape (n_users, n_servers); None if they do not fit."""
+        key = frozenset(changes)
+        if key not in self.known:
+            try:
+                self.known[key] = self.clock.run(lambda: self._fill(key))
+            except (*UNKNOWN, Infeasible, ArithmeticError) as error:
+                self.known[key] = None
+                if isinstance(error, Infeasible):
+                    self.unfit.add(key)
+        return self.known[key]
+
+    def weight(self, name: str) -> float:
+        """The weight of a user or team."""
+        instance = self.instance
+        own = float(instance._own_weights[instance._position[name]]) if name in instance._position else 1.0
+        return (self.policy.weights or {}).get(name, instance.team_weights.get(name, own))
+
+    def _fill(self, changes: frozenset[Change]) -> Float:
+        instance, weights = self.instance, dict(self.policy.weights or {})
+        room = instance.capacities * instance.counts[:, None]
+        more, capacities = np.zeros(instance.n_resources), np.array(instance.capacities, dtype=float)
+        for kind, of, by in changes:
+            if kind == "capacity":
+                s, i = of
+                more[i] += by * room[s, i] / instance.total_capacities[i]
+                capacities[s, i] *= 1 + by
+            elif kind == "weight":
+                weights[of] = self.weight(of) * (1 + by)
+        kept = [change for change in changes if change.kind not in ("capacity", "weight")]
+        bounded = _changed(instance, kept) if kept else instance
+        cluster = gate.cluster_of(bounded)
+        block = verify.block(repr(HDRF(self.policy.by, weights or None)))
+        out = np.zeros(instance.eligible.shape)
+        if not cluster.active:
+            return out
+        floors = hierarchy.floors(bounded)
+        if instance.n_servers > 1 or instance.team_guarantees:
+            roomy = bounded.with_capacities(capacities)
+            return hierarchy.fill(roomy, cluster, block, floors, self.clock, more.tolist()).tasks
+        tree = verify.Tree.of(cluster, block)
+        of_leaf = hierarchy.filling(tree.forest(cluster, (), floors), more.tolist()).run()
+        for j, leaf, part in tree.parts:
+            out[j, 0] = of_leaf[leaf] * float(part)
+        return out
+
+
+def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:
+    """Answers after changes; None for mechanisms for which none are known, and for whole tasks."""
+    if allocation.certificate.whole or allocation.given_bundles is not None:
+        return None
+    clock = begin(time_limit)
+    if isinstance(allocation.policy, HDRF):
+        return FilledAgain(allocation, clock)
+    return SolvedAgain(allocation, clock) if isinstance(allocation.policy, Policy) else None
+
+
+def _of_team(share: Any) -> OfTeam | None:
+    """The `OfTeam` in a share."""
+    if isinstance(share, OfTeam):
+        return share
+    inner = getattr(share, "share", None)
+    return None if inner is None or share._is_plain else _of_team(inner)
+
+
+def _team_weight(share: OfTeam, team: str, instance: Instance) -> float:
+    """The weight of a team in a share."""
+    given = {} if share.weights is None else dict(as_given(share.weights))
+    return float(given.get(team, instance.team_weights.get(team, 1.0)))
+
+
+def _with_team_weight(share: Share, team: str, by: float, instance: Instance) -> Share:
+    """A share in which a team's weight is raised."""
+    inner: Any = share
+    if isinstance(share, OfTeam):
+        if team not in instance.teams.labelling(share.by).names:
+            return share
+        given = {} if share.weights is None else dict(as_given(share.weights))
+        return replace(share, weights={**given, team: _team_weight(share, team, instance) * (1 + by)})
+    return share if share._is_plain else replace(inner, share=_with_team_weight(inner.share, team, by, instance))

@@ -1,0 +1,114 @@
+"""Tables and sentences of what runs now beside what a policy gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.held_now import EVEN, OVER, UNDER, HeldNow, held_now
+from fairopt.instance import Instance
+from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
+from fairopt.team_sums import teams_shown
+from fairopt.tolerances import VIOLATION_TOLERANCE
+
+__all__ = ["held_sentences", "held_tables"]
+
+NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
+NAMED = 2  # users or teams on each side in the sentence
+
+
+def held_tables(allocation: Allocation) -> list[Table]:
+    """What is fair and held, their difference, and what waits: by team, outermost first, and by user.
+
+    Empty if it is not known what is held. Of many rows those with the largest differences are shown.
+    """
+    by_user = held_now(allocation)
+    if by_user is None:
+        return []
+    labels = allocation.instance.teams.outermost_first if allocation.instance.teams.mixed else ()
+    teams = [(by, held_now(allocation, by, alone=True)) for by in labels]
+    return [_table(allocation.instance, by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
+
+
+def _table(instance: Instance, by: str, found: HeldNow) -> Table:
+    """A group of columns for the scarcest resource, one for tasks, and one for each other resource."""
+    rows = found.largest_first[:MOST]
+    titles = ["tasks", *shortened(instance.resource_titles)]
+    scarcest = 1 + found.scarcest
+    groups = []
+    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
+        apart = found.difference[rows, k]
+        both = numbers([*found.fair[rows, k], *apart])  # with the same decimals
+        group = [
+            Column(f"{titles[k]}: fair", both[: len(rows)]),
+            Column("held", numbers(found.held[rows, k])),
+            Column("+/-", ["+" * int(x > 0) + text for x, text in zip(apart, both[len(rows) :], strict=True)]),
+        ]
+        if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
+            group.append(Column("waiting", numbers(found.waiting[rows, k])))
+        groups.append(group)
+    elsewhere = [int(found.judged[r]) != found.scarcest and found.states[r] != EVEN for r in rows]
+    states = [found.states[r] + "*" * other for r, other in zip(rows, elsewhere, strict=True)]
+    groups[0].insert(0, Column("state", states, right=False))
+    title = f"Held now beside what is fair, by {by}"
+    if len(rows) < len(found.names):
+        title += " (the largest differences)"
+        by += f" ({len(rows)} of {len(found.names):,})"
+    if any(elsewhere):
+        title += f"; *: uses no {short(found.resources[found.scarcest])}"
+    return Table(title, Column(by, shortened([found.names[r] for r in rows], NAME), right=False), groups)
+
+
+def held_sentences(allocation: Allocation) -> list[str]:
+    """Who holds more and less than is fair, and what exceeds the capacities; of the innermost teams or of users."""
+    found = held_now(allocation, teams_shown(allocation.instance), alone=True)
+    if found is None or not found.names:
+        return []
+    return [_differences(allocation.instance, found), *_excess(allocation.instance, found)]
+
+
+def _differences(instance: Instance, found: HeldNow) -> str:
+    """The largest differences."""
+    over, under = ([r for r in found.largest_first if found.states[r] == state] for state in (OVER, UNDER))
+    if not (over or under):
+        return "held now: each has its fair share"
+    rows, words = [*over[:NAMED], *under[:NAMED]], list[str]()
+    for r, name in zip(rows, shortened([found.names[r] for r in rows]), strict=True):
+        i = int(found.judged[r])
+        more = "more" if found.states[r] == OVER else "less"
+        text = f"{name} holds {_units(instance, i, abs(found.difference[r, 1 + i]))} {more}"
+        text += "" if words else " than its fair share"
+        if 0 < found.waiting[r, 1 + i] < np.inf:
+            text += f" and waits for {_amount(found.waiting[r, 1 + i])}"
+        words.append(text)
+    others = len(over) + len(under) - len(words)
+    if others:
+        words.append(f"{others:,} other{'s differ' if others > 1 else ' differs'}")
+    return "held now: " + "; ".join(words)
+
+
+def _excess(instance: Instance, found: HeldNow) -> Iterator[str]:
+    """Resources of which more is held than there is."""
+    for i in np.flatnonzero(found.excess).tolist():
+        capacity = found.capacities[i]
+        alone = np.flatnonzero(found.held[:, 1 + i] > capacity * (1 + VIOLATION_TOLERANCE)).tolist()
+        names = shortened([found.names[r] for r in alone])
+        parts = [f"{name} {_amount(found.held[r, 1 + i])}" for r, name in zip(alone[:NAMED], names, strict=False)]
+        by = f" ({', '.join(parts)})" if parts else ""
+        total = _units(instance, i, found.held[:, 1 + i].sum())
+        yield f"held now: {total} in all{by}, but the servers have {_amount(capacity)}; check what is held, and where"
+
+
+def _units(instance: Instance, i: int, units: float) -> str:
+    """Units of a resource, such as "12 gpu" or "64 GiB of memory"."""
+    unit = instance.units[i] if instance.units else ""
+    return (
+        f"{_amount(units)} {unit} of {instance.resources[i]}" if unit else f"{_amount(units)} {instance.resources[i]}"
+    )
+
+
+def _amount(value: float) -> str:
+    """A number in three digits, or whole."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -25,7 +25,7 @@ Time = float | Fraction  # whole numbers too
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    r"""Equal tasks of one user, which arrive together, for `simulate`.
+    """Equal tasks of one user, which arrive together, for `simulate`.
 
     Parameters
     ----------
@@ -64,8 +64,7 @@ class Job:
     --------
     >>> import fairopt as fo
     >>> fo.Job("batch", [2.5, 3], 30, tasks=450)
-    Job(user='batch', demands=(2.5, 3.0), duration=30, tasks=450, arrival=0, weight=1.0, eligible=None, gang=False, \
-limit=None, team=None)
+    Job(user='batch', demands=(2.5, 3.0), duration=30, tasks=450, arrival=0, weight=1.0, eligible=None)
     >>> fo.Job("web", {"cpu": 1}, duration=0)
     Traceback (most recent call last):
         ...
@@ -119,6 +118,11 @@ limit=None, team=None)
                 )
         if self.team is not None and (not isinstance(self.team, str) or not self.team):
             raise InvalidInstance(f"team of a job of user {self.user!r} is {self.team!r}; give a label, as 'nlp'")
+
+    def __repr__(self) -> str:
+        optional = {"gang": False, "limit": None, "team": None}  # shown if given
+        names = [f.name for f in fields(self) if optional.get(f.name, "") != getattr(self, f.name)]
+        return f"Job({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     @property
     def walltime(self) -> Time:

@@ -34,6 +34,12 @@ def test_places_are_labels_or_a_mask():
     assert fo.Job("a", [1], 1, eligible=np.array([True, False])).eligible == (True, False)
 
 
+def test_a_job_is_shown_as_it_can_be_pasted():
+    for job in (fo.Job("a", [1], 1), fo.Job("a", [1], 1, gang=True, limit=Fraction(5, 2), team="x")):
+        assert eval(repr(job), {"Job": fo.Job, "Fraction": Fraction}) == job
+    assert repr(fo.Job("a", [1], 1)).endswith("eligible=None)")
+
+
 def test_the_walltime_is_the_limit_or_else_the_duration():
     assert fo.Job("a", [1], Fraction(1, 3)).walltime == Fraction(1, 3) and fo.Job("a", [1], 1, limit=2).walltime == 2
 

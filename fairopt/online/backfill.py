@@ -156,16 +156,19 @@ class BackfillScheduler(WholeJobs):
         """Find the earliest moment at which a job fits, and what is free then beside it."""
         request, size = self._kinds.requests[job.kind], job.size
         most = self._servers.most_of(request).tolist()
-        total, later = sum(most), self._servers.room(range(self.instance.n_servers))
+        total, room = sum(most), self._servers.room(range(self.instance.n_servers)).tolist()
         moment = self._time
         for end, _, kind, row in self._ends:
             if total >= size and end > moment:
                 break
             moment = max(moment, end)
-            later[row] += self._kinds.requests[kind].units
+            there = room[row]
+            for i, units in self._kinds.requests[kind].needs:
+                there[i] += units
             if request.allowed is None or request.allowed[row]:
-                now = max(min(later[row, i] // units for i, units in request.needs), 0.0)
-                total, most[row] = total + now - most[row], now
+                fits = max(min([there[i] // units for i, units in request.needs]), 0.0)
+                total, most[row] = total + fits - most[row], fits
+        later = np.array(room)
         left = size
         for row, fits in enumerate(most):
             take = min(int(fits), left)

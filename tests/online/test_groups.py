@@ -1,5 +1,7 @@
 """Waiting and bounded slowdown by team and user, and units of time."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -64,6 +66,13 @@ def test_jobs_that_never_end_have_no_slowdown_and_are_counted():
 def test_times_are_shown_in_the_largest_unit_of_which_there_are_three():
     assert readable("s", 179) == (1, "s") and readable("s", 180) == (60, "min")
     assert readable("min", 3 * 1440) == (1440, "d") and readable("h", 1) == (1, "h")
+
+
+def test_a_saved_run_keeps_gangs_limits_teams_and_the_unit(tmp_path):
+    jobs = [*JOBS, fo.Job("eve", [1], 5, tasks=3, gang=True, limit=Fraction(11, 2), team="y")]
+    run = fo.simulate([4], jobs, scheduler=fo.online.BackfillScheduler([4]), time_unit="h")
+    again = fo.online.Timeline.load(run.save(tmp_path / "run.json"))
+    assert again.jobs == run.jobs and again.time_unit == "h" and again.waits() == run.waits() and again.name == "EASY"
 
 
 def test_wrong_options_are_refused(run):

@@ -208,6 +208,26 @@ def test_tasks_that_run_on_unknown_servers_of_a_row_keep_the_row():
     }
 
 
+@pytest.mark.parametrize("held", [[0, 0, 0], [0, 4, 0]])
+def test_tasks_without_gpus_keep_their_servers_though_others_are_placed_anew(held):
+    cluster = fo.Instance(
+        [[1, 1], [1, 1], [4, 0]],
+        [[40, 8], [8, 4], [16, 0]],
+        users=["any", "small", "parse"],
+        resources=["cpu", "gpu"],
+        servers=["large-1", "small-1", "cpu-1"],
+        server_types=["large", "small", "cpu"],
+        teams={"team": ["x", "y", "z"]},
+        eligible={"small": ["small-1"]},  # if all of `any` stays on small-1, or goes there, `small` has no server
+        task_limits=[8, 4, 5],
+        held=[held, [0, 0, 0], [0, 0, 4]],
+    )
+    placement = fo.HDRF().allocate(cluster).quotas()._source.whole.placement
+    assert placement.sum(axis=1).tolist() == [8, 4, 5]
+    assert placement[2].tolist() == [1, 0, 4]
+    assert fo.allocation.feasibility(cluster, placement) <= 1e-9
+
+
 def test_policies_that_decide_bundles_have_quotas_of_the_tasks_that_run_in_them():
     answer = fo.HFFMRA().allocate(two_types(teams=None, eligible=None, server_types=None).with_task_limits(None))
     quotas = answer.quotas()

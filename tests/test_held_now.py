@@ -165,6 +165,8 @@ def test_of_several_labels_the_outermost_is_first():
     assert titles == ["org", "team", "user"]
     one_each = of_teams(teams={"team": ["a", "b", "c"]})
     assert [table.first.header for table in held_tables(one_each)] == ["user"]
+    both = of_teams(teams={"team": ["a", "b", "c"], "org": ["ml", "ml", "web"]})
+    assert [table.first.header for table in held_tables(both)] == ["org", "team"]  # users are teams of one
 
 
 def test_of_many_users_those_with_the_largest_differences_are_shown_and_fit_80_columns():

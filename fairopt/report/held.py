@@ -22,6 +22,7 @@ NAMED = 2  # users or teams on each side in the sentence
 def held_tables(allocation: Allocation) -> list[Table]:
     """What is fair and held, their difference, and what waits: by team, outermost first, and by user.
 
+    Where each user is a team of its own, the table by user would repeat that by team and is left out.
     Empty if it is not known what is held. Of many rows those with the largest differences are shown.
     """
     by_user = held_now(allocation)
@@ -29,6 +30,8 @@ def held_tables(allocation: Allocation) -> list[Table]:
         return []
     labels = allocation.instance.teams.outermost_first if allocation.instance.teams.mixed else ()
     teams = [(by, held_now(allocation, by, alone=True)) for by in labels]
+    if any(sorted(allocation.instance.teams.labelling(by).of_user) == [*range(len(by_user.names))] for by in labels):
+        by_user = None
     return [_table(allocation.instance, by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
 
 

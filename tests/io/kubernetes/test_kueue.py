@@ -321,7 +321,9 @@ def test_what_is_not_modelled_is_said_where_it_is_there():
         "1 flavor without an object counts as on all servers (as a100)",
     ):
         assert said(found, sentence), sentence
-    assert not said(CLUSTER, "1 cluster queue")
+    assert said(CLUSTER, "1 cluster queue") == [
+        "1 cluster queue in no cohort counts beside the cohorts at the top (as web)"
+    ]
 
 
 # -- one list, files, and what is wrong -----------------------------------------------------------------------

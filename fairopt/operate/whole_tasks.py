@@ -71,7 +71,7 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
 
 def _number(answer: Allocation, placement: Float) -> str:
     whole, before = float(placement.sum()), float(answer.tasks.sum())
-    return f"{whole:,.0f} whole tasks of {before:,.6g} in the certified divisible answer"
+    return f"{whole:,.0f} whole tasks ({before:,.6g} in the certified divisible answer)"
 
 
 def _of_whole(name: str, made: Allocation, divisible: Allocation | None) -> tuple[str, ...]:

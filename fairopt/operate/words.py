@@ -64,7 +64,8 @@ class _Words:
         total = self.instance.total_capacities
         held = np.array([found.units[name] for name in self.instance.resources])
         i = int(np.argmax(np.divide(held, total, out=np.zeros(len(held)), where=total > 0)))
-        return f"{number(held[i])} {self.title[self.instance.resources[i]]}"
+        title = self.title[self.instance.resources[i]]
+        return f"{number(held[i])} {title.replace('core of', 'cores of') if held[i] != 1 else title}"
 
     def _nothing(self) -> str:
         """Of who asks for no tasks, or for such that no server can run."""

@@ -13,7 +13,7 @@ from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
 from fairopt.team_sums import teams_shown
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
-__all__ = ["held_sentences", "held_tables"]
+__all__ = ["held_sentence", "held_sentences", "held_tables"]
 
 NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
 NAMED = 2  # users or teams on each side in the sentence
@@ -72,6 +72,23 @@ def held_sentences(allocation: Allocation) -> list[str]:
     return [_differences(allocation.instance, found), *_excess(allocation.instance, found)]
 
 
+def held_sentence(allocation: Allocation, name: str) -> str | None:
+    """What a user or a team holds now, beside its fair share; None if it is not known."""
+    instance = allocation.instance
+    labels = (by for by in instance.teams if name in instance.teams.labelling(by).names)
+    found = held_now(allocation, None if name in instance.users else next(labels))
+    if found is None:
+        return None
+    r = found.names.index(name)
+    i = int(found.judged[r])
+    apart, waiting = found.difference[r, 1 + i], found.waiting[r, 1 + i]
+    text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
+    text += (
+        f"{_amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
+    )
+    return text + (f", and waits for {_amount(waiting)}" if 0 < waiting < np.inf else "")
+
+
 def _differences(instance: Instance, found: HeldNow) -> str:
     """The largest differences."""
     over, under = ([r for r in found.largest_first if found.states[r] == state] for state in (OVER, UNDER))
@@ -107,6 +124,7 @@ def _excess(instance: Instance, found: HeldNow) -> Iterator[str]:
 def _units(instance: Instance, i: int, units: float) -> str:
     """Units of a resource, such as "12 gpu" or "64 GiB of memory"."""
     unit = instance.units[i] if instance.units else ""
+    unit = "cores" if unit == "core" and units != 1 else unit
     return (
         f"{_amount(units)} {unit} of {instance.resources[i]}" if unit else f"{_amount(units)} {instance.resources[i]}"
     )

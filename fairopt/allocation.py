@@ -289,7 +289,9 @@ class Allocation:
         >>> a.prices, round(a.binding_level.level, 6), a.binding_level.users, a.binding_level.prices.round(6)
         (array([[0.]]), 0.4, ('user2', 'user3'), array([[0.05]]))
         """
-        return None if self.certificate.whole else later("fairopt.derivatives.prices:binding_level")(self)
+        if self.prices is None:
+            return None
+        return next((found for found in self.level_prices or () if found.prices_left.any()), None)
 
     @property
     def _shown_prices(self) -> tuple[Float | None, Float | None]:

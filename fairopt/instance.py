@@ -234,10 +234,9 @@ class Instance:
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         before = {**arguments, "weights": self._own_weights, "guarantees": self.guarantees}
-        before["held"] = np.zeros(self.n_users) if self.held is None else self.held
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
-            if isinstance(changes.get(name), Mapping):
+            if isinstance(changes.get(name), Mapping) and before[name] is not None:
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})
 
@@ -616,7 +615,8 @@ class Instance:
             names: list[list[str]] = [[] for _ in range(self.n_servers)]
             for name, row in zip(self._merged_from.servers, self._merged_from._server_classes.tolist(), strict=True):
                 names[row].append(name)
-            return tuple(map(hostlist, names))
+            lists = tuple(map(hostlist, names))
+            return lists if len({*lists}) == len(lists) else tuple(of_row[0] for of_row in names)
         return tuple(self._labels.servers)
 
     @property

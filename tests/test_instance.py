@@ -816,6 +816,8 @@ def test_tables_hold_tasks_where_no_further_ones_may_run(tmp_path):
         ([[0, 0, 0], [0, float("nan"), 0]], "held of user 'b' on server 'n2' is nan"),
         ({"c": 1}, "no user 'c'"),
         ({"a": {"n7": 1}}, "no server 'n7'"),
+        ({"a": {"n1": "two"}}, "held of user 'a' on server 'n1' cannot be read as numbers"),
+        ({"a": {"n1": [1, 2]}}, r"held of user 'a' on server 'n1' is \[1, 2\]; give one number"),
         ({"a": 1, "b": [1, 0, 0]}, "held of user 'a' is 1, but others are given by server"),
     ],
 )
@@ -824,9 +826,25 @@ def test_wrong_tasks_held_are_refused(given, message):
         two_kinds(held=given)
 
 
+def test_tasks_held_by_server_are_added_for_one_user_where_none_were_known():
+    assert two_kinds().replace(held={"a": {"n1": 2}}).held.tolist() == [[2, 0, 0], [0, 0, 0]]
+    assert two_kinds().replace(held={"b": 3}).held.tolist() == [0, 3]
+    assert two_kinds().replace(rates={"a": 0.5}).rates.tolist() == [[0.5, 0.5, 0.5], [1, 1, 1]]
+    with pytest.raises(
+        InvalidInstance, match="held of user 'b' is known in all only, but that of 'a' is given by server"
+    ):
+        two_kinds(held=[1, 2]).replace(held={"a": {"n1": 2}})
+
+
 def test_tasks_held_in_all_have_no_units_if_demands_differ_by_server():
     with pytest.raises(InvalidInstance, match="demands differ by server; give one per server"):
         Instance([[[1], [2]]], [[4], [4]], held=[3])
+
+
+def test_merged_rows_have_different_names_whatever_their_servers_are_called():
+    odd = Instance([[1]], [[4], [4], [5]], servers=["a-1", "a-2", "a-[1-2]"])
+    assert odd.merged().servers == ("a-1", "a-[1-2]")
+    assert odd.merged().replace(weights=2).servers == ("a-1", "a-[1-2]")
 
 
 def test_a_server_of_a_merged_row_is_found_but_is_no_place_to_run():

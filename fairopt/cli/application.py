@@ -49,6 +49,7 @@ COMMANDS = {
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
+    "what-if": "what_if",
     "why": "why",
 }
 app = typer.Typer(

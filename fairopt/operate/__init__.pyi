@@ -4,3 +4,4 @@ from fairopt.operate.explanation import Explanation as Explanation
 from fairopt.operate.quotas import Change as Change
 from fairopt.operate.quotas import QuotaChanges as QuotaChanges
 from fairopt.operate.quotas import Quotas as Quotas
+from fairopt.operate.what_if import WhatIf as WhatIf

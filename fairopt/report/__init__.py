@@ -9,6 +9,7 @@ The files:
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
 * `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
+* `what_if`: answers before and after a change.
 * `held`: tables and sentences of what runs now beside what is fair.
 """
 

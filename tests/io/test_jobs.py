@@ -223,11 +223,11 @@ def test_users_by_quality_of_service_have_jobs_of_several_demands(trace):
 def test_pods_without_a_known_run_are_left_out_and_counted(trace):
     servers = fo.datasets.openb(trace())
     assert fo.online.read_jobs(trace(PODS + NOTHING), servers).notes == (
-        "1 pod was left out: never scheduled (of unknown duration) (as p3)",
-        "1 pod was left out: without a time of creation or deletion (as p4)",
-        "1 pod was left out: not deleted after it was scheduled (as p5)",
-        "1 pod was left out: requesting nothing (as p7)",
-        "1 pod was left out: larger than any server where it may run (as p6)",
+        "1 pod was left out: never scheduled (of unknown duration) (p3)",
+        "1 pod was left out: without a time of creation or deletion (p4)",
+        "1 pod was left out: not deleted after it was scheduled (p5)",
+        "1 pod was left out: requesting nothing (p7)",
+        "1 pod was left out: larger than any server where it may run (p6)",
         "2 pods were deleted at the last time in the list, perhaps cut short",
     )
 

@@ -12,6 +12,7 @@ from fairopt.instance import Instance
 
 __all__ = ["changed", "described"]
 
+MOST_SERVERS = 2**53  # whole numbers up to here are exact as floats
 NAMED = 3  # users, teams or servers in a sentence
 OTHERS = {
     "users": "other users",
@@ -45,13 +46,21 @@ def changed(
     >>> new.users, new.resources, new.counts, new.eligible
     (('user1',), ('cpu',), array([1, 3]), array([[ True, False]]))
     """
+    dropped, names = _names("drop_resources", drop_resources), _names("without", without)
     made = instance.replace(**changes) if changes else instance
     if add_servers is not None:
         made = _with_servers(made, add_servers)
-    dropped = (drop_resources,) if isinstance(drop_resources, str) else tuple(drop_resources)
-    names = (without,) if isinstance(without, str) else tuple(without)
     made = _without_users(made, names) if names else made  # first, since they may need only the dropped resources
     return _without_resources(made, dropped) if dropped else made
+
+
+def _names(argument: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    """One name or several."""
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidBlock(f"{argument} is {given!r}, and {name!r} is no name; give a name or a list of names")
+    return names
 
 
 def _with_servers(instance: Instance, added: Mapping[str, float]) -> Instance:
@@ -61,8 +70,9 @@ def _with_servers(instance: Instance, added: Mapping[str, float]) -> Instance:
     counts = np.array(instance.counts)
     for server, number in added.items():
         whole = isinstance(number, (int, float, np.number)) and float(number).is_integer() and number >= 1
-        if not whole or isinstance(number, bool):
-            raise InvalidBlock(f"add_servers[{server!r}] is {number!r}; give a whole number of at least 1")
+        if not whole or isinstance(number, bool) or number > MOST_SERVERS:
+            fix = "at least 1" if not whole or isinstance(number, bool) else "at most 2**53"
+            raise InvalidBlock(f"add_servers[{server!r}] is {number!r}; give a whole number of {fix}")
         counts[instance.server_index(server)] += int(number)
     return instance.replace(counts=counts)
 

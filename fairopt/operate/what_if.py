@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, units_of
+from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare
 from fairopt.display import shorter
@@ -43,7 +43,8 @@ class Gains:
     ``before`` and ``after`` have a row for each of ``names``: the number of tasks, then units of each of the
     ``resources`` that both instances have. ``shares`` are dominant shares before and after. ``states`` are "gains",
     "loses", "even", "left out" or "new": of users by tasks; of a team by those of its members or, where some gain and
-    some lose, by units of its ``judged`` resource, which is the ``scarcest`` unless the team uses none of it.
+    some lose, by units of its ``judged`` resource, which is the ``scarcest`` unless the team uses none of it. The row
+    of a team counts only members that it has before and after, if there are any.
     """
 
     names: tuple[str, ...]
@@ -375,32 +376,40 @@ def _of_users(found: WhatIf) -> Gains:
 
 
 def _of_teams(found: WhatIf, by: str, alone: bool) -> Gains:
-    """What the members of teams have together before and after."""
+    """What the members of teams have together before and after; of a team in both, the members that are in both."""
     users, position = found.gains(), {name: j for j, name in enumerate(found.gains().names)}
-    sides = [(a, team_sums(a, by, alone)) for a in (found.before, found.after)]
-    names = tuple(dict.fromkeys(name for _, sums in sides for name in sums.names))
+    sides = (found.before, found.after)
     members = [
-        {name: [position[a.instance.users[j]] for j in rows] for name, rows in zip(of.names, of.members, strict=True)}
-        for a, of in sides
+        {
+            name: {position[a.instance.users[j]]: j for j in rows.tolist()}
+            for name, rows in zip(of.names, of.members, strict=True)
+        }
+        for a, of in ((a, team_sums(a, by, alone)) for a in sides)
     ]
-    before, after = (
-        np.array([part[of.get(name, [])].sum(axis=0) for name in names]).reshape(len(names), part.shape[1])
-        for of, part in zip(members, (users.before, users.after), strict=True)
-    )
-    shares = np.hstack([_by_name(names, of.names, of.dominant) for _, of in sides])
-    made = Gains(names, before, after, shares, (), users.resources, users.capacities, users.scarcest)
+    names = tuple(dict.fromkeys([*members[0], *members[1]]))
+    both = {name: sorted({*members[0].get(name, ())} & {*members[1].get(name, ())}) for name in names}
+    parts, shares = [], []
+    for a, of, part in zip(sides, members, (users.before, users.after), strict=True):
+        rows = {name: both[name] or [*of.get(name, ())] for name in names}
+        parts.append(np.array([part[rows[name]].sum(axis=0) for name in names]).reshape(len(names), part.shape[1]))
+        units, capacities = units_of(a), a.instance.total_capacities
+        sums = np.zeros((len(names), len(capacities)))
+        for k, name in enumerate(names):
+            sums[k] = units[[of[name][row] for row in rows[name]]].sum(axis=0)
+        shares.append(part_of_capacity(sums, np.broadcast_to(capacities, sums.shape), 0.0).max(axis=1))
+    before, after = parts
+    made = Gains(names, before, after, np.column_stack(shares), (), users.resources, users.capacities, users.scarcest)
     states = []
     signs = np.sign(users.difference[:, 0])
     for name, i in zip(names, made.judged.tolist(), strict=True):
-        was, now = (of.get(name, []) for of in members)
+        was, now = (name in of for of in members)
         if not (was and now):
             states.append(NEW if now else LEFT_OUT)
             continue
-        both = sorted({*was} & {*now})
-        those = {*signs[both].tolist()} - {0.0}
+        those = {*signs[both[name]].tolist()} - {0.0}
         mixed = len(those) > 1
-        states.append(_state(np.sign(users.difference[both, 1 + i].sum()) if mixed else sum(those)))
-    return Gains(names, before, after, shares, tuple(states), users.resources, users.capacities, users.scarcest)
+        states.append(_state(np.sign(users.difference[both[name], 1 + i].sum()) if mixed else sum(those)))
+    return replace(made, states=tuple(states))
 
 
 def _capacities(allocation: Allocation, resources: Sequence[str]) -> Float:

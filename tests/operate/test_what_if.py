@@ -139,6 +139,21 @@ def test_who_is_left_out_does_not_lose_and_others_are_counted() -> None:
     assert found.sentences[1] == "nlp gains 3 gpu (5 to 8)"
 
 
+def test_a_team_without_one_of_its_members_is_compared_by_those_who_stay() -> None:
+    # parse runs its 10 tasks before and after
+    found = fo.what_if(fo.HDRF(), of(TEAMS), without="train")
+    vision, parse = found.gains("team"), found.gains()
+    assert found.gains().states == ("left out", "even", "gains")
+    np.testing.assert_allclose(vision.before[0], parse.before[1])
+    np.testing.assert_allclose(vision.after[0], parse.after[1])
+    np.testing.assert_allclose(vision.shares[0], parse.shares[1])
+    assert vision.states == ("even", "gains")
+    few = fo.what_if("drf", of(TEAMS, task_limits=[9, None, 8]), without="train")  # parse gets the CPUs of train
+    (row,) = [row for name, row in few.to_dict()["teams"]["team"].items() if name == "vision"]
+    assert row["state"] == "gains" and row["units"]["cpu"]["difference"] > 0
+    assert few.sentences[1].startswith(f"vision gains {row['units']['cpu']['difference']:.4g} cpu")
+
+
 def test_a_label_of_nobody_has_no_rows() -> None:
     found = fo.what_if(fo.HDRF(), of(TEAMS, teams={"org": [None] * 3, **TEAMS["teams"]}), without="tune")
     assert found.to_dict()["teams"]["org"] == {} and len(what_if_tables(found)) == 4
@@ -184,12 +199,15 @@ def test_a_change_without_effect_on_the_answer_is_said() -> None:
         ({"add_servers": {"g3": 1}}, "no server 'g3'; did you mean"),
         ({"add_servers": {"g1": 1.5}}, r"add_servers\['g1'\] is 1.5; give a whole number of at least 1"),
         ({"add_servers": {"g1": -1}}, "is -1; give a whole number"),
+        ({"add_servers": {"g1": 1e300}}, "is 1e\\+300; give a whole number of at most"),
         ({"add_servers": ["g1"]}, r"add_servers is \['g1'\]; give a dict such as {'g1': 4}"),
         ({"drop_resources": "gpus"}, "no resource 'gpus'; did you mean 'gpu'"),
         ({"drop_resources": ["gpu", "cpu"]}, "no user|no resource is left"),
         ({"drop_resources": "cpu"}, "user 'parse' needs nothing but cpu; leave it out too"),
         ({"without": "visio"}, "without names an unknown user or team 'visio'; did you mean 'vision'"),
         ({"without": ["vision", "nlp"]}, "no user is left"),
+        ({"without": 3}, "without is 3, and 3 is no name; give a name or a list"),
+        ({"drop_resources": [["gpu"]]}, r"drop_resources is \[\['gpu'\]\], and \['gpu'\] is no name"),
         ({"weights": {"nlp": -2}}, "give a positive"),
         ({"waits": {"nlp": 2}}, "no 'waits'; did you mean 'weights'"),
     ],

@@ -16,7 +16,7 @@ from fairopt.instance import Instance
 from fairopt.methods.whole.greedy import to_36_bits
 from fairopt.methods.whole.servers import Placement
 from fairopt.online.scheduler import UNIT, in_units
-from fairopt.online.waiting import WaitingJob, WholeJobs
+from fairopt.online.waiting import WaitingJob, WholeJobs, is_number
 
 __all__ = ["HierarchicalScheduler"]
 
@@ -74,10 +74,12 @@ class HierarchicalScheduler(WholeJobs):
         placement: str | Placement = "first-fit",
     ) -> None:
         super().__init__(capacities, resources, servers, server_types, placement)
-        for team, weight in (weights or {}).items():
-            if not (isinstance(weight, (int, float)) and 0 < weight < math.inf):
-                raise InvalidBlock(f"the weight of team {team!r} is {weight!r}; give a finite number > 0")
+        if weights is not None and not isinstance(weights, Mapping):
+            raise InvalidBlock(f"weights is {weights!r}; give a dict by team, such as {{'nlp': 2}}")
         self.weights = dict(weights or {})
+        for team, weight in self.weights.items():
+            if not is_number(weight) or not 0 < weight < math.inf:
+                raise InvalidBlock(f"the weight of team {team!r} is {weight!r}; give a finite number > 0")
         total = self.instance.total_capacities
         self._total, self._has = np.where(total > 0, total, 1.0), total > 0
         self._users: dict[str, int] = {}
@@ -104,6 +106,8 @@ class HierarchicalScheduler(WholeJobs):
         at: float | None = None,
     ) -> int:
         """Add a job; return its number. See `Scheduler.submit`; a user has one team, or none."""
+        if team is not None and (not isinstance(team, str) or not team):
+            raise InvalidInstance(f"team of user {user!r} is {team!r}; give a label, as 'nlp'")
         self._advance(at)
         child = f"user {user}" if team is None else f"team {team}"
         if user in self._users and self._team_of[self._users[user]] != self._teams.get(child):
@@ -111,11 +115,11 @@ class HierarchicalScheduler(WholeJobs):
         job = self._submit(user, demands, tasks, weight, eligible, gang, math.inf)
         if child not in self._teams:
             self._teams[child] = len(self._teams)
-            self._of_team = np.append(self._of_team, 1.0 if team is None else self.weights.get(team, 1.0))
+            self._of_team = np.append(self._of_team, 1.0 if team is None else float(self.weights.get(team, 1.0)))
         if user not in self._users:
             self._users[user] = len(self._users)
             self._team_of = np.append(self._team_of, self._teams[child])
-            self._of_user = np.append(self._of_user, weight)
+            self._of_user = np.append(self._of_user, float(weight))
             self._vectors = np.vstack([self._vectors, np.zeros(len(self._total))])
             self._held.append([0] * len(self._total))
         j = self._users[user]

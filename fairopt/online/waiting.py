@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +21,15 @@ from fairopt.methods.whole.servers import Placement, Request, Servers, placement
 from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 from fairopt.online.scheduler import PlacedTask
 
-__all__ = ["Kinds", "WaitingJob", "WholeJobs"]
+__all__ = ["Kinds", "WaitingJob", "WholeJobs", "is_number"]
 
 Float = NDArray[np.float64]
 Key: TypeAlias = tuple[tuple[float, ...], bytes | None]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, and not true or false."""
+    return isinstance(value, (int, float, Fraction, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 class Kinds:
@@ -97,7 +103,6 @@ class WholeJobs(ABC):
         self.requests = Requests(self.instance, self._servers, DominantShare())
         self._kinds = Kinds(self._servers)
         self._jobs: list[WaitingJob] = []
-        self._weights: dict[str, float] = {}
         self._counts: dict[str, list[float]] = {}  # running and waiting tasks of each user
         self._running: dict[int, tuple[WaitingJob, int]] = {}
         self._started = 0
@@ -133,8 +138,8 @@ class WholeJobs(ABC):
         number = isinstance(tasks, (int, float, np.integer)) and not isinstance(tasks, bool)
         if not (number and 1 <= tasks <= MOST_TASKS and tasks % 1 == 0):
             raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
-        for name, value in (("weight", weight), ("walltime", walltime)):
-            if not (isinstance(value, (int, float, Fraction, np.number)) and value > 0):
+        for name, value, most in (("weight", weight, sys.float_info.max), ("walltime", walltime, math.inf)):
+            if not is_number(value) or not 0 < value <= most:
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give a number > 0")
         _, request, _ = self.requests.of(user, demands, eligible)
         if gang:
@@ -142,7 +147,6 @@ class WholeJobs(ABC):
         size = int(tasks) if gang else 1
         job = WaitingJob(len(self._jobs), user, self._kinds.add(request), size, int(tasks), float(walltime))
         self._jobs.append(job)
-        self._weights[user] = float(weight)
         self._counts.setdefault(user, [0, 0])[1] += job.left
         return job
 
@@ -174,7 +178,7 @@ class WholeJobs(ABC):
         """Set the time of a call."""
         if at is None:
             return
-        if not (isinstance(at, (int, float, Fraction, np.number)) and self._time <= at < math.inf):
+        if not is_number(at) or not self._time <= at < math.inf:
             raise InvalidInstance(f"at is {at!r} after {self._time!r}; give at= as a time that never decreases")
         self._time = float(at)
 

@@ -17,7 +17,7 @@ from fairopt.instance import Instance
 from fairopt.policy import accepted
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
-from fairopt.tolerances import SAME_TASKS
+from fairopt.tolerances import ROUNDING, SAME_TASKS
 from fairopt.validation import default_labels
 
 __all__ = ["BY_ANSWERS", "Purchases", "ServerPurchase", "purchases"]
@@ -163,7 +163,7 @@ class _Again:
         return replace(
             row,
             tasks=gain / (STEP * size),
-            welfare=(more.objective - self.allocation.objective) / (STEP * size),
+            welfare=self.welfare(more) / (STEP * size),
             tasks_per_percent=gain / (100 * STEP),
             tasks_per_cost=None if costs is None else gain / (STEP * size) / costs[row.resource],
             up_to=np.nan,
@@ -176,6 +176,11 @@ class _Again:
         """Additional tasks of all users."""
         gain = float(more.tasks.sum()) - self.base
         return 0.0 if abs(gain) <= NO_GAIN * self.base else gain
+
+    def welfare(self, more: Allocation) -> float:
+        """The gain in the objective's value."""
+        gain = more.objective - self.allocation.objective
+        return 0.0 if abs(gain) <= ROUNDING * abs(self.allocation.objective) else gain
 
     def losers(self, more: Allocation) -> tuple[str, ...]:
         """The users who lose tasks."""
@@ -266,7 +271,7 @@ def _servers(again: _Again, costs: Mapping[str, float] | None, tell: Any) -> tup
         except FairoptError as error:
             out.append(ServerPurchase(server, number, np.nan, np.nan, per_cost, (), str(error)))
             continue
-        gain, welfare = again.gain(more), more.objective - again.allocation.objective
+        gain, welfare = again.gain(more), again.welfare(more)
         per_cost = None if cost is None else gain / cost
         out.append(ServerPurchase(server, number, gain, welfare, per_cost, again.losers(more), ""))
     return tuple(sorted(out, key=lambda row: np.inf if row.reason else -row.rate))

@@ -1,5 +1,8 @@
 """FCFS, EASY, DRF and hierarchical DRF, with gangs, against a slow simulator; and wrong calls."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from oracle.simulator import POLICIES, differs, drawn, simulated
@@ -128,3 +131,37 @@ def test_wrong_calls_name_the_value_and_the_fix():
         teams.finish(7)
     with pytest.raises(fo.errors.InvalidBlock, match="weight of team 'x' is -1; give a finite number > 0"):
         fo.online.HierarchicalScheduler([4], {"x": -1})
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([2], r"weights is \[2\]; give a dict by team"),
+        ({"x": True}, "weight of team 'x' is True; give a finite"),
+        ({"x": math.inf}, "weight of team 'x' is inf; give a finite"),
+    ],
+)
+def test_wrong_weights_of_teams_are_refused(weights, words):
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
+        fo.online.HierarchicalScheduler([4], weights)
+
+
+@pytest.mark.parametrize("two", [np.int64(2), np.float32(2), Fraction(2)])
+def test_weights_of_teams_may_be_numbers_of_any_type(two):
+    scheduler = fo.online.HierarchicalScheduler([6], {"x": two})
+    for user, team in (("a", "x"), ("b", "y")):
+        scheduler.submit(user, [1], tasks=6, team=team)
+    assert len(list(iter(scheduler.next_task, None))) == 6
+    assert scheduler.running == {"a": 4, "b": 2}
+
+
+def test_a_job_of_a_wrong_team_or_an_infinite_weight_leaves_no_trace():
+    scheduler = fo.online.HierarchicalScheduler([4])
+    with pytest.raises(fo.errors.InvalidInstance, match="team of user 'a' is 3; give a label"):
+        scheduler.submit("a", [1], team=3)
+    with pytest.raises(fo.errors.InvalidInstance, match="weight of user 'a' is inf; give a number > 0"):
+        scheduler.submit("a", [1], weight=math.inf)
+    assert scheduler.waiting == {} and scheduler.next_task() is None
+    backfilling = fo.online.BackfillScheduler([4])
+    with pytest.raises(fo.errors.InvalidInstance, match="walltime of user 'a' is True"):
+        backfilling.submit("a", [1], walltime=True, at=0)

@@ -98,3 +98,12 @@ def test_without_time_rates_are_missing_and_ranges_unknown() -> None:
     found = purchases(of_teams(), clock=over)
     assert all(row.reason for row in found.resources)
     assert {row.reason for row in found.servers} == {"the time limit was over"}
+
+
+def test_a_gain_in_the_objective_within_rounding_is_zero() -> None:
+    cluster = fo.Instance(
+        [[4, 1], [1, 0], [2, 1]], [[60, 8], [30, 0]], counts=[2, 3], resources=["cpu", "gpu"], servers=["big", "small"]
+    )
+    found = purchases(fo.DRF().allocate(cluster))
+    big = next(row for row in found.servers if row.server == "big")  # the least share stays 1/2, tasks grow by 44
+    assert big.tasks == pytest.approx(44) and big.welfare == 0

@@ -108,8 +108,9 @@ def timeline_remarks(runs: Mapping[str, Timeline], threshold: float) -> Iterator
     moments = max(len(run.fair_at) for run in runs.values())
     if moments:
         yield (
-            "distance: fraction of the fair shares that users lack, where fair shares are the divisible optimum of "
-            f"the same notion for the users present; mean over {counted(moments, 'time')} up to the last start."
+            "distance: fraction of the fair shares that users lack; these are the divisible optimum for the users "
+            "present under the share that the policy compares (for hdrf, fcfs and easy under that of DRF); mean over "
+            f"{counted(moments, 'time')} up to the last start."
         )
     for name, run in runs.items():
         errors = [error for error in run.fair_errors if error]

@@ -136,6 +136,14 @@ FIRST = ROWS.splitlines()[0] + "\n"
         (HEADER.replace("Submit", "Sent") + FIRST, "there is no column 'Submit'"),
         (HEADER.replace("ReqTRES", "Other") + FIRST, "has no column ReqTRES; give sacct -P -X -o JobID,"),
         (HEADER + FIRST.replace("ann", "a|nn"), "line 2: the row has 12 cells where the header has 11; leave out"),
+        (
+            HEADER + FIRST.replace("|1|billing", "|two|billing"),
+            "line 2, column 'NNodes': 'two': give a whole number >= 0",
+        ),
+        (
+            HEADER.replace("ReqTRES", "AllocTRES") + FIRST.replace("cpu=8", "cpu=x"),
+            "line 2, column 'AllocTRES': give a number for \"cpu\"",
+        ),
         (HEADER + FIRST.replace("cpu=8", "cpu=x"), "line 2, column 'ReqTRES': give a number for \"cpu\""),
         (
             HEADER + FIRST + ROWS.splitlines()[2].replace("08:05:00|2026", "08:05:00+01:00|2026"),
@@ -160,3 +168,11 @@ def test_wrong_files_are_refused_with_place_value_and_fix(cluster, written, text
     with pytest.raises(InvalidInstance) as caught:
         fo.online.read_jobs(written(text), cluster)
     assert str(caught.value).startswith("sacct.txt") and message in str(caught.value), caught.value
+
+
+def test_a_cluster_and_jobs_without_memory_need_no_note_of_it(written):
+    servers = fo.Instance([], [[64]], resources=["cpu"], servers=["n1"])
+    trace = fo.online.read_jobs(
+        written(HEADER + FIRST.replace("mem=32G", "mem=0").replace("gres/gpu", "gres/x")), servers
+    )
+    assert trace[0].demands == (8.0,) and "memory" not in " ".join(trace.notes)

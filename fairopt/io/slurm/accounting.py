@@ -19,7 +19,7 @@ from fairopt.io.jobs import JobArguments, distinct, in_order
 from fairopt.io.json_text import Part, checked, read_json_text, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.fields import Amounts, States, Text, Whole, states, tres, whole
-from fairopt.io.tables import InputTable, check_columns
+from fairopt.io.tables import InputTable, check_columns, short
 from fairopt.io.text_files import read_text
 from fairopt.io.times import duration_seconds, seconds_of
 from fairopt.runtime.progress import steps
@@ -96,8 +96,10 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
         without = [record.name for record in records if record.amounts.total.get(kind)]
         notes.add("{job} that {requests} {kind} {counts} without: the cluster has none", *without, kind=kind)
         generic.remove(kind)
-    amounts = {"cpu": [record.amounts.plain.get("cpu", 0) for record in records]}
-    amounts["memory"] = [record.amounts.plain.get("mem", Fraction(0)) / 1024 for record in records]
+    amounts: dict[str, list[Any]] = {"cpu": [record.amounts.plain.get("cpu", 0) for record in records]}
+    memory = [record.amounts.plain.get("mem", Fraction(0)) / 1024 for record in records]
+    if any(memory) or "memory" in servers.resources:
+        amounts["memory"] = memory
     amounts |= {kind: [record.amounts.total.get(kind, 0) for record in records] for kind in generic}
     typed = {f"{of}:{kind}" for record in records for of, kind in record.amounts.typed} & {*servers.resources}
     for column in sorted(typed):
@@ -196,21 +198,26 @@ def _of_table(text: str, name: str, notes: Notes) -> Iterator[_Record]:
     submit, start, end = times("Submit"), times("Start"), times("End")
     _same_zones(table, columns)
     lasted, limits = _lasted(table, "Elapsed", 1.0), _lasted(table, "Timelimit", 60.0)
-    nodes = cells("NNodes", "AllocNodes", "ReqNodes")
+    of_nodes = next((one for one in ("NNodes", "AllocNodes", "ReqNodes") if one in columns), "NNodes")
+    nodes, who, accounts, in_state = cells(of_nodes), cells("User"), cells("Account"), cells("State")
     for row in steps(range(len(table)), f"jobs of {os.path.basename(name)}", len(table)):
         if _STEP.match(ids[row]):
             notes.add("{step} of jobs {was} left out (sacct -X leaves them out too)", number=1)
             continue
         try:
             of = [tres(requests[row]), tres(allocated[row])]
-            found, count = next((one for one in of if one.plain or one.total), Amounts()), whole(nodes[row])
+            found = next((one for one in of if one.plain or one.total), Amounts())
         except InvalidInstance as error:
-            table.refuse(row, "ReqTRES", str(error))
+            table.refuse(row, "ReqTRES" if "ReqTRES" in columns else "AllocTRES", str(error))
+        try:
+            count = whole(nodes[row])
+        except InvalidInstance as error:
+            table.refuse(row, of_nodes, f"{short(nodes[row])}: {error}")
         yield _Record(
             ids[row] or f"on {table.place(row)}",
-            cells("User")[row],
-            cells("Account")[row],
-            states(cells("State")[row].split(" ")[0]),
+            who[row],
+            accounts[row],
+            states(in_state[row].split(" ")[0]),
             float(submit[row]),
             float(end[row] - start[row]) if math.isnan(lasted[row]) else lasted[row],
             limits[row],

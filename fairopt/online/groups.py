@@ -52,7 +52,8 @@ def _groups(timeline: Timeline, by: str) -> tuple[Sequence[str], Ints]:
         return timeline.users, table.user
     names, of_user = table.teams, table.team_of_user
     if (of_user < 0).any():
-        names, of_user = (*names, NO_TEAM), np.where(of_user < 0, len(names), of_user)
+        others = names.index(NO_TEAM) if NO_TEAM in names else len(names)  # a team may have this name
+        names, of_user = tuple(dict.fromkeys([*names, NO_TEAM])), np.where(of_user < 0, others, of_user)
     return names, of_user[table.user]
 
 

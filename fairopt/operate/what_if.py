@@ -401,10 +401,13 @@ def _of_teams(found: WhatIf, by: str, alone: bool) -> Gains:
     made = Gains(names, before, after, np.column_stack(shares), (), users.resources, users.capacities, users.scarcest)
     states = []
     signs = np.sign(users.difference[:, 0])
-    for name, i in zip(names, made.judged.tolist(), strict=True):
+    for k, (name, i) in enumerate(zip(names, made.judged.tolist(), strict=True)):
         was, now = (name in of for of in members)
         if not (was and now):
             states.append(NEW if now else LEFT_OUT)
+            continue
+        if not both[name]:  # other members under the same name
+            states.append(_state(np.sign(made.difference[k, 1 + i])))
             continue
         those = {*signs[both[name]].tolist()} - {0.0}
         mixed = len(those) > 1

@@ -102,3 +102,9 @@ def test_logarithmic_axes_name_the_unit_at_each_tick():
     ax.figure.canvas.draw()
     assert ax.get_xscale() == "log" and ax.get_xlabel() == "waiting time"
     assert {"10 s", "1 h"} <= {text.get_text() for text in ax.get_xticklabels()}
+
+
+def test_a_team_named_as_the_row_of_users_without_one_shares_it():
+    run = fo.simulate([1], [fo.Job("ann", [1], 5, team="(no team)"), fo.Job("bob", [1], 5)])
+    assert {name: of["tasks"] for name, of in run.waits("team").items()} == {"(no team)": 2}
+    assert run.summary()["worst"]["waiting"]["max"] == 5

@@ -154,6 +154,16 @@ def test_a_team_without_one_of_its_members_is_compared_by_those_who_stay() -> No
     assert few.sentences[1].startswith(f"vision gains {row['units']['cpu']['difference']:.4g} cpu")
 
 
+def test_a_team_with_other_members_only_is_compared_by_all_of_them() -> None:
+    three = fo.Instance([[1]] * 3, [9], users=["a", "b", "c"], teams={"team": ["x", "x", "y"]})
+    found = fo.what_if("drf", three, teams={"team": ["y", "y", "x"]})
+    rows = found.gains("team").rows()
+    assert {name: (row["state"], row["tasks"]["difference"]) for name, row in rows.items()} == {
+        "x": ("loses", pytest.approx(-3)),
+        "y": ("gains", pytest.approx(3)),
+    }
+
+
 def test_a_label_of_nobody_has_no_rows() -> None:
     found = fo.what_if(fo.HDRF(), of(TEAMS, teams={"org": [None] * 3, **TEAMS["teams"]}), without="tune")
     assert found.to_dict()["teams"]["org"] == {} and len(what_if_tables(found)) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
+from fairopt.policies.amounts import Amounts
 from fairopt.policies.registry import named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import catalogue, comparison, demonstration, files, held, tables
@@ -40,7 +42,7 @@ If the input says which tasks run now, further tables show what each team and us
   fairopt solve cluster/ --policy "AlphaFair(2, KDominantShare(2))" --json
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
-  fairopt solve cluster/ --teams org,team --guarantee vision=gpu:16
+  fairopt solve cluster/ --teams org,team --guarantee vision=16gpu
   fairopt solve cluster/ --policy drf --integral
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
@@ -104,7 +106,9 @@ Constraints = Annotated[
         "--constraint",
         "-c",
         metavar="BLOCK",
-        help="Add a constraint to every policy: 'MaxShare(0.3)' or file.py:NAME (which runs the file); repeatable.",
+        help="Add a constraint to every policy: 'MaxShare(0.3)', with amounts by name and in units, as in "
+        "'MaxShare(\"vision=16gpu, web=0.2\")' or 'Reserve(\"8gpu\")', or file.py:NAME (which runs the file); "
+        "repeatable.",
     ),
 ]
 Integral = Annotated[
@@ -117,13 +121,14 @@ Rounded = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
 
-def constrained(mechanism: Any, constraints: Sequence[Constraint]) -> Any:
-    """A policy with more constraints."""
+def constrained(mechanism: Any, constraints: Sequence[Constraint | Amounts], instance: Instance) -> Any:
+    """A policy with more constraints, and amounts in units as fractions of the instance."""
     if not constraints:
         return mechanism
     if not isinstance(mechanism, Policy):
         raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so --constraint cannot be added; leave it out")
-    return mechanism.with_constraints(*constraints)
+    known = (one.on(instance) if isinstance(one, Amounts) else (one,) for one in constraints)
+    return mechanism.with_constraints(*chain.from_iterable(known))
 
 
 def named(text: str | None, constraints: Sequence[str] | None = None) -> Callable[[Instance], Any]:
@@ -141,7 +146,7 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
             mechanism = named_family(OF_TEAMS)(**({"by": by} if by else {}))
         elif mechanism is None:
             mechanism = named_policy(OF_USERS)
-        return constrained(mechanism, more)
+        return constrained(mechanism, more, instance)
 
     return of
 

@@ -97,10 +97,10 @@ def sweep(
         check(kind, len(axes), of)
     blocks = [named_constraint(text) for text in constraint or ()]  # raises before anything is solved
     make = named_family(family)
-    if blocks:
-        made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), blocks))
-        make.__name__ = family
     instance = source.read()
+    if blocks:
+        made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), blocks, instance))
+        make.__name__ = family
 
     def interrupted() -> None:
         complain(

@@ -13,6 +13,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
+from fairopt.labels import whole_name
 from fairopt.plots.common import (
     Inches,
     check_axes,
@@ -125,10 +126,11 @@ def two_of(
         return 0, 1
     if isinstance(chosen, str) or len(chosen) != 2 or chosen[0] == chosen[1]:
         raise InvalidBlock(f"{what}={chosen!r}; give two different names, such as {example}")
-    for name in chosen:
+    whole = [whole_name(name, names) if what == "resources" else name for name in chosen]
+    for name in whole:
         if name not in names:
             raise InvalidBlock(f"there is no {name!r} among the {what}; {nearest(name, names)}")
-    return names.index(chosen[0]), names.index(chosen[1])
+    return names.index(whole[0]), names.index(whole[1])
 
 
 # -- pieces -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import typer
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose, named, say_compared
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import console_for, say, working, written
+from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import checked_costs, sensitivity
 from fairopt.policy import accepted, label
@@ -73,17 +73,8 @@ def buy(
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in rows]
-        typer.echo(
-            files.as_json(
-                {
-                    "format": "fairopt.purchases/1",
-                    "policy": label(mechanism),
-                    "blocks": repr(mechanism),
-                    "advice": advice,
-                    "purchases": plain,
-                }
-            )
-        )
+        about = {"policy": label(mechanism), "blocks": repr(mechanism), "advice": advice}
+        show_json("fairopt.purchases/1", {**about, "purchases": plain})
     else:
         titles = Column("resource", shortened([row.name for row in rows[:MOST_ROWS]]), right=False)
         sorted_by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")

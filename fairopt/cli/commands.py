@@ -15,7 +15,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.interrupts import STOPPED
-from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
@@ -202,7 +202,7 @@ def solve(
         )
         allocation = mechanism.allocate(instance, **options)
     if as_json:
-        typer.echo(files.as_json(tables.describe(allocation)))
+        show_json(tables.FORMAT, tables.describe(allocation))
     else:
         for table in (*tables.allocation_tables(allocation), *held.held_tables(allocation)):
             console_for().print(table)
@@ -258,7 +258,7 @@ def compare(
     def show(result: Comparison) -> None:
         console = console_for()
         if as_json:
-            typer.echo(files.as_json(result.to_dict()))
+            show_json(comparison.FORMAT, result.to_dict())
         elif result.outcomes:
             console.print(result)
             if result.allocations and instance.n_users <= FEW_USERS:
@@ -327,7 +327,7 @@ def policies(as_json: AsJson = False) -> None:
     """List the named policies, and show how to write your own."""
     rows = catalogue.policy_rows()
     if as_json:
-        typer.echo(files.as_json(rows))
+        show_json("fairopt.policies/1", {"policies": rows})
         return
     lines = [(r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows]
     _print_table(("policy", "description"), lines)
@@ -340,7 +340,7 @@ def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, whether they are installed, and what each can solve."""
     rows = catalogue.solver_rows()
     if as_json:
-        typer.echo(files.as_json(rows))
+        show_json("fairopt.solvers/1", {"solvers": rows})
         return
     mark = {True: "yes", False: "-"}
     _print_table(
@@ -361,14 +361,20 @@ def list_solvers(as_json: AsJson = False) -> None:
 @guarded
 def demo(
     folder: Annotated[Path, typer.Option(help="Folder for the pictures and the data.")] = Path("demo-out"),
+    as_json: AsJson = False,
 ) -> None:
     """Compare five policies on an example cluster, and explain the results."""
     with working("five policies on ten users", verbose=False):
         result = comparison.compare(demonstration.POLICIES, datasets.demo())
-    for part in demonstration.story(result):
+    for part in () if as_json else demonstration.story(result):
         say(part)
     drawn = find_spec("matplotlib") is not None
     files_made = demonstration.save(result, folder, drawn)
+    if as_json:
+        findings = demonstration.findings(result)
+        made = [*map(str, files_made)]
+        show_json("fairopt.demonstration/1", {"findings": findings, "comparison": result.to_dict(), "written": made})
+        return
     say("Written: " + ", ".join(map(str, files_made)))
     if not drawn:
         say("To draw pictures too: pip install 'fairopt[plots]'")

@@ -15,7 +15,7 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
-from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
@@ -176,7 +176,7 @@ def replay_jobs(
     def show() -> None:
         if as_json:
             done = {name: timeline_data(run) for name, run in runs.items()}
-            typer.echo(files.as_json({"notes": trace.notes, "policies": done}))
+            show_json("fairopt.simulations/1", {"notes": trace.notes, "policies": done})
         elif runs:
             console_for().print(timelines_table(runs))
             for line in timeline_remarks(runs):

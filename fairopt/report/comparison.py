@@ -24,6 +24,7 @@ from fairopt.report.tables import (
     Column,
     Table,
     both_ends,
+    described_instance,
     described_teams,
     numbers,
     percents,
@@ -173,13 +174,7 @@ class Comparison:
             row["teams"] = None if made.allocation is None else described_teams(made.allocation)
         return {
             "format": FORMAT,
-            "instance": {
-                "users": instance.n_users,
-                "servers": int(instance.counts.sum()),
-                "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True)),
-            },
-            "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
-            "notes": list(instance.notes),
+            **described_instance(instance),
             "findings": self.findings(),
             "interrupted": self.interrupted,
             "unanswered": list(self.unanswered),

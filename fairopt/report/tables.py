@@ -29,6 +29,7 @@ __all__ = [
     "allocation_tables",
     "both_ends",
     "describe",
+    "described_instance",
     "described_teams",
     "instance_tables",
     "numbers",
@@ -254,12 +255,13 @@ def price_title(allocation: Allocation) -> str:
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
-    """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
+    """An allocation and its instance as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
-    Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (nonzero tasks by user and server),
-    ``teams`` (by label and team), ``held`` (what runs now beside what is fair, None if unknown), ``metrics``,
-    ``prices`` and ``prices_left`` by server and resource (None if unknown or infinite), ``certificate``, ``units`` by
-    resource or None, and ``notes``.
+    Keys are ``policy``, ``blocks`` (its text), ``objective``, ``tasks``, ``shares`` and ``dominant_shares`` by user,
+    ``users`` (what is given of each, and ``usage``, the units that it gets), ``servers`` (number, type, capacities and
+    use of each row), ``placement`` (nonzero tasks by user and server), ``teams`` (by label and team), ``held`` (what
+    runs now beside what is fair, None if unknown), ``metrics``, ``prices`` and ``prices_left`` by server and resource
+    (None if unknown or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -270,7 +272,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         name: None
         if side is None
         else {
-            server: {r: p if np.isfinite(p) else None for r, p in zip(instance.resources, row.tolist(), strict=True)}
+            server: _by_resource(instance, np.where(np.isfinite(row), row, np.nan))
             for server, row in zip(instance.servers, side, strict=True)
         }
         for name, side in zip(("prices", "prices_left"), allocation._shown_prices, strict=True)
@@ -280,33 +282,102 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "policy": label(allocation.policy),
         "blocks": repr(allocation.policy),
         "objective": allocation.objective,
-        "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
+        "tasks": _by_user(instance, allocation.tasks),
+        "shares": _by_user(instance, allocation.shares),
+        "dominant_shares": _by_user(instance, allocation.share(DominantShare())),
+        "users": _described_users(allocation),
+        "servers": _described_servers(allocation),
         "placement": placement,
         "teams": described_teams(allocation),
         "held": described_held(allocation),
         "metrics": allocation.metrics(),
         **sides,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
+        **described_instance(instance),
+    }
+
+
+def described_instance(instance: Instance) -> dict[str, Any]:
+    """The size of an instance, total capacities, units of resources and notes, as plain data."""
+    return {
+        "instance": {
+            "users": instance.n_users,
+            "servers": int(instance.counts.sum()),
+            "resources": _by_resource(instance, instance.total_capacities),
+        },
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(instance.notes),
     }
 
 
 def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any]]]:
-    """Weight, dominant share and units of each team, by label and team."""
+    """Members, weight, guarantee, tasks, dominant share and units of each team, by label and team."""
+    instance = allocation.instance
     out: dict[str, dict[str, dict[str, Any]]] = {}
-    for by in allocation.instance.teams:
+    for by in instance.teams:
         sums = team_sums(allocation, by)
-        numbers_of = zip(sums.weights.tolist(), sums.dominant.tolist(), sums.units.tolist(), strict=True)
+        numbers_of = zip(sums.members, sums.weights.tolist(), sums.dominant.tolist(), sums.units, strict=True)
         out[by] = {
             name: {
+                "users": [instance.users[j] for j in members],
                 "weight": weight,
+                "guarantee": instance.team_guarantees.get(name, {}),
+                "tasks": float(allocation.tasks[members].sum()),
                 "dominant_share": dominant,
-                "units": dict(zip(allocation.instance.resources, units, strict=True)),
+                "units": _by_resource(instance, units),
             }
-            for name, (weight, dominant, units) in zip(sums.names, numbers_of, strict=True)
+            for name, (members, weight, dominant, units) in zip(sums.names, numbers_of, strict=True)
         }
     return out
+
+
+def _described_users(allocation: Allocation) -> dict[str, dict[str, Any]]:
+    """Teams, own weight, limit, guarantee, demands, eligible servers (None for all) and usage of each user."""
+    instance, given = allocation.instance, units_of(allocation, range(allocation.instance.n_users))
+    limits = [limit if np.isfinite(limit) else None for limit in instance.task_limits.tolist()]
+    labels = {by: instance.teams[by] for by in instance.teams}
+    out = {}
+    for j, user in enumerate(instance.users):
+        demands, rows = instance.demands[j], np.flatnonzero(instance.eligible[j])
+        names = [instance.servers[s] for s in rows]
+        out[user] = {
+            "teams": {by: of[j] for by, of in labels.items()},
+            "weight": float(instance._own_weights[j]),
+            "limit": limits[j],
+            "guarantee": float(instance.guarantees[j]),
+            "demands": _by_resource(instance, demands) if demands.ndim == 1 else None,
+            "demands_by_server": {name: _by_resource(instance, demands[s]) for name, s in zip(names, rows, strict=True)}
+            if demands.ndim == 2
+            else None,
+            "servers": None if instance._everywhere else names,
+            "usage": _by_resource(instance, given[j]),
+        }
+    return out
+
+
+def _described_servers(allocation: Allocation) -> dict[str, dict[str, Any]]:
+    """Number, type, capacities of one server, and use of each row of servers together."""
+    instance = allocation.instance
+    return {
+        server: {
+            "count": int(instance.counts[s]),
+            "type": None if instance.server_types is None else instance.server_types[s],
+            "capacities": _by_resource(instance, instance.capacities[s]),
+            "usage": _by_resource(instance, allocation.usage[s]),
+        }
+        for s, server in enumerate(instance.servers)
+    }
+
+
+def _by_resource(instance: Instance, values: NDArray[np.float64]) -> dict[str, float | None]:
+    """Numbers by resource; None for NaN."""
+    numbers = (None if value != value else value for value in values.tolist())
+    return dict(zip(instance.resources, numbers, strict=True))
+
+
+def _by_user(instance: Instance, values: NDArray[np.float64]) -> dict[str, float]:
+    """Numbers by user."""
+    return dict(zip(instance.users, values.tolist(), strict=True))
 
 
 def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:

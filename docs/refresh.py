@@ -35,10 +35,11 @@ def commands() -> str:
     """All commands as Markdown, from their help."""
     found: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     shared = {p.name: p for one in found.values() for p in one.params if _is_shared(p)}
+    readers = ", ".join(f"`{name}`" for name, one in found.items() if any(map(_is_shared, one.params)))
     parts = [
         escaped(EXIT_CODES),
         "## Options of the input",
-        f"Commands that read a cluster take these options too: {', '.join(f'`{n}`' for n in found if _has_input(found[n]))}.",
+        f"Commands that read a cluster take these options too: {readers}.",
         _options(list(shared.values())),
     ]
     for name, command in found.items():
@@ -58,10 +59,6 @@ def escaped(text: str) -> str:
 def _is_shared(parameter: Any) -> bool:
     panel = getattr(parameter, "rich_help_panel", None)
     return panel == OPTIONS_OF_THE_INPUT and parameter.name != "input"
-
-
-def _has_input(command: Any) -> bool:
-    return any(map(_is_shared, command.params))
 
 
 def _prose(text: str) -> str:

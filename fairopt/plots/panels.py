@@ -24,6 +24,7 @@ from fairopt.plots.common import (
     lay_out,
     matplotlib_or_missing,
     new_figure,
+    shortened,
     shorter,
     size_of,
     ticks_below,
@@ -223,10 +224,13 @@ def _fit(picture: Picture, ax: Any, room: Inches, figure: Inches) -> None:
     """Shorten and scale names and numbers to fit axes of size ``room`` and a row of the figure."""
     wide, high = (max(int(min(NAMES * side, 40)), 5) for side in figure)
     if picture.below:
-        names = ["\n".join(shorter(line, high) for line in name.split("\n")) for name in picture.below]
+        lines = [name.split("\n") for name in picture.below]
+        first = shortened([of[0] for of in lines], high)
+        below = ([name, *(shorter(line, high) for line in of[1:])] for name, of in zip(first, lines, strict=True))
+        names = ["\n".join(of) for of in below]
         ticks_below(ax, names, room[0])
     if picture.beside:
-        ticks_beside(ax, [shorter(name, wide) for name in picture.beside], room[1])
+        ticks_beside(ax, shortened(picture.beside, wide), room[1])
     for name, letters in zip((ax.xaxis.label, ax.yaxis.label), (int(side / 0.08) for side in room), strict=True):
         if max(map(len, name.get_text().split("\n"))) > letters:
             name.set_text(textwrap.fill(name.get_text(), max(letters, 12)))

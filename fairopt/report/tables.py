@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from rich.cells import cell_len
 from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
-from fairopt.display import visible
+from fairopt.display import LEAST, short, shortened, visible
 from fairopt.held_now import described_held, most_used
 from fairopt.instance import Instance
 from fairopt.policy import label
@@ -44,11 +43,8 @@ __all__ = [
 
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
-NAME = 24  # characters of a name: leaves room for numbers on 80 columns
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
-LEAST = 6  # characters of a name on a narrow terminal
 ROOM = 12  # characters of a type's name as a column header
-_WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
 PLACEMENT = (
     "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
     "found."
@@ -453,78 +449,6 @@ def price_columns(
     if not np.allclose(prices, left, rtol=SIDES, atol=SIDES * float(np.abs(prices).max(initial=0.0))):
         out.append((left, [less.format(f"{name}{unit}") for name, unit in zip(names, per, strict=True)]))
     return out
-
-
-def short(name: str, most: int = NAME) -> str:
-    """A name cut in the middle to a width, since names may differ at both ends."""
-    name = visible(name)
-    if cell_len(name) <= most:
-        return name
-    tail = _cut(name[::-1], (most - 1) // 3)[::-1]
-    return _cut(name, most - 1 - cell_len(tail)) + "…" + tail
-
-
-def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut to a width where they are the same; those that differ in too much for it get a number."""
-    cut = _differing([*dict.fromkeys(map(visible, names))], most)
-    used = {name: name for name in cut if cell_len(name) <= most}
-    for name, text in cut.items():
-        k = 1
-        while used.setdefault(cut[name], name) != name:
-            k += 1
-            cut[name] = short(text, most - len(f" {k}")) + f" {k}"
-    return [cut[visible(name)] for name in names]
-
-
-def _differing(names: Sequence[str], most: int) -> dict[str, str]:
-    """Names cut to a width, by name; those that begin alike keep the part in which they differ."""
-    cut = {name: short(name, most) for name in names}
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        if cell_len(name) > most:
-            groups.setdefault(cut[name].partition("…")[0], []).append(name)
-    for group in groups.values():
-        if len(group) > 1:
-            cut |= _around_difference(group, most)
-    return cut
-
-
-def _around_difference(names: Sequence[str], most: int) -> dict[str, str]:
-    """Names cut around the words in which they differ or, if these are too long, around the characters."""
-    first, start = names[0], _same(names)
-    end = len(first) - _same([name[start:][::-1] for name in names])
-    before, after, left = _WORD_AT_END.sub("", first[:start]), _WORD_AT_START.sub("", first[end:]), most - 2
-    parts = {name: name[len(before) : len(name) - len(after)] for name in names}
-    if max(map(cell_len, parts.values())) > left:  # which leaves room for "…" on both sides
-        before, after = first[:start], first[end:]
-        parts = {name: name[len(before) : len(name) - len(after)] for name in names}
-        if max(map(cell_len, parts.values())) > left:
-            left = most - LEAST
-    if left < LEAST:
-        return {}
-    shown = _differing([*parts.values()], left)
-    room = most - max(map(cell_len, shown.values()))
-    after = _beginning(after[::-1], max(room // 2, room - cell_len(before)))[::-1]
-    before = _beginning(before, room - cell_len(after))
-    return {name: before + shown[part] + after for name, part in parts.items()}
-
-
-def _beginning(text: str, places: int) -> str:
-    """The beginning of a text, with "…" for what is cut to a width."""
-    return text if cell_len(text) <= places else _cut(text, places - 1) + "…"
-
-
-def _cut(text: str, places: int) -> str:
-    """The beginning of a text, cut to a width."""
-    while cell_len(text) > places:
-        text = text[: min(places, len(text) - 1)]
-    return text
-
-
-def _same(names: Sequence[str]) -> int:
-    """The number of characters with which all names begin."""
-    found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
-    return next(found, min(map(len, names)))
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:

@@ -49,8 +49,8 @@ COMPARE = """Compare policies on one cluster.
 
 If a policy has no certified answer, its row gives the reason, and the exit code is 1.
 
-If a team has several users, further tables show the dominant share of each team and its units of the most used \
-resource; --json has all resources.
+If a team has several users, further tables show the dominant share of each team, its tasks and its units of the \
+most used resource; --json has all resources.
 
 If servers have types (the column "type" of servers.csv; the GPU model in openb), further tables show tasks and use of \
 each resource by type, and --plot-types draws them.

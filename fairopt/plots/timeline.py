@@ -153,7 +153,7 @@ def _drawn(
             what = TIMELINE_KINDS[kind]
             if kind == "shares" and not len(next(iter(timelines.values())).fair_at):
                 what = what.split(",")[0]  # without rings
-            title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
+            title = f"{next(iter(timelines))}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
             ax.set_title(textwrap.fill(cut(title, LONG), letters), fontsize=9, loc="left")
         if alone and same_scale:
             ax.label_outer()

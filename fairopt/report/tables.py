@@ -36,6 +36,7 @@ __all__ = [
     "price_columns",
     "short",
     "shortened",
+    "tasks_and_units",
     "team_tables",
     "type_tables",
     "users_column",
@@ -377,7 +378,7 @@ def _by_user(instance: Instance, values: NDArray[np.float64]) -> dict[str, float
 
 
 def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:
-    """For each label, dominant shares of teams and their units of the most used resource, with policies as columns."""
+    """For each label, dominant shares of teams, and their tasks and units of the most used resource, by policy."""
     if not (instance.teams.mixed and allocations):
         return []
     out: list[Table] = []
@@ -391,9 +392,24 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
         first = Column(by + fewer, names if whole_names else shortened(names), right=False)
         shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
         out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
-        units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
-        out.append(Table(f"{instance.resource_titles[i]} of each {by}{said}", first, [units]))
+        tasks = [
+            [a.tasks[of.members[t]].sum() for t in chosen] for a, of in zip(allocations.values(), sums, strict=True)
+        ]
+        units = [of.units[chosen, i] for of in sums]
+        title = f"Tasks and {instance.resource_titles[i]} of each {by}{said}"
+        out.append(Table(title, first, tasks_and_units(headers, tasks, units, instance.resources[i])))
     return out
+
+
+def tasks_and_units(
+    headers: Sequence[str], tasks: Sequence[Any], units: Sequence[Any], resource: str
+) -> list[list[Column]]:
+    """For each policy a column of tasks beside one of units of a resource."""
+    name = short(resource)
+    return [
+        [Column(f"{header}: tasks", numbers(some)), Column(name, numbers(held))]
+        for header, some, held in zip(headers, tasks, units, strict=True)
+    ]
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:

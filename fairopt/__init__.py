@@ -16,11 +16,12 @@ below. For maintainers, modules import only from those listed before them:
 * `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
 * `methods`, `scale`: solution methods; many instances of one shape, users in shards.
 * `policy`, `policies`: `Policy`; named notions and mechanisms.
-* `metrics`, `server_sums`, `team_sums`, `held_now`, `properties`: measures; sums by class of server and by team; what
-  runs now beside what is fair; checks, audit, proofs, claims.
+* `metrics`, `server_sums`, `team_sums`, `properties`: measures; sums by class of server and by team; checks, audit,
+  proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.
-* `operate`: what stops a user or team.
+* `operate`: what runs now beside what is fair; what stops a user or team; quotas of teams; answers before and after a
+  change; what to buy.
 * `reading`, `testing`, `plots`: loading saved answers; Hypothesis strategies; pictures.
 * `report`, `cli`: comparisons and tables; the command line.
 """

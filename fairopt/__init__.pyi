@@ -42,6 +42,7 @@ from fairopt.instance import Instance as Instance
 from fairopt.online.jobs import Job as Job
 from fairopt.online.scheduler import Scheduler as Scheduler
 from fairopt.online.simulation import simulate as simulate
+from fairopt.operate.what_if import what_if as what_if
 from fairopt.policies.bargaining import KalaiSmorodinsky as KalaiSmorodinsky
 from fairopt.policies.bargaining import NashBargaining as NashBargaining
 from fairopt.policies.bottleneck import BottleneckFairness as BottleneckFairness

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fairopt.derivatives.prices import LevelPrices
     from fairopt.operate.explanation import Explanation
+    from fairopt.operate.quotas import Quotas
 
 __all__ = ["Allocation", "ChangedByHand"]
 
@@ -285,10 +286,12 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> a = fo.DRF().allocate(fo.Instance([[1], [1], [1]], [10], task_limits=[2, None, None]))
-        >>> a.prices, a.binding_level.level, a.binding_level.users, a.binding_level.prices
+        >>> a.prices, round(a.binding_level.level, 6), a.binding_level.users, a.binding_level.prices.round(6)
         (array([[0.]]), 0.4, ('user2', 'user3'), array([[0.05]]))
         """
-        return None if self.certificate.whole else later("fairopt.derivatives.prices:binding_level")(self)
+        if self.prices is None:
+            return None
+        return next((found for found in self.level_prices or () if found.prices_left.any()), None)
 
     @property
     def _shown_prices(self) -> tuple[Float | None, Float | None]:
@@ -432,6 +435,110 @@ class Allocation:
         ['cpu', 'memory (GiB)', 'share of cpu', 'share of memory']
         """
         return later("fairopt.report.frames:frame")(self, by)
+
+    @overload
+    def quotas(
+        self,
+        format: None = None,
+        *,
+        by: str | None = ...,
+        teams: Sequence[str] | None = ...,
+        resources: Sequence[str] | None = ...,
+        queues: Any = ...,
+        api_version: str | None = ...,
+        integral: bool | str = ...,
+        time_limit: float | None = ...,
+    ) -> Quotas: ...
+
+    @overload
+    def quotas(
+        self,
+        format: str,
+        *,
+        by: str | None = ...,
+        teams: Sequence[str] | None = ...,
+        resources: Sequence[str] | None = ...,
+        queues: Any = ...,
+        api_version: str | None = ...,
+        integral: bool | str = ...,
+        time_limit: float | None = ...,
+    ) -> str: ...
+
+    def quotas(
+        self,
+        format: str | None = None,
+        *,
+        by: str | None = None,
+        teams: Sequence[str] | None = None,
+        resources: Sequence[str] | None = None,
+        queues: Any = None,
+        api_version: str | None = None,
+        integral: bool | str = True,
+        time_limit: float | None = None,
+    ) -> Quotas | str:
+        """Quotas of teams: what their whole tasks use of each resource, and of each type of server.
+
+        The answer of a `Policy` is solved again in whole tasks. Answers of other mechanisms, and of policies that
+        decide bundles, are rounded by largest remainder within each team, and placed on individual servers.
+
+        Parameters
+        ----------
+        format : {"csv", "kubernetes", "kueue", "slurm"}, optional
+            Return the text in this format: a CSV table, a YAML list of ResourceQuotas or of ClusterQueues for
+            ``kubectl apply -f``, or lines of ``sacctmgr``. By default return the object, made for ``csv``.
+        by : str, optional
+            The label of the teams. Default: ``team``, or the only label; without labels each user has quotas.
+        teams, resources : sequence of str, optional
+            Those with quotas. Default: all.
+        queues : path-like, dict or "-", optional
+            For ``kueue``: the input of `read`, or what ``kubectl get clusterqueues -o json`` prints. Its ClusterQueues
+            keep all but their nominal quotas. Without any each team gets a new one.
+        api_version : {"v1beta2", "v1beta1"}, optional
+            For ``kueue`` without ``queues``. Default: the newest.
+        integral : True or "rounded", default True
+            How policies are solved in whole tasks, as in `Policy.allocate`.
+        time_limit : float, optional
+            Seconds for that.
+
+        Returns
+        -------
+        Quotas or str
+            The text if a format is given. Its notes, such as what whole tasks lose against this answer, are comments
+            in it, except in CSV.
+
+        Raises
+        ------
+        InvalidBlock
+            If the answer is not certified, or there is no such format, label, team or resource.
+        InvalidInstance
+            If the format cannot hold the name of a team or a resource.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance(
+        ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
+        ...     teams={"team": ["vision", "nlp"]},
+        ... )
+        >>> print(fo.DRF().allocate(cluster).quotas("csv"), end="")
+        team,resource,flavor,amount,unit
+        vision,cpu,,16,
+        vision,gpu,,4,
+        nlp,cpu,,12,
+        nlp,gpu,,3,
+        """
+        made = later("fairopt.operate.quotas:quotas_of")(
+            self,
+            format,
+            by=by,
+            teams=teams,
+            resources=resources,
+            queues=queues,
+            api_version=api_version,
+            integral=integral,
+            time_limit=time_limit,
+        )
+        return made if format is None else made.text()
 
     def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw the allocation; needs the extra ``plots``.

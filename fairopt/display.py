@@ -1,4 +1,6 @@
-"""Text made safe for terminals: on one line, without control characters; and names cut where they are the same."""
+"""Text made safe for terminals: on one line, without control characters; names cut where they are the same, and names
+of resources in sentences.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LEAST", "LONG", "label", "sentence", "short", "shortened", "shorter", "visible"]
+__all__ = [
+    "LEAST",
+    "LONG",
+    "label",
+    "of_units",
+    "sentence",
+    "short",
+    "shortened",
+    "shorter",
+    "visible",
+    "without_vendor",
+]
 
 LONG = 100  # longer names, such as the text of a block, are shortened, in characters
 
@@ -41,6 +54,32 @@ def shorter(name: str, most: int = 26) -> str:
         end = (most - 1) // 2
         shown = shown[: most - 1 - end] + "…" + shown[len(shown) - end :]
     return shown
+
+
+def without_vendor(resources: Sequence[str]) -> list[str]:
+    """Names of resources after their last slash; those that would become equal as they are.
+
+    Examples
+    --------
+    >>> without_vendor(["nvidia.com/gpu", "a.com/rdma", "b.com/rdma"])
+    ['gpu', 'a.com/rdma', 'b.com/rdma']
+    """
+    last = [name.rpartition("/")[2] for name in resources]
+    return [one if last.count(one) == 1 else name for one, name in zip(last, resources, strict=True)]
+
+
+def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]:
+    """What follows an amount of each resource in a sentence; cores of a CPU go without saying.
+
+    Examples
+    --------
+    >>> of_units(["cpu", "memory", "nvidia.com/gpu"], ["core", "GiB", ""])
+    ['cpu', 'GiB of memory', 'gpu']
+    """
+    names = without_vendor(resources)
+    if units is None:
+        return names
+    return [name if unit in ("", "core") else f"{unit} of {name}" for name, unit in zip(names, units, strict=True)]
 
 
 def label(mechanism: Any) -> str:

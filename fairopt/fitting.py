@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.display import of_units
+
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
@@ -59,7 +61,6 @@ def _reason(instance: Instance, user: int) -> str:
     if not len(beyond):
         return "each server has too little of one resource or another"
     i = int(beyond[np.argmax(least[beyond] / most[beyond])])
-    unit = "" if instance.units is None or instance.units[i] in ("", "core") else f"{instance.units[i]} "
-    name = instance.resources[i].rpartition("/")[2]
+    name = of_units(instance.resources, instance.units)[i]
     whose = "server where it may run" if instance.capacities[:, i].max() > most[i] else "server"
-    return f"{least[i]:,.6g} {unit}{name} a task; the largest {whose} has {most[i]:,.6g}"
+    return f"{least[i]:,.6g} {name} a task; the largest {whose} has {most[i]:,.6g}"

@@ -12,7 +12,19 @@ _MOST_HOSTS = 65_536  # the longest range of Slurm
 
 def hosts(text: str) -> frozenset[str] | None:
     """The names in a list such as ``n[001-003,7],login1``, or None if it is malformed or too long."""
-    names: set[str] = set()
+    names = names_of(text)
+    return None if names is None else frozenset(names)
+
+
+def names_of(text: str) -> list[str] | None:
+    """The different names in a list in its order, or None as in `hosts`.
+
+    Examples
+    --------
+    >>> names_of("a100-[01-03,07],login")
+    ['a100-01', 'a100-02', 'a100-03', 'a100-07', 'login']
+    """
+    names: dict[str, None] = {}
     for item in re.split(r",(?![^\[]*\])", text):
         pieces = re.split(r"\[([^\[\]]*)\]", item.strip())
         choices: list[list[str]] = []
@@ -23,8 +35,8 @@ def hosts(text: str) -> frozenset[str] | None:
             choices.append(numbers)
         if math.prod(map(len, choices)) + len(names) > _MOST_HOSTS:
             return None
-        names.update(map("".join, itertools.product(*choices)))
-    return frozenset(names - {""})
+        names.update(dict.fromkeys(map("".join, itertools.product(*choices))))
+    return [name for name in names if name]
 
 
 def _range(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt import validation
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.hostlists import hostlist
+from fairopt.hostlists import hostlist, names_of
 from fairopt.labels import by_label, joined, whole_name
 from fairopt.runtime.lazy import later
 from fairopt.teams import Teams, split_weights
@@ -234,10 +234,9 @@ class Instance:
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
         before = {**arguments, "weights": self._own_weights, "guarantees": self.guarantees}
-        before["held"] = np.zeros(self.n_users) if self.held is None else self.held
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
-            if isinstance(changes.get(name), Mapping):
+            if isinstance(changes.get(name), Mapping) and before[name] is not None:
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})
 
@@ -520,24 +519,35 @@ class Instance:
         return merged
 
     def individual(self) -> Instance:
-        """Each server as its own row, ``name #1``, ``name #2``, ...; whole tasks run on these.
+        """Each server as its own row; whole tasks run on these.
 
-        Tasks held on a row are divided equally among its servers.
+        Servers of a row that lists its servers, as ``a100-[01-09]``, have these names, others ``name #1``, ``name #2``,
+        ... Tasks held on a row are divided equally among its servers, unless `merged` made the row.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> fo.Instance([[1]], [[4], [8]], counts=[2, 1], servers=["small", "large"]).individual().servers
-        ('small #1', 'small #2', 'large')
+        >>> cluster = fo.Instance([[1]], [[4], [8], [9]], counts=[2, 1, 2], servers=["small", "large", "n[01-02]"])
+        >>> cluster.individual().servers
+        ('small #1', 'small #2', 'large', 'n01', 'n02')
         """
         if (self.counts == 1).all():
             return self
         row = np.repeat(np.arange(self.n_servers), self.counts)
-        names = [
-            name if count == 1 else f"{name} #{k + 1}"
-            for name, count in zip(self.servers, self.counts.tolist(), strict=True)
-            for k in range(count)
-        ]
+        types = None if self.server_types is None else [self.server_types[s] for s in row]
+        held = self.held if self.held is None or self.held.ndim == 1 else (self.held / self.counts)[:, row]
+        names: Sequence[str]
+        if self._merged_from is None:
+            names = _names_of_each(self.servers, self.counts)
+        else:  # by row, and within a row in the order before they were merged
+            before = self._merged_from
+            each = before.individual()
+            order = np.argsort(
+                before._server_classes[np.repeat(np.arange(before.n_servers), before.counts)], kind="stable"
+            )
+            names = [each.servers[s] for s in order]
+            types = None if each.server_types is None else [each.server_types[s] for s in order]
+            held = each.held if each.held is None or each.held.ndim == 1 else each.held[:, order]
         made = self.replace(
             demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands,
             capacities=self.capacities[row],
@@ -545,8 +555,8 @@ class Instance:
             rates=None if self.rates is None else self.rates[:, row],
             counts=None,
             servers=names,
-            server_types=None if self.server_types is None else [self.server_types[s] for s in row],
-            held=self.held if self.held is None or self.held.ndim == 1 else (self.held / self.counts)[:, row],
+            server_types=types,
+            held=held,
         )
         made._parent = self._parent
         return made
@@ -605,7 +615,8 @@ class Instance:
             names: list[list[str]] = [[] for _ in range(self.n_servers)]
             for name, row in zip(self._merged_from.servers, self._merged_from._server_classes.tolist(), strict=True):
                 names[row].append(name)
-            return tuple(map(hostlist, names))
+            lists = tuple(map(hostlist, names))
+            return lists if len({*lists}) == len(lists) else tuple(of_row[0] for of_row in names)
         return tuple(self._labels.servers)
 
     @property
@@ -1148,6 +1159,21 @@ class Instance:
         numbers = {by: len(self.teams.labelling(by).names) for by in self.teams}
         parts += [f"{number} {by}{'s' * (number != 1)}" for by, number in numbers.items()]
         return f"Instance({', '.join(parts)})"
+
+
+def _names_of_each(servers: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
+    """A different name for each server of the rows, from the lists of hosts that name rows where they do."""
+    listed = [names_of(name) if count > 1 else None for name, count in zip(servers, counts.tolist(), strict=True)]
+    numbered = [
+        [name] if count == 1 else [f"{name} #{k + 1}" for k in range(count)]
+        for name, count in zip(servers, counts.tolist(), strict=True)
+    ]
+    names = [
+        name
+        for found, others, count in zip(listed, numbered, counts.tolist(), strict=True)
+        for name in (found if found is not None and len(found) == count else others)
+    ]
+    return names if len(set(names)) == len(names) else [name for others in numbered for name in others]
 
 
 def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | None) -> Instance:

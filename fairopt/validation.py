@@ -353,6 +353,10 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
     """
     shape = (len(labels.users), len(labels.servers))
     if isinstance(given, Mapping):
+        rows = {name: k for k, name in enumerate(labels.users)}
+        at = {user: index_of(user, rows, shape[0], "user") for user in given}
+        named = set(at.values())
+        missing = [u for u, j in rows.items() if j not in named]
         places = [user for user, row in given.items() if np.ndim(row) or isinstance(row, Mapping)]
         before = given.before.ndim if isinstance(given, Changes) else 1
         if places or (before == 2 and shape[1] > 1):
@@ -362,12 +366,14 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
                     f"held of user {number!r} is {given[number]!r}, but others are given by server; give a number "
                     f"for each of the {shape[1]} servers, or a dict by server"
                 )
+            if before == 1 and isinstance(given, Changes) and missing and shape[1] > 1:
+                raise InvalidInstance(
+                    f"held of user {missing[0]!r} is known in all only, but that of {places[0]!r} is given by server; "
+                    "name every user"
+                )
             given = _by_user_and_server(given, "held", labels, 0.0)
         else:
-            rows = {name: k for k, name in enumerate(labels.users)}
-            at = {user: index_of(user, rows, shape[0], "user") for user in given}
-            named = set(at.values())
-            out = np.array(left_out(given, "held", [u for u, j in rows.items() if j not in named], shape[:1], 0.0))
+            out = np.array(left_out(given, "held", missing, shape[:1], 0.0))
             for user, tasks in given.items():
                 out[at[user]] = as_floats(tasks, f"held of user {user!r}")
             given = out
@@ -394,12 +400,16 @@ def _by_user_and_server(given: Mapping[Any, Any], name: str, labels: Labels, bla
     for user, row in given.items():
         if isinstance(row, Mapping):
             for server, number in row.items():
-                out[at[user], row_of(server, columns)] = as_floats(number, name)
+                what = f"{name} of user {labels.users[at[user]]!r} on server {server!r}"
+                tasks = as_floats(number, what)
+                if tasks.ndim:
+                    raise InvalidInstance(f"{what} is {number!r}; give one number")
+                out[at[user], row_of(server, columns)] = tasks
             continue
         numbers = as_floats(row, f"{name} of user {labels.users[at[user]]!r}")
         if numbers.shape not in ((), shape[1:]):
             raise InvalidInstance(
-                f"{name} of user {labels.users[at[user]]!r} have shape {numbers.shape}; give one per server"
+                f"{name} of user {labels.users[at[user]]!r} have the shape {numbers.shape}; give one per server"
             )
         out[at[user]] = numbers
     return out

@@ -41,13 +41,14 @@ def main() -> None:
     assert_type(report["pareto"].holds, bool | None)
     compared = fo.compare([fo.DRF(), balanced], cluster)
     latex: str = compared.to_latex()
+    changed: fo.operate.WhatIf = fo.what_if(balanced, cluster, add_servers={"pool": 1}, weights={"web": 2})
     prepared = fo.FDS(5).prepare(cluster)
     again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})
     assert_type(again.usage, NDArray[np.float64])
     assert_type(report["pareto"].ok, bool)
     assert_type(report.to_frame(), pd.DataFrame)
     found: fo.proofs.Verification = fo.verify("answer.json")
-    print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok)
+    print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok, *changed.sentences)
 
 
 if __name__ == "__main__":

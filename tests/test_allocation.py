@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import fairopt as fo
 from fairopt.allocation import feasibility
+from fairopt.report.tables import price_title
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
@@ -265,6 +266,14 @@ def test_prices_shown_are_those_of_the_lowest_level_that_capacities_determine():
     assert unlimited._shown_prices[0] is unlimited.prices
     assert fo.DRF().allocate(fo.Instance([[1]], [10], task_limits=[2])).binding_level is None
     assert fo.MostTasks().allocate(fo.Instance([[1]], [10])).binding_level is None
+
+
+def test_a_title_says_of_which_level_prices_are():
+    second = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1], [0, 1]], [10, 12], task_limits=[2, None, None]))
+    assert price_title(second) == "prices of the lowest level that capacities determine (0.5455, of 2 users)"
+    for limits in (None, [2, 2]):  # of the first level, or of none
+        first = fo.DRF().allocate(fo.Instance([[1, 0], [1, 1]], [10, 12], task_limits=limits))
+        assert price_title(first) == "prices of the first level"
 
 
 def test_a_resource_without_capacity_is_not_in_use():

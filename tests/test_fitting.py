@@ -45,7 +45,7 @@ def test_the_sentence_says_what_is_asked_and_what_there_is() -> None:
     users = too_large(cluster)
     assert [cluster.users[j] for j in users] == ["ml", "web", "small"]
     assert why_too_large(cluster, users) == (
-        "no server can run a task of ml (16 gpu a task; the largest server has 8), web (600 GiB memory a task; the "
+        "no server can run a task of ml (16 gpu a task; the largest server has 8), web (600 GiB of memory a task; the "
         "largest server has 512), small (6 gpu a task; the largest server where it may run has 4)"
     )
 

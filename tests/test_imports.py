@@ -30,7 +30,7 @@ ORDER = (
     ("scale",),
     ("policy",),
     ("policies", "scale"),
-    ("metrics", "server_sums", "team_sums", "held_now", "properties"),
+    ("metrics", "server_sums", "team_sums", "properties"),
     ("tradeoff",),
     ("online", "operate"),
     ("testing", "plots", "reading"),
@@ -125,9 +125,8 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return None if here == "cli" else "imports the package itself; import from the room that has the name"
     if here == "io":
-        return (
-            None if there in ("errors", "hostlists", "runtime") else "readers need errors, lists of hosts and progress"
-        )
+        below = ("errors", "hostlists", "runtime", "display")
+        return None if there in below else "readers need errors, lists of hosts, names in sentences and progress"
     if there == "io" and target != "fairopt.io.saving" and here != "datasets" and LEVEL[here] < LEVEL["metrics"]:
         return "only datasets and later rooms may read files"
     return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"

@@ -776,7 +776,8 @@ def test_tasks_held_are_by_server_or_in_all_and_follow_users_and_servers():
     assert held.held_tasks.tolist() == [3, 4]
     assert held.held_units.tolist() == [[3, 6], [8, 4]]
     assert (held.merged().servers, held.merged().held.tolist()) == (("n[1-2]", "m"), [[3, 0], [3, 1]])
-    assert held.merged().individual().held.tolist() == [[1.5, 1.5, 0], [1.5, 1.5, 1]]
+    assert held.merged().individual().held.tolist() == held.held.tolist()
+    assert held.merged().replace(weights=2).individual().held.tolist() == [[1.5, 1.5, 0], [1.5, 1.5, 1]]
     assert held.pooled().held.tolist() == [[3], [4]]
     assert held.select_users([1]).held.tolist() == [[0, 3, 1]]
     total = two_kinds(held={"b": 4})
@@ -815,6 +816,8 @@ def test_tables_hold_tasks_where_no_further_ones_may_run(tmp_path):
         ([[0, 0, 0], [0, float("nan"), 0]], "held of user 'b' on server 'n2' is nan"),
         ({"c": 1}, "no user 'c'"),
         ({"a": {"n7": 1}}, "no server 'n7'"),
+        ({"a": {"n1": "two"}}, "held of user 'a' on server 'n1' cannot be read as numbers"),
+        ({"a": {"n1": [1, 2]}}, r"held of user 'a' on server 'n1' is \[1, 2\]; give one number"),
         ({"a": 1, "b": [1, 0, 0]}, "held of user 'a' is 1, but others are given by server"),
     ],
 )
@@ -823,9 +826,25 @@ def test_wrong_tasks_held_are_refused(given, message):
         two_kinds(held=given)
 
 
+def test_tasks_held_by_server_are_added_for_one_user_where_none_were_known():
+    assert two_kinds().replace(held={"a": {"n1": 2}}).held.tolist() == [[2, 0, 0], [0, 0, 0]]
+    assert two_kinds().replace(held={"b": 3}).held.tolist() == [0, 3]
+    assert two_kinds().replace(rates={"a": 0.5}).rates.tolist() == [[0.5, 0.5, 0.5], [1, 1, 1]]
+    with pytest.raises(
+        InvalidInstance, match="held of user 'b' is known in all only, but that of 'a' is given by server"
+    ):
+        two_kinds(held=[1, 2]).replace(held={"a": {"n1": 2}})
+
+
 def test_tasks_held_in_all_have_no_units_if_demands_differ_by_server():
     with pytest.raises(InvalidInstance, match="demands differ by server; give one per server"):
         Instance([[[1], [2]]], [[4], [4]], held=[3])
+
+
+def test_merged_rows_have_different_names_whatever_their_servers_are_called():
+    odd = Instance([[1]], [[4], [4], [5]], servers=["a-1", "a-2", "a-[1-2]"])
+    assert odd.merged().servers == ("a-1", "a-[1-2]")
+    assert odd.merged().replace(weights=2).servers == ("a-1", "a-[1-2]")
 
 
 def test_a_server_of_a_merged_row_is_found_but_is_no_place_to_run():
@@ -835,3 +854,46 @@ def test_a_server_of_a_merged_row_is_found_but_is_no_place_to_run():
         merged.server_index("n3")
     with pytest.raises(InvalidInstance, match=r"'n2' is one of the identical servers of the row 'n\[1-2\]'"):
         merged.with_eligible({"a": ["n2"]})
+
+
+# -- individual servers ---------------------------------------------------------------------------------------
+
+
+def test_servers_that_were_merged_have_their_own_names_types_and_tasks_again():
+    cluster = Instance(
+        [[1], [1]],
+        [[4], [9], [4], [4]],
+        servers=["a100-03", "big", "a100-01", "odd"],
+        server_types=["x", "y", "z", "x"],
+        held=[[1, 0, 2, 0], [0, 5, 0, 1]],
+        counts=[1, 1, 1, 2],
+    )
+    merged = cluster.merged()
+    assert merged.servers == ("a100-[01,03],odd", "big")
+    each = merged.individual()
+    assert each.servers == ("a100-03", "a100-01", "odd #1", "odd #2", "big")
+    assert each.server_types == ("x", "z", "x", "x", "y")
+    assert each.held.tolist() == [[1, 2, 0, 0, 0], [0, 0, 0.5, 0.5, 5]]
+    assert each.capacities.ravel().tolist() == [4, 4, 4, 4, 9]
+    assert pickle.loads(pickle.dumps(merged)).individual() == each
+
+
+@pytest.mark.parametrize(
+    ("servers", "names"),
+    [
+        (["n[08-09]", "m"], ["n08", "n09", "m"]),
+        (["n[1-3]", "m"], ["n[1-3] #1", "n[1-3] #2", "m"]),  # three names for two servers
+        (["n[1-2]", "n2"], ["n[1-2] #1", "n[1-2] #2", "n2"]),  # n2 would be twice
+        (["n1", "m"], ["n1 #1", "n1 #2", "m"]),
+    ],
+)
+def test_a_row_that_lists_its_servers_gives_them_these_names(servers, names):
+    assert list(Instance([[1]], [[4], [9]], counts=[2, 1], servers=servers).individual().servers) == names
+
+
+def test_merged_servers_in_a_file_have_their_names_in_placements_of_whole_tasks(tmp_path):
+    cluster = Instance([[2], [3]], [[4], [4], [9]], servers=["gpu-1", "gpu-2", "big"], task_limits=[2, 3]).merged()
+    fo.datasets.write(cluster, tmp_path / "c.json")
+    frame = fo.MostTasks().allocate(fo.read(tmp_path / "c.json"), integral=True).to_frame("placement")
+    assert {server for _, server in frame.index} <= {"gpu-1", "gpu-2", "big"}
+    assert {"gpu-1", "gpu-2"} & {server for _, server in frame.index}

@@ -88,6 +88,7 @@ def signature(function):
                 ("teams", True, None),
                 ("guarantees", True, None),
                 ("rates", True, None),
+                ("held", True, None),
             ],
         ),
         (fo.FDS, [("alpha", False, None), ("beta", True, None), ("lam", True, None)]),

@@ -49,9 +49,11 @@ COMMANDS = {
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",
+    "quotas": "quotas",
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",
+    "what-if": "what_if",
     "why": "why",
 }
 

@@ -21,7 +21,7 @@ from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.standard_input import DASH
 
-__all__ = ["Source", "comparing", "reading", "say_notes"]
+__all__ = ["Source", "changes_of", "comparing", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
@@ -134,7 +134,10 @@ class Source:
 
     def read(self) -> Instance:
         """The instance; notes go to stderr. Users whose tasks fit on no server get a task limit of 0."""
-        instance = self.read_as_given()
+        return self.limited(self.read_as_given())
+
+    def limited(self, instance: Instance) -> Instance:
+        """The instance with a task limit of 0 for users whose tasks fit on no server, unless ``divisible``."""
         users = np.empty(0, dtype=np.intp) if self.divisible else too_large(instance)
         if not len(users):
             return instance
@@ -142,7 +145,8 @@ class Source:
         if len(users) == instance.n_users:
             raise InvalidInstance(f"{self._name}: {why}; {back}")
         line = f"{why}: {'it gets' if len(users) == 1 else 'they get'} nothing; {back}"
-        self.below.append(line)
+        if line not in self.below:
+            self.below.append(line)
         limits = np.array(instance.task_limits)
         limits[users] = 0
         return instance.replace(task_limits=limits, notes=[*instance.notes, line])
@@ -153,18 +157,26 @@ class Source:
             instance = datasets.read(self.path, **self.options)
         say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
-        changes: dict[str, Any] = {}
-        if self.weight:
-            changes["weights"] = dict(labelled_number("--weight", one, "user or team", "web=2") for one in self.weight)
-        if self.limit:
-            changes["task_limits"] = dict(labelled_number("--limit", one, "user", "web=100") for one in self.limit)
-        for one in self.guarantee or ():
-            name, value = labelled_guarantee("--guarantee", one)
-            given = changes.setdefault("guarantees", {})
-            before = given.get(name)
-            given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+        changes = changes_of(self.weight, self.limit, self.guarantee)
         instance = instance.replace(**changes) if changes else instance
         return instance.pooled() if self.pooled else instance
+
+
+def changes_of(
+    weight: Sequence[str] | None, limit: Sequence[str] | None, guarantee: Sequence[str] | None
+) -> dict[str, Any]:
+    """The arguments of `Instance` that ``--weight``, ``--limit`` and ``--guarantee`` change, as dicts by name."""
+    changes: dict[str, Any] = {}
+    if weight:
+        changes["weights"] = dict(labelled_number("--weight", one, "user or team", "web=2") for one in weight)
+    if limit:
+        changes["task_limits"] = dict(labelled_number("--limit", one, "user", "web=100") for one in limit)
+    for one in guarantee or ():
+        name, value = labelled_guarantee("--guarantee", one)
+        given = changes.setdefault("guarantees", {})
+        before = given.get(name)
+        given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+    return changes
 
 
 def say_notes(notes: Iterable[str]) -> None:
@@ -175,7 +187,10 @@ def say_notes(notes: Iterable[str]) -> None:
 
 
 def reading(command: _Command) -> _Command:
-    """Add INPUT and its options to a command whose first parameter is a `Source`; goes below ``@guarded``."""
+    """Add INPUT and its options to a command whose first parameter is a `Source`; goes below ``@guarded``.
+
+    Options that the command has itself, such as ``--weight`` as a change, are left to it.
+    """
     return _taking(command, inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH))
 
 
@@ -188,11 +203,12 @@ def comparing(command: _Command) -> _Command:
 def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     signature = inspect.signature(command, eval_str=True)
     _, *others = signature.parameters.values()
+    own = {one.name for one in others}
 
     @functools.wraps(command)
     def run(input: str | None = None, **given: Any) -> Any:
-        options = {name: given.pop(name) for name in _OPTIONS}
-        changes = {name: options.pop(name) for name in _CHANGES}
+        options = {name: given.pop(name) for name in _OPTIONS if name not in own}
+        changes = {name: options.pop(name) for name in _CHANGES if name not in own}
         teams = options.pop("teams")
         options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
@@ -209,6 +225,7 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)
         for name, kind in _OPTIONS.items()
+        if name not in own
     ]
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
     parameters = [path, *kept, *added] if path.kind is inspect.Parameter.POSITIONAL_ONLY else [*kept, path, *added]

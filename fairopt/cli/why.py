@@ -29,9 +29,9 @@ from fairopt.report.why import explanation_tables
 MOST = 100  # teams or users, if none are named
 WHY = """Say what stops a user or a team, and what would give it more.
 
-The answer is solved again with each full resource, each reached limit and each constraint raised by 1 %, while \
-shares stay fractions of the capacities as they are. What is said to stop a user is what gives it more; the table \
-also has what it would cost the others. Whatever is named neither in the sentences nor in the table leaves it as it is.
+Each full resource, each reached limit and each constraint is raised by 1%, and the policy is solved again; shares \
+remain fractions of the present capacities. What is said to stop a user gives it more when raised; the table also has \
+what that costs the others. What is named neither in the sentences nor in the table leaves the user as it is.
 
 Without NAME: one sentence for each team (for each user if there are no teams), the worst off first.
 

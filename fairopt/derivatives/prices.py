@@ -135,16 +135,6 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
 
 
 @coefficients_cached()
-def binding_level(allocation: Allocation) -> LevelPrices | None:
-    """See `Allocation.binding_level`."""
-    sides = prices(allocation)
-    first = first_term(allocation)
-    if sides is None or first is None or not first.is_order or not _decides_tasks(allocation):
-        return None
-    return next((found for found in level_prices(allocation) or () if found.prices_left.any()), None)
-
-
-@coefficients_cached()
 def share_prices(allocation: Allocation) -> Float | None:
     """Derivatives of the equal share per weight of the same value (Proposition 10.5).
 

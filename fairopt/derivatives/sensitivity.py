@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from fairopt.tolerances import NOISE
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
+__all__ = ["Purchase", "Sensitivity", "advised", "checked_costs", "sensitivity"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class Purchase:
         Users who lose tasks.
     reason : str
         Why there is no rate; empty if there is one.
+    rate_by, up_to_by : str
+        How the rate and ``up_to`` were found: "derivative" and "active set". ``fairopt buy`` solves again where these
+        are not known ("answers"): the rate is then that of 1 % more, and ``up_to`` is where the gain differs from the
+        rate by 1 %.
 
     Examples
     --------
@@ -71,6 +75,8 @@ class Purchase:
     up_to: float
     losers: tuple[str, ...]
     reason: str
+    rate_by: str = "derivative"
+    up_to_by: str = "active set"
 
     @property
     def rate(self) -> float:
@@ -200,28 +206,7 @@ class Sensitivity:
         >>> print(fo.sensitivity(fo.GFJ(2).allocate(cluster)).advice())
         Buy cpu: 0.5774 tasks more per unit, up to 1.744 units. memory: no tasks more (2.921 GiB left over).
         """
-        rows = self.purchases(costs)
-        known = [row for row in rows if not row.reason]
-        if not known:
-            return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
-        out, best = ["No resource alone brings more tasks."], known[0]
-        if best.tasks > 0:
-            end = ", range unknown" if np.isnan(best.up_to) else f", up to {_units(best.up_to, best.unit)}"
-            end = ", without end" if np.isinf(best.up_to) else end
-            per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
-            out = [f"Buy {best.name}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{_less(best.losers)}."]
-        capacity = self.allocation.instance.total_capacities
-        for row in known[best.tasks > 0 :] if self.allocation.instance.n_servers == 1 else ():
-            rest = row.leftover > SAME * capacity[self.allocation.instance.resource_index(row.resource)]
-            left = f" ({_units(row.leftover, row.unit)} left over)" if rest else ""
-            gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
-            out.append(f"{row.name}: {gain}{_less(row.losers)}{left}.")
-        lowering = tuple(row.name for row in known if row.tasks < 0)
-        if lowering:
-            out.append(f"More {_some(lowering)} lowers the number of tasks.")
-        if costs is None and sum(row.tasks > 0 for row in known) > 1:
-            out.append("(Compared per 1 % more of each; give costs to compare by these.)")
-        return " ".join(out).replace(": 1 tasks ", ": 1 task ")
+        return advised(self.purchases(costs), self.allocation.instance, costs is not None)
 
     def to_frame(self, by: str = "capacity") -> pd.DataFrame:
         """A pandas frame with a row per number, or per user.
@@ -363,6 +348,32 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     if allocation.certificate.whole:
         raise OutOfDomain("whole tasks have no derivatives; allocate without integral")
     return Sensitivity(allocation, held, time_limit)
+
+
+def advised(rows: Sequence[Purchase], instance: Instance, by_cost: bool) -> str:
+    """Advice on purchases, the best first; see `Sensitivity.advice`."""
+    known = [row for row in rows if not row.reason]
+    if not known:
+        return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
+    out, best = ["No resource alone brings more tasks."], known[0]
+    if best.tasks > 0:
+        about = "about " * (best.up_to_by != Purchase.up_to_by)
+        end = ", range unknown" if np.isnan(best.up_to) else f", up to {about}{_units(best.up_to, best.unit)}"
+        end = ", without end" if np.isinf(best.up_to) else end
+        per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
+        out = [f"Buy {best.name}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{_less(best.losers)}."]
+    capacity = instance.total_capacities
+    for row in known[best.tasks > 0 :] if instance.n_servers == 1 else ():
+        rest = row.leftover > SAME * capacity[instance.resource_index(row.resource)]
+        left = f" ({_units(row.leftover, row.unit)} left over)" if rest else ""
+        gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
+        out.append(f"{row.name}: {gain}{_less(row.losers)}{left}.")
+    lowering = tuple(row.name for row in known if row.tasks < 0)
+    if lowering:
+        out.append(f"More {_some(lowering)} lowers the number of tasks.")
+    if not by_cost and sum(row.tasks > 0 for row in known) > 1:
+        out.append("(Compared per 1 % more of each; give costs to compare by these.)")
+    return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
 
 def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, float]:

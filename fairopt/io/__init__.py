@@ -4,6 +4,7 @@
 * `arguments`: the result of every reader.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
+* `quotas`: quotas of teams for CSV, Kubernetes, Kueue and Slurm.
 * `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
 * `work`: tasks of owners (namespaces, accounts) to users. `secured`: what quotas secure for them.

@@ -142,7 +142,7 @@ def _of_standard_input(given: dict[str, Any]) -> Arguments:
 def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
     """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...] = _OF_WORK
-    if "kind" in data and "items" in data:
+    if "kind" in data and ("items" in data or "metadata" in data):
         what, reader = "one of Kubernetes", "kubernetes:read_list"
     elif {"nodes", "jobs"} <= data.keys():
         what, reader = "one of Slurm", "slurm:read_together"

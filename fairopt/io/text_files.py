@@ -114,6 +114,7 @@ def decimal_only(cells: Iterable[str]) -> bool:
 @contextmanager
 def about(*places: str, hint: str = "") -> Iterator[None]:
     """Put the names of the files before errors that name none of them, and a hint after errors."""
+    places = tuple(dict.fromkeys(places))
     try:
         yield
     except InvalidInstance as error:

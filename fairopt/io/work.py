@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.display import without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Quotas, secured_units
 
@@ -306,8 +307,7 @@ def _names(
     whole: bool,
 ) -> list[str]:
     """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it."""
-    short = [name.rpartition("/")[2] for name in resources]  # nvidia.com/gpu is gpu, unless there are others
-    short = [one if short.count(one) == 1 else name for one, name in zip(short, resources, strict=True)]
+    short = without_vendor(resources)
 
     def text(i: int, amount: float | None, digits: int) -> str:
         unit = units.get(resources[i], "")

@@ -38,10 +38,20 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
 
 def arguments_of_yaml(text: str, name: str) -> Arguments:
     """The arguments in a text of YAML."""
+    data = data_of_yaml(text, name, _EXPECTED)
+    if "items" in data and "kind" in data:
+        raise InvalidInstance(
+            f"{name} holds objects of Kubernetes as YAML; give them as JSON, with kubectl get -o json"
+        )
+    return arguments_of_data(data, name)
+
+
+def data_of_yaml(text: str, name: str, expected: str) -> dict[str, Any]:
+    """The mapping that a text of YAML 1.2 without aliases holds."""
     yaml = pyyaml_for("reading YAML files")
     loader = _loader(yaml, f"nodes of {os.path.basename(name)}")
     try:
-        _check_events(yaml, yaml.parse(text, Loader=loader), name)
+        _check_events(yaml, yaml.parse(text, Loader=loader), name, expected)
         data = yaml.load(text, Loader=loader)
     except InvalidInstance:
         raise
@@ -50,7 +60,7 @@ def arguments_of_yaml(text: str, name: str) -> Arguments:
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
         words = ", ".join(filter(None, (error.context, error.problem)))
         if "nesting depth" in words:  # PyYAML's own limit, since 6.0.4
-            raise InvalidInstance(_too_deep(name, mark)) from None
+            raise InvalidInstance(_too_deep(name, mark, expected)) from None
         fix = "check the indentation (spaces, not tabs), quotes and brackets there"
         if isinstance(error, yaml.constructor.ConstructorError):
             fix = "give each key once, as text, without tags"
@@ -62,14 +72,10 @@ def arguments_of_yaml(text: str, name: str) -> Arguments:
     except (KeyError, ValueError) as error:  # a number of thousands of digits, `!!bool maybe`
         raise InvalidInstance(f"{name}: a value cannot be read ({error}); write it as plain text or number") from None
     if data is None:
-        raise InvalidInstance(f"{name} is empty; {_EXPECTED}")
+        raise InvalidInstance(f"{name} is empty; {expected}")
     if not isinstance(data, dict):
-        raise InvalidInstance(f"{name} holds {'a list' if isinstance(data, list) else 'one value'}; {_EXPECTED}")
-    if "items" in data and "kind" in data:
-        raise InvalidInstance(
-            f"{name} holds objects of Kubernetes as YAML; give them as JSON, with kubectl get -o json"
-        )
-    return arguments_of_data(data, name)
+        raise InvalidInstance(f"{name} holds {'a list' if isinstance(data, list) else 'one value'}; {expected}")
+    return data
 
 
 def pyyaml_for(purpose: str) -> Any:
@@ -77,7 +83,7 @@ def pyyaml_for(purpose: str) -> Any:
     return optional("yaml", "yaml", purpose, package="PyYAML")
 
 
-def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
+def _check_events(yaml: Any, events: Iterable[Any], name: str, expected: str) -> None:
     """Refuse aliases, which can take unlimited memory, and nesting so deep that libyaml aborts the process."""
     depth = 0
     for event in steps(events, f"events of {os.path.basename(name)}"):
@@ -86,12 +92,12 @@ def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
         depth += isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent))
         depth -= isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent))
         if depth > _DEEPEST:
-            raise InvalidInstance(_too_deep(name, event.start_mark))
+            raise InvalidInstance(_too_deep(name, event.start_mark, expected))
 
 
-def _too_deep(name: str, mark: Any) -> str:
+def _too_deep(name: str, mark: Any, expected: str) -> str:
     """The message about too deep nesting."""
-    return f"{name}, line {mark.line + 1}: this is nested too deeply; {_EXPECTED}"
+    return f"{name}, line {mark.line + 1}: this is nested too deeply; {expected}"
 
 
 def _loader(yaml: Any, what: str) -> Any:

@@ -1,11 +1,17 @@
 """What follows from an answer for those who run the cluster.
 
-The names for users, beside `Allocation.explain`, which returns it: `Explanation`, with a `Binding` for each cause.
+The names for users, beside `Allocation.explain`, `Allocation.quotas` and `fairopt.what_if`, which return them:
+`Explanation`, with a `Binding` for each cause; `Quotas`, with a `Quota` for each team and resource, and their
+`QuotaChanges`, with a `Change` for each; `WhatIf`.
 
 The files:
 
+* `held`: what runs now beside what a policy gives.
 * `explain`: what stops a user or team, by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
+* `quotas`: quotas of teams, and their difference from present ones. `whole_tasks`: answers in whole tasks.
+* `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
+* `purchases`: what more of each resource and one more of each server bring, by solving again.
 """
 
 from fairopt.runtime.lazy import public_names

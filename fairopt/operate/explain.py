@@ -56,9 +56,9 @@ class Subject(NamedTuple):
 def subject_of(instance: Instance, name: str) -> Subject:
     """The user or team of a name; `InvalidInstance` with the nearest names if there is none."""
     teams = instance.teams.names
-    if name in instance._position:
+    if isinstance(name, str) and name in instance._position:
         return Subject(name, np.array([instance._position[name]]), False)
-    if name in teams:
+    if isinstance(name, str) and name in teams:
         return Subject(name, teams[name], len(teams[name]) > 1)
     kind = "user or team" if teams else "user"
     raise InvalidInstance(f"there is no {kind} {name!r}; {nearest(name, [*instance.users, *teams])}")
@@ -155,7 +155,7 @@ class Explainer:
             shares = (self.per_task * self.given).sum(axis=1)
             weight = self.again.weight
             out = {user: float(shares[j]) / weight(user) for j, user in enumerate(self.instance.users)}
-            for by in self.instance.teams:
+            for by in self.again.policy.by:
                 sums = team_sums(self.allocation, by)
                 out |= {name: float(v) / weight(name) for name, v in zip(sums.names, sums.dominant, strict=True)}
             return out
@@ -511,9 +511,9 @@ class Explainer:
     def _weight(self, subject: Subject) -> list[Binding]:
         """Its weight, if a larger one gives it more."""
         changes = [Change("weight", subject.name)]
-        if not self.gains(subject, changes):
-            return []
         assert self.again is not None
+        if not self.again.weighs(subject.name) or not self.gains(subject, changes):
+            return []
         amount = self.again.weight(subject.name)
         return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
 

@@ -225,6 +225,10 @@ class SolvedAgain:
                 self.unfit.add(changes)
             return None
 
+    def weighs(self, name: str) -> bool:
+        """Whether the weight of a user or team counts, which that of each does."""
+        return True
+
     def weight(self, name: str) -> float:
         """The weight of a user or team; of a team that has none, the sum of those of its members."""
         instance = self.instance
@@ -303,6 +307,11 @@ class FilledAgain:
                 if isinstance(error, Infeasible):
                     self.unfit.add(key)
         return self.known[key]
+
+    def weighs(self, name: str) -> bool:
+        """Whether the weight of a user or team counts: teams under other labels are not in the tree."""
+        labels = [self.instance.teams.labelling(by) for by in self.policy.by]
+        return name in self.instance._position or any(name in label.names for label in labels)
 
     def weight(self, name: str) -> float:
         """The weight of a user or team."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairopt.display import of_units, without_vendor
 from fairopt.fitting import too_large, why_too_large
 from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
 
@@ -34,11 +35,9 @@ class _Words:
         self.found, self.about, self.instance = found, about, about.instance
         self.subject = about.subject(found.name)
         self.of_team = self.subject.is_team or found.name not in self.instance._position
-        last = [name.rpartition("/")[2] for name in self.instance.resources]  # as of nvidia.com/gpu
-        names = last if len({*last}) == len(last) else self.instance.resources
-        self.short = dict(zip(self.instance.resources, names, strict=True))
-        units = zip(self.short.items(), self.instance.units or [""] * self.instance.n_resources, strict=True)
-        self.title = {name: f"{unit} of {short}" if unit else short for (name, short), unit in units}
+        names = self.instance.resources
+        self.short = dict(zip(names, without_vendor(names), strict=True))
+        self.title = dict(zip(names, of_units(names, self.instance.units), strict=True))
 
     def all(self) -> list[str]:
         """The sentences in order."""
@@ -47,8 +46,8 @@ class _Words:
             return [self._nothing()]
         if any(b.kind == "undecided" for b in found.binding):
             return [
-                f"{found.name} has {self._amount()}, but {found.policy} does not decide how many: other answers, in "
-                "which it has more or fewer, are as good for it."
+                f"{found.name} has {self._amount()}, but {found.policy} does not decide how much: other answers, in "
+                "which it has more or less, are equally good."
             ]
         if self.about.again is None or self.about._is_split(self.subject):
             return self._facts()
@@ -88,8 +87,8 @@ class _Words:
         if about.again is not None:
             team = next(t for t in self.about.levels if self.subject.members[0] in self.instance.teams.names[t])
             return [f"{text}.", f"{found.policy} compares teams: see {team} for what stops it."]
-        why = "of whole tasks" if about.allocation.certificate.whole else f"under {found.policy}"
-        return [f"{text}.", f"What more of anything would give it {why} is not known."]
+        where = "in whole tasks" if about.allocation.certificate.whole else f"under {found.policy}"
+        return [f"{text}.", f"What would give it more {where} is not known."]
 
     def _name(self, b: Binding) -> str:
         """The short name of a resource, or the name of another cause."""
@@ -165,11 +164,18 @@ class _Words:
 
     def _jointly(self, some: list[Binding]) -> str:
         """What binds together."""
-        full = [b for b in some if b.name in self.title]
-        rest = [b.name for b in some if b.name not in self.title]
-        words = [f"{self.short[b.name]}{self._where(b)}" for b in full]
-        words += ["its own task limit" if name == self.found.name else name for name in rest]
-        return f"{listed(words)} bind together: only all of them help"
+        words = [f"{self.short[b.name]}{self._where(b)}" for b in some if b.name in self.title]
+        words += [self._limit_or_block(b) for b in some if b.name not in self.title]
+        change = "raised" if all(b.amount is not None for b in some) else "raised or relaxed"
+        return f"{listed(words)} bind together: it gains only if all of them are {change}"
+
+    def _limit_or_block(self, b: Binding) -> str:
+        """What binds together with others: a task limit, of which the amount is known, or a constraint."""
+        if b.amount is None:
+            return b.name
+        if b.name == self.found.name:
+            return "its own task limit"
+        return f"the task limit{'' if b.name in self.instance.users else 's'} of {b.name}"
 
     def _who(self) -> str:
         """Who stops there too."""
@@ -229,7 +235,12 @@ class _Words:
                 return self._of_one_percent(f"1% more tasks {what}", b)
             return f"One more task {what} would give it {tasks_of(b.gain or 0.0)}, {self._cost(b)}."
         if b.kind == "together":
-            how = "With 1% more of all of them"
+            without = [one.name for one in self.found.binding if one.kind == b.kind and self._is_left_out(one)]
+            how = (
+                f"With 1% more of the others and without {listed(without)}"
+                if without
+                else "With 1% more of all of them"
+            )
         elif b.kind == "guarantee":
             own = self._is_mine(b.name)
             how = "With a guarantee 1% larger" if own else f"If what is guaranteed to {b.name} were 1% smaller,"
@@ -239,6 +250,10 @@ class _Words:
         if self._in_shares(b):
             more = f"its share would be {number(b.percent or 0.0)}% larger"
         return f"{how} {more}, {self._cost(b)}."
+
+    def _is_left_out(self, b: Binding) -> bool:
+        """Whether it is a constraint without a number, which is left out rather than relaxed."""
+        return b.amount is None and not b.relaxed
 
     def _in_shares(self, b: Binding) -> bool:
         """Whether a gain is told in shares: tasks count differently, or not all kinds of tasks of a team gain."""
@@ -283,7 +298,7 @@ class _Words:
         """What moves it otherwise in the beginning."""
         some = [b for b in (*self.found.binding, *self.found.also) if not b.steady]
         names = ["its weight" if b.kind == "weight" else f"{self._name(b)}{self._where(b)}" for b in some]
-        return f"The first 0.1% more of {listed(names)} has no such effect, or another one." if names else ""
+        return f"The first 0.1% more of {listed(names)} has a different effect, or none." if names else ""
 
     def _totals(self) -> str:
         """What moves it only because a total grows."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
-from fairopt.held_now import held_now
 from fairopt.instance import Instance
+from fairopt.operate.held import held_now
 from fairopt.plots.common import (
     GREYS,
     GROUP,

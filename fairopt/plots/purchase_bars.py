@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
@@ -11,7 +11,7 @@ from fairopt.errors import InvalidBlock, nearest
 from fairopt.plots.common import COLOURS, amount, cut, fall_back_fonts, matplotlib_or_missing, new_figure, plain
 from fairopt.policy import label
 
-__all__ = ["purchases"]
+__all__ = ["bars", "purchases"]
 
 MOST = 12  # bars shown
 KINDS = ("purchases",)
@@ -33,11 +33,16 @@ def purchases(
     """
     if kind not in KINDS:
         raise InvalidBlock(f"there is no picture {kind!r} of a sensitivity; {nearest(kind, KINDS)}")
+    return bars(sensitivity.purchases(costs), label(sensitivity.allocation.policy), costs is not None, ax)
+
+
+def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = None) -> Any:
+    """Bars of purchases, the best first, under the name of a policy."""
     matplotlib_or_missing()
-    known = [row for row in sensitivity.purchases(costs) if not row.reason]
+    known = [row for row in purchases if not row.reason]
     rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
     if not rows:
-        raise InvalidBlock("there are no rates to draw; see Sensitivity.capacities.reason")
+        raise InvalidBlock("there are no rates to draw: no resource is full, or derivatives are not known")
     names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
@@ -51,8 +56,8 @@ def purchases(
     ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
     ax.invert_yaxis()
     ax.axvline(0.0, color="#404040", linewidth=0.8)
-    ax.set_xlabel(f"tasks per {'1 % more capacity' if costs is None else 'unit of cost'}{fewer}", fontsize=9)
-    ax.set_title(cut(f"What more of each resource brings: {label(sensitivity.allocation.policy)}", 70), fontsize=9)
+    ax.set_xlabel(f"tasks per {'unit of cost' if by_cost else '1 % more capacity'}{fewer}", fontsize=9)
+    ax.set_title(cut(f"What more of each resource brings: {policy}", 70), fontsize=9)
     plain(ax)
     fall_back_fonts(ax.figure)
     return ax

@@ -6,10 +6,11 @@ The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
-* `frontiers`, `timelines`, `why`: tables of frontiers, simulations and explanations; `frames`: allocations as data
-  frames.
+* `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
+* `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
   `demonstration`: ``fairopt demo``.
+* `what_if`: answers before and after a change.
 * `held`: tables and sentences of what runs now beside what is fair.
 """
 

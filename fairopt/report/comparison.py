@@ -14,8 +14,8 @@ from fairopt.allocation import Allocation, units_of
 from fairopt.display import sentence, visible
 from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
-from fairopt.held_now import most_used
 from fairopt.instance import Instance
+from fairopt.operate.held import most_used
 from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms

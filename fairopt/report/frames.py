@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, nearest, optional
-from fairopt.held_now import HeldNow, held_now
 from fairopt.instance import Instance
 from fairopt.io.tables import escaped
+from fairopt.operate.held import HeldNow, held_now
 from fairopt.report.tables import price_columns
 from fairopt.team_sums import team_sums
 

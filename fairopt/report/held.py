@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.held_now import EVEN, OVER, UNDER, HeldNow, held_now
+from fairopt.display import of_units
 from fairopt.instance import Instance
+from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
 from fairopt.team_sums import teams_shown
 from fairopt.tolerances import VIOLATION_TOLERANCE
@@ -103,10 +104,7 @@ def _excess(instance: Instance, found: HeldNow) -> Iterator[str]:
 
 def _units(instance: Instance, i: int, units: float) -> str:
     """Units of a resource, such as "12 gpu" or "64 GiB of memory"."""
-    unit = instance.units[i] if instance.units else ""
-    return (
-        f"{_amount(units)} {unit} of {instance.resources[i]}" if unit else f"{_amount(units)} {instance.resources[i]}"
-    )
+    return f"{_amount(units)} {of_units(instance.resources, instance.units)[i]}"
 
 
 def _amount(value: float) -> str:

@@ -14,8 +14,8 @@ from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
 from fairopt.display import LEAST, short, shortened, visible
-from fairopt.held_now import described_held, most_used
 from fairopt.instance import Instance
+from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
 from fairopt.server_sums import ByType, part_of
 from fairopt.team_sums import team_sums

@@ -45,6 +45,13 @@ def test_a_flavor_secures_for_those_who_may_run_on_its_servers():
     assert secured([[0, 1]], [50], {}, [[False, False]], flavors) == {}
 
 
+def test_flavors_that_two_kinds_can_use_are_not_secured_twice():
+    """Each kind alone, and all together, could have 9: but the first two have 6 on their three flavors."""
+    able = [[True, True, False, False], [False, True, True, False], [False, False, False, True]]
+    flavors = [(np.arange(4) == k, {"gpu": units}) for k, units in enumerate([2.0, 2.0, 2.0, 6.0])]
+    assert secured([[0, 1]] * 3, [50, 50, 1], {}, able, flavors) == {"gpu": 7}
+
+
 def test_a_team_around_others_secures_what_they_do_and_more():
     demands, able = np.array([[1.0], [1.0]]), np.ones((2, 1), dtype=bool)
     quotas = {"all": [(ON, {"cpu": 10.0})], "a": [(ON, {"cpu": 4.0})], "b": [(ON, {"cpu": 1.0})]}

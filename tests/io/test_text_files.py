@@ -1,6 +1,7 @@
 """Files are read without waiting, decoded with the line of what is wrong, and written as a whole or not at all."""
 
 import gzip
+import json
 import os
 import socket
 import stat
@@ -249,6 +250,12 @@ NODE = {"name": "n", "cpus": 4, "real_memory": 1024, "partitions": ["a"]}
 def test_errors_about_a_slurm_cluster_name_what_they_are_about(nodes, jobs, words):
     with pytest.raises(InvalidInstance, match=f"^{words}"):
         slurm({"nodes": nodes}, {"jobs": jobs})
+
+
+def test_one_document_with_nodes_and_jobs_is_named_once(tmp_path):
+    (tmp_path / "all.json").write_text(json.dumps({"nodes": [NODE], "jobs": []}))
+    with pytest.raises(InvalidInstance, match=r"^[^ ]*all\.json: there are no jobs to share servers among"):
+        fo.read(tmp_path / "all.json")
 
 
 def test_what_slurm_itself_reports_is_repeated():

@@ -91,7 +91,7 @@ def test_two_resources_that_bind_together_are_named_together() -> None:
     found = fo.DRF().allocate(two).explain("a")
     assert [b.kind for b in found.binding[:2]] == ["together", "together"]
     assert found.sentences[0].startswith(
-        "a stops at 5 tasks because cpu and memory bind together: only all of them help; b"
+        "a stops at 5 tasks because cpu and memory bind together: it gains only if all of them are raised; b"
     )
     assert found.sentences[1] == "With 1% more of all of them it would have 0.05 tasks more, and cost nobody anything."
 
@@ -102,7 +102,7 @@ def test_an_effect_that_sets_in_later_is_said_to() -> None:
     found = fo.DRF().allocate(late).explain("second")  # 0.01 of the network is free before first takes of second's
     (cpu,) = (b for b in found.also if b.kind == "resource")
     assert cpu.name == "cpu" and not cpu.steady and cpu.percent == pytest.approx(100 * -0.03 / 5)
-    assert "The first 0.1% more of cpu has no such effect, or another one." in found.sentences
+    assert "The first 0.1% more of cpu has a different effect, or none." in found.sentences
 
 
 def test_answers_that_could_not_be_certified_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +131,20 @@ def test_a_limit_and_a_resource_that_are_reached_at_once_bind_together() -> None
     answer = fo.DRF().allocate(of_gpus(2, 10, task_limits=[5, None]))
     assert "gpu and its own task limit bind together" in answer.explain("a").sentences[0]
     assert answer.explain("b").sentences[0] == "b stops at 5 tasks because gpu is full; a uses it too."
+
+
+def test_a_limit_of_a_member_and_what_is_left_out_are_named_among_what_binds_together() -> None:
+    cluster = of_gpus(2, 10, task_limits=[5, None], teams={"team": ["x", "y"]})
+    found = fo.DRF().allocate(cluster).explain("x")
+    assert "gpu and the task limit of a bind together: it gains only if all of them are raised" in found.sentences[0]
+    rest = {"users": ["a", "b", "c"], "resources": ["cpu", "gpu"], "task_limits": [5, 20, None]}
+    three = fo.Instance([[4, 1], [1, 0], [2, 1]], [60, 10], **rest)  # with more tasks than c, a would be envied by c
+    fair = fo.DRF().with_constraints(fo.EnvyFree()).allocate(three).explain("a")
+    assert (
+        "gpu, its own task limit and EnvyFree() bind together: it gains only if all of them are raised or relaxed"
+        in fair.sentences[0]
+    )
+    assert fair.sentences[1].startswith("With 1% more of the others and without EnvyFree() it would have 0.05 tasks")
 
 
 def test_a_user_that_asks_for_nothing() -> None:
@@ -163,7 +177,7 @@ def test_a_user_whom_the_objective_does_not_decide() -> None:
     free = fo.Instance([[1, 0], [0, 1]], [1, 10], users=["scarce", "plenty"], resources=["cpu", "gpu"])
     assert fo.Policy(fo.MaxMin(fo.Tasks())).allocate(free).explain("scarce").binding[0].name == "cpu"
     found = least.allocate(free).explain("plenty")
-    assert [b.kind for b in found.binding] == ["undecided"] and "does not decide how many" in str(found)
+    assert [b.kind for b in found.binding] == ["undecided"] and "does not decide how much" in str(found)
     even = fo.MostTasks().allocate(of_gpus(2, 10))
     assert even.explain("a").binding[0].kind == even.explain("b").binding[0].kind == "undecided"
 
@@ -227,6 +241,18 @@ def test_a_team_of_one_is_explained_by_either_name() -> None:
     assert user.sentences[0].startswith("train stops at 25 tasks because gpu is full; label stops there too")
 
 
+def test_a_team_under_a_label_that_the_hierarchy_does_not_use() -> None:
+    orgs = {"org": ["one", "two", "two"], "team": ["nlp", "vision", "vision"]}
+    answer = fo.HDRF().allocate(teams().replace(teams=orgs, weights={"two": 2}))
+    found = answer.explain("two")
+    assert found.sentences == (
+        "two stops at 50 gpu because gpu is full and parse has reached its task limit; one stops there too.",
+        "One more gpu would give it 0.5 gpu, and cost nobody anything.",
+    )
+    assert found.units["gpu"] == pytest.approx(50) and not any(b.kind == "weight" for b in found.binding)
+    assert any(b.kind == "weight" for b in answer.explain("vision").binding)
+
+
 def test_a_sum_of_shares_of_a_team() -> None:
     answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(teams())  # parse adds 20 / 1000 to the sum of vision
     found = answer.explain("vision")
@@ -275,13 +301,15 @@ def test_other_mechanisms_are_told_by_what_is_full_only(mechanism: Any) -> None:
 def test_whole_tasks_are_told_by_what_is_full_only() -> None:
     found = fo.DRF().allocate(of_gpus(2, 4), integral=True).explain("a")
     assert str(found) == (
-        "a has 2 tasks; where it runs, gpu is full. What more of anything would give it of whole tasks is not known."
+        "a has 2 tasks; where it runs, gpu is full. What would give it more in whole tasks is not known."
     )
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(InvalidInstance, match="there is no user 'wed'; did you mean 'web'"):
         fo.DRF().allocate(pool()).explain("wed")
+    with pytest.raises(InvalidInstance, match=r"there is no user \['web'\]; "):
+        fo.DRF().allocate(pool()).explain(["web"])  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="there is no user or team 'visoin'; did you mean 'vision'"):
         fo.HDRF().allocate(teams()).explain("visoin")
 

@@ -172,7 +172,7 @@ class Queues:
         A cohort has one label everywhere: those at the top have the last, ``cohort2`` in a tree of two levels. A cohort
         with the name of an owner gets a mark.
         """
-        paths = {owner: self._above(owner) for owner in owners}
+        paths = {owner: self._above(owner) for owner in sorted(owners)}
         names = {one: one + " (cohort)" * (one in paths) for path in paths.values() for one in path}
         depth = max(map(len, paths.values()), default=0)
         labels: dict[str, dict[str, str | None]] = {"team": {owner: owner for owner in paths}}
@@ -244,11 +244,14 @@ class Queues:
             self._notes.add(what, example, number=given > there * _ROUNDED)
             for team, amount in of_teams.items():
                 _add(out, team, flavor, resource, amount * min(1.0, there / given))
+        own = {team: {flavor: dict(units) for flavor, units in of_team.items()} for team, of_team in out.items()}
         for cohort, queues in below.items():
-            for flavor, resource in quotas:
-                for queue in queues:
-                    amount = out.get(queue, {}).get(flavor, {}).get(resource, 0.0)
-                    _add(out, names[cohort], flavor, resource, amount)
+            paths = [self._above(queue) for queue in queues]
+            inner = {one for path in paths for one in path[: path.index(cohort)] if one in below}
+            for team in (*queues, *(names[one] for one in sorted(inner))):
+                for flavor, units in own.get(team, {}).items():
+                    for resource, amount in units.items():
+                        _add(out, names[cohort], flavor, resource, amount)
         return {
             team: [(self._servers_of(flavor, servers), units) for flavor, units in of_flavors.items()]
             for team, of_flavors in out.items()

@@ -59,6 +59,8 @@ def read_list(
     """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
     _check_options(users, tasks, resources)
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
+    if "items" not in document:
+        raise InvalidInstance(f"{name} holds one object, of kind {shown(document.get('kind'))}; {fix}")
     servers = read_nodes(document, name, mixed=True)
     if not servers:
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")

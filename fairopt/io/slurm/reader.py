@@ -111,7 +111,7 @@ def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes:
     notes.add("Slurm reported {error} in {place}", *wrong, place=name)
     entries = document.get(key)
     if entries is None:
-        known = ", ".join(map(str, list(document)[:8])) or "nothing"
+        known = ", ".join([str(name) for name in document if name != key][:8]) or "nothing"
         problem = f"{name} has no list {key!r} but {known[:200]}"
         raise InvalidInstance("; ".join([problem, *notes.sentences(), expected]))
     if not isinstance(entries, list):

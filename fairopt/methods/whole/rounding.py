@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import SAME
@@ -68,6 +69,10 @@ class WholeTasks:
     def place(self, user: int, k: int, count: float = 1) -> float:
         """Place up to ``count`` more tasks of a user on servers of a class by best fit; return their number."""
         return self._place(user, self._request(user, k), count)
+
+    def place_on(self, user: int, servers: NDArray[np.bool_], count: float = 1) -> float:
+        """Place up to ``count`` more tasks of a user on some servers by best fit; return their number."""
+        return self._place(user, self._request(user, 0)._replace(allowed=servers), count)
 
     def _place(self, user: int, request: Request, count: float) -> float:
         """Place up to ``count`` tasks of a request by best fit; return their number."""

@@ -243,6 +243,17 @@ def test_cohorts_of_cohorts_are_outer_labels_and_their_own_quotas_come_on_top():
     assert not said(found, "1 cohort without")
 
 
+def test_an_outer_cohort_has_the_own_quotas_of_the_cohorts_in_it():
+    def own(gpus):
+        resources = [{"name": GPU, "nominalQuota": gpus}]
+        return {"resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "a100", "resources": resources}]}]}
+
+    tree = [cohort("research", "all", **own(3)), cohort("all", **own(2))]
+    found = made(*FLAVORS, queue("nlp", "research", a100=(64, 4)), *LOCAL[1:2], WORKLOADS[2], *tree, pods=OTHER)
+    gpus = {team: units[GPU] for team, units in found.team_guarantees.items()}
+    assert gpus == pytest.approx({"nlp": 4, "research": 4 + 3, "all": 4 + 3 + 2})
+
+
 GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
 
 
@@ -422,6 +433,11 @@ def places(thing, path=()):
     for key, value in children:
         yield (*path, key)
         yield from places(value, (*path, key))
+
+
+def test_a_single_object_is_no_cluster():
+    with pytest.raises(InvalidInstance, match=r'all\.json holds one object, of kind "Node"; give one list'):
+        read_from(NODES[0])
 
 
 def test_documents_with_wrong_values_anywhere_are_read_or_refused():

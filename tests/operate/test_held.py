@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.held_now import held_now
+from fairopt.operate.held import held_now
 from fairopt.report.held import held_sentences, held_tables
 from fairopt.report.pages import allocation_page
 from fairopt.report.tables import describe
@@ -187,6 +187,8 @@ def test_a_sentence_says_who_holds_more_and_less_and_waits():
     )
     units = fo.HDRF().allocate(TEAMS.replace(units={"cpu": "core", "gpu": "card"}))
     assert held_sentences(units)[0].startswith("held now: vision holds 3 card of gpu more than its fair share")
+    named = fo.HDRF().allocate(TEAMS.replace(resources=["cpu", "nvidia.com/gpu"], units={"cpu": "core"}))
+    assert held_sentences(named) == [sentence]
     (many,) = held_sentences(alike(None, [0, 0, 0, 0, 12]))
     assert many == (
         "held now: user5 holds 9.6 cpu more than its fair share; user1 holds 2.4 cpu less; user2 holds 2.4 cpu less; "

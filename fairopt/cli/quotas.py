@@ -1,0 +1,182 @@
+"""``fairopt quotas``: quotas of teams, and their difference from present ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import (
+    DEFAULT,
+    WHAT_POLICY,
+    AsJson,
+    Constraints,
+    Rounded,
+    TimeLimit,
+    Verbose,
+    named,
+    say_compared,
+)
+from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.progress import console_for, say, working, written
+from fairopt.errors import InvalidBlock
+from fairopt.io.quotas.cluster_queues import InputQueues, read_queues
+from fairopt.io.quotas.present import quotas_of_input, read_quotas
+from fairopt.io.saving import write_whole
+from fairopt.operate.quotas import FORMATS, TEAM, quotas_of
+from fairopt.policy import accepted, label
+from fairopt.report import files
+from fairopt.report.quotas import changes_tables, described_quotas, quotas_tables
+from fairopt.runtime.clock import begin
+
+ENDINGS = {"csv": (".csv",), "kubernetes": (".yaml", ".yml"), "kueue": (".yaml", ".yml"), "slurm": (".sh", ".txt")}
+QUOTAS = """Make quotas of teams from the fair answer, in whole tasks, and write them for the cluster.
+
+A quota is what a team's whole tasks use of each resource: whole GPUs, millicores of cpu (whole cores in Slurm), MiB \
+of memory. Quotas never add up to more than there is. Notes say how whole tasks were found, what they lose against the \
+certified divisible answer, and what could not be placed.
+
+\b
+[bold]Kubernetes[/]: a ResourceQuota named fairopt in each namespace
+  fairopt quotas now/ --users namespace --format kubernetes > quotas.yaml
+  kubectl apply -f quotas.yaml
+
+\b
+[bold]Kueue[/]: the ClusterQueues of INPUT with other nominal quotas, by flavor; or new ones
+  fairopt quotas now/ --format kueue --diff
+  fairopt quotas now/ --format kueue --out queues.yaml
+
+\b
+[bold]Slurm[/]: limits (GrpTRES) on accounts, with types of GPUs
+  fairopt quotas slurm/ --format slurm --diff
+  fairopt quotas slurm/ --format slurm > quotas.sh
+
+\b
+[bold]Anything[/]: a table by team, resource and type of server
+  fairopt quotas cluster/ -p drf --out quotas.csv
+  fairopt quotas cluster/ -p drf --present quotas.csv --diff
+
+--diff shows present, new and held amounts, and names teams that hold more than their new quota. Present quotas come \
+from INPUT: clusterqueues.json, resourcequotas.json (kubectl get resourcequotas -A -o json) or associations.json \
+(sacctmgr show associations --json) in its folder, or from --present.
+
+Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
+
+Whole tasks of drf and others are found by integer programs, which may take minutes; --time-limit ends them with the \
+best answer so far, and --rounded rounds the divisible answer instead."""
+
+
+@app.command(no_args_is_help=True, help=QUOTAS)
+@guarded
+@reading
+def quotas(
+    source: Source,
+    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    constraint: Constraints = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="csv, kubernetes, kueue or slurm. Default: that of --out, or of present quotas.",
+        ),
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show present, new and held amounts.")] = False,
+    present: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Present quotas: what kubectl, sacctmgr or this command gave.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="LABEL", help="Label of the teams with quotas. Default: team.")
+    ] = None,
+    team: Annotated[list[str] | None, typer.Option("--team", help="Only quotas of this team; repeatable.")] = None,
+    resource: Annotated[
+        list[str] | None, typer.Option("--resource", help="Only quotas of this resource; repeatable.")
+    ] = None,
+    api_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Of new ClusterQueues: v1beta2 or v1beta1.")
+    ] = None,
+    rounded: Rounded = False,
+    time_limit: TimeLimit = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the quotas to a .csv, .yaml (Kubernetes, Kueue) or .sh file (Slurm).")
+    ] = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make quotas of teams, and write them for the cluster."""
+    if format is not None and format not in FORMATS:
+        raise InvalidBlock(f"--format {format}: give {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    chosen = named(policy, constraint)
+    known = None if present is None else read_quotas(present)
+    instance = source.read()
+    queues = read_queues(source.path) if format in (None, "kueue", "kubernetes") else InputQueues()
+    of_queues = source.options.get("users") == "queue" or ("users" not in source.options and bool(queues.raw))
+    if format is None and out is not None:
+        written_as = [name for name, endings in ENDINGS.items() if out.suffix.lower() in endings]
+        format = "kueue" if of_queues and "kueue" in written_as else next(iter(written_as), None)
+    if known is None and (diff or format is None):
+        known = quotas_of_input(source.path, "kueue" if format is None and of_queues else format)
+    target = format or (known[1] if known is not None else FORMATS[0])
+    files.check(out, ENDINGS[target], source.path)
+    if by in (None, TEAM):
+        _check_teams(target, source, of_queues)
+    mechanism = chosen(instance)
+    say_compared({label(mechanism): mechanism}, instance)
+    with working(label(mechanism), verbose):
+        clock = begin(time_limit)
+        answer = mechanism.allocate(instance, **accepted(mechanism, time_limit=time_limit, verbose=verbose))
+        made = quotas_of(
+            answer,
+            target,
+            by=by,
+            teams=team,
+            resources=resource,
+            queues=queues,
+            api_version=api_version,
+            integral="rounded" if rounded else True,
+            time_limit=clock.left,
+        )
+    changes = made.diff(known[0] if known is not None else []) if diff else None
+    if changes is not None and not any(row.present is not None for row in changes.rows):
+        unknown = (
+            f"no present quotas of these are known: {source.path} has none; give --present FILE, such as the output of "
+            "kubectl get resourcequotas -A -o json, or of sacctmgr show associations --json"
+        )
+        changes = replace(changes, notes=(*changes.notes, unknown))
+    text_alone = format is not None and not (out or diff or as_json)
+    if as_json:
+        typer.echo(files.as_json(described_quotas(made, label(mechanism), repr(mechanism), changes)))
+    elif text_alone:
+        typer.echo(made.text(), nl=False)
+        say_notes([*made.notes, *source.below])
+        source.below.clear()  # stdout is the text alone
+    else:
+        tables = quotas_tables(made) if changes is None else changes_tables(changes, made.by)
+        for table in tables:
+            console_for().print(table)
+        for line in (*made.notes, *(changes.notes if changes is not None else ())):
+            say(line)
+    if out is not None:
+        write_whole(out, made.text())
+        if not as_json:
+            written(out)
+
+
+def _check_teams(target: str, source: Source, of_queues: bool) -> None:
+    """Refuse a format whose objects are of other teams than the input's."""
+    users = source.options.get("users")
+    if target == "kubernetes" and (of_queues or str(users).startswith("label:")):
+        teams = "the ClusterQueues of Kueue" if of_queues else f"the values of {users}"
+        raise InvalidBlock(
+            f"ResourceQuotas are of namespaces, but the teams of {source.path} are {teams}; give --users namespace, or "
+            "another --format"
+        )
+    if target == "slurm" and users not in (None, "account"):
+        raise InvalidBlock(
+            f"limits of Slurm are of accounts, but --users {users} makes other teams; leave it out, or give another "
+            "--format"
+        )

@@ -1,0 +1,152 @@
+"""``fairopt what-if``: the answers before and after a change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import (
+    DEFAULT,
+    WHAT_POLICY,
+    AsJson,
+    Constraints,
+    Integral,
+    Method,
+    Solver,
+    TimeLimit,
+    Verbose,
+    named,
+    say_compared,
+)
+from fairopt.cli.inputs import Source, changes_of, reading
+from fairopt.cli.progress import console_for, say, working, written
+from fairopt.cli.values import labelled_number
+from fairopt.display import sentence
+from fairopt.errors import InvalidBlock
+from fairopt.io.saving import write_whole
+from fairopt.operate.changed import changed
+from fairopt.operate.what_if import answered
+from fairopt.policy import label
+from fairopt.report import files
+from fairopt.report import what_if as report
+from fairopt.report.frames import csv_lines
+
+PANEL = "Changes"
+WHAT_IF = """Show what a change would do: the answers before and after it, both certified, and who gains and loses.
+
+Give one or several changes; together they are one change. Tables show tasks, units of each resource and dominant \
+shares before and after, by team and by user. Users gain or lose by their tasks; a team whose members do both, by \
+units of the most used resource.
+
+A line warns if somebody's dominant share moves only because a total capacity did, as after adding servers: shares are \
+fractions of the total. Compare tasks and units then.
+
+\b
+[bold]Examples[/]
+  fairopt what-if cluster/ --add a100-00=4
+  fairopt what-if cluster/ -p hdrf --weight nlp=2 --plot nlp.png
+  fairopt what-if now.json --guarantee web=10 --guarantee vision=gpu:16
+  fairopt what-if now.json -p drf --drop-resource efa --without audio
+  fairopt what-if cluster.json --limit batch=500 --json"""
+
+
+def _change(name: str, help: str, metavar: str) -> object:
+    return typer.Option(name, help=help + "; repeatable.", metavar=metavar, rich_help_panel=PANEL)
+
+
+@app.command("what-if", no_args_is_help=True, help=WHAT_IF)
+@guarded
+@reading
+def what_if(
+    source: Source,
+    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    add: Annotated[
+        list[str] | None,
+        _change("--add", "Add servers like one, such as a100-00=4 for four more", "SERVER=NUMBER"),
+    ] = None,
+    weight: Annotated[
+        list[str] | None, _change("--weight", "Change the weight of a user or a team, such as nlp=2", "NAME=NUMBER")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, _change("--limit", "Change the task limit of a user, such as web=100", "USER=NUMBER")
+    ] = None,
+    guarantee: Annotated[
+        list[str] | None,
+        _change(
+            "--guarantee",
+            "Change what a user (web=10, in tasks) or a team (vision=gpu:16, all its units) gets first",
+            "NAME=NUMBER",
+        ),
+    ] = None,
+    drop_resource: Annotated[
+        list[str] | None,
+        _change(
+            "--drop-resource",
+            "Do not share a resource, such as efa; tasks that need it still run only where it is",
+            "RESOURCE",
+        ),
+    ] = None,
+    without: Annotated[list[str] | None, _change("--without", "Leave out a user or a team", "NAME")] = None,
+    constraint: Constraints = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw who gains and loses to a .png, .pdf or .svg file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save everything as .json, or the table by user as .csv.")] = None,
+    solver: Solver = None,
+    method: Method = "auto",
+    time_limit: TimeLimit = None,
+    integral: Integral = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show what a change would do."""
+    files.check(plot, files.PICTURES)
+    files.check(out, (".json", ".csv"), source.path)
+    if not any((add, weight, limit, guarantee, drop_resource, without)):
+        raise InvalidBlock(
+            "no change is given; give one, such as --add SERVER=4, --weight NAME=2, --limit, --guarantee, "
+            "--drop-resource or --without"
+        )
+    chosen = named(policy, constraint)
+    added: dict[str, float] = {}
+    for one in add or ():
+        name, number = labelled_number("--add", one, "server", "a100-00=4")
+        added[name] = added.get(name, 0) + number
+    numbers = changes_of(weight, limit, guarantee)
+    given = replace(source, pooled=False).read_as_given()  # servers are named before they are pooled
+    other = changed(given, added, drop_resource or (), without or (), **numbers)
+    before, after = (source.limited(one.pooled() if source.pooled else one) for one in (given, other))
+    mechanism = chosen(before)
+    say_compared({label(mechanism): mechanism}, before)
+    with working(label(mechanism), verbose):
+        found = answered(
+            mechanism,
+            before,
+            after,
+            method=method,
+            solver=solver,
+            time_limit=time_limit,
+            verbose=verbose,
+            integral=integral,
+        )
+    if as_json:
+        typer.echo(files.as_json(found.to_dict()))
+    else:
+        say(f"What if: {sentence('; '.join(found.changes))}", style="bold")
+        for table in report.what_if_tables(found):
+            console_for().print(table)
+        for line in report.certificates(found):
+            say(line)
+        for line in found.sentences:
+            say(sentence(line), style="yellow" if line in found.warnings else "")
+    if out is not None and out.suffix.lower() == ".json":  # after the answer is shown, in case it cannot be written
+        write_whole(out, files.as_json(found.to_dict()) + "\n")
+    elif out is not None:
+        columns = report.columns_by(found, "user")
+        write_whole(out, csv_lines(columns, zip(*columns.values(), strict=True)))
+    if plot is not None:
+        files.write_picture(found.plot().figure, plot)
+    for path in () if as_json else filter(None, (out, plot)):
+        written(path)

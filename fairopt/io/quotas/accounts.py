@@ -1,0 +1,144 @@
+"""Quotas as limits on accounts of Slurm (``GrpTRES``): lines for ``sacctmgr``, and what it shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Part, checked, shown
+from fairopt.io.quotas.quota import Quota, by_team, is_memory
+from fairopt.io.slurm.fields import Text, Whole, tres
+
+_NAME = re.compile(r"[^\s,='\"\\]+")
+_TRES = re.compile(r"[A-Za-z0-9_./:+-]+")
+_COMMAND = ("sacctmgr", "-i", "modify", "account", "where")
+_FIX = "give teams that are accounts, another format, or name the teams to write (--team)"
+
+
+def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = ()) -> str:
+    """A line for each account, below the settings on which the limits depend."""
+    lines, tracked = [], dict[str, None]()
+    for team, quotas in by_team(rows).items():
+        if not _NAME.fullmatch(team) or team.startswith("-") or not team.isprintable():
+            raise InvalidInstance(f"{team!r} cannot be the name of an account of Slurm; {_FIX}")
+        limits = dict(map(_limit, quotas))
+        tracked |= dict.fromkeys(name for name in limits if name not in ("cpu", "mem"))
+        values = ",".join(f"{name}={amount}" for name, amount in limits.items())
+        lines.append(" ".join([*_COMMAND, shlex.quote(f"name={team}"), "set", f"GrpTRES={values}"]))
+    settings = [
+        "These limits need in slurm.conf:",
+        "  AccountingStorageType=accounting_storage/slurmdbd",
+        *([f"  AccountingStorageTRES={','.join(tracked)}"] if tracked else []),
+        "  AccountingStorageEnforce=associations,limits,safe",
+        "They bound what the jobs of an account and of all accounts below it use at once.",
+    ]
+    if any(":" in name for name in tracked):
+        settings.append("Jobs that ask for GPUs without a type may be counted as any type, or as none:")
+        settings.append("a job_submit plugin can require a type.")
+    return "\n".join([*(f"# {line}" for line in (*comments, *settings)), *lines, ""])
+
+
+def _limit(row: Quota) -> tuple[str, str]:
+    """The name and the amount of a limit."""
+    name = tres_name(row.resource) + (f":{row.flavor}" if row.flavor else "")
+    if not _TRES.fullmatch(name):
+        raise InvalidInstance(
+            f"{name!r} cannot be the name of a resource of Slurm; rename it, or name the resources to write without it "
+            "(--resource)"
+        )
+    if name == "mem":
+        if not is_memory(row.unit):
+            unit = repr(row.unit) if row.unit else "unknown"
+            raise InvalidInstance(f"the unit of {row.resource!r} is {unit}; give it in GiB, as 'memory [GiB]'")
+        return name, f"{row.steps}M"
+    return name, str(round(row.amount))
+
+
+def tres_name(resource: str) -> str:
+    """The name of a resource in ``GrpTRES``: ``nvidia.com/gpu`` and ``gpu`` are ``gres/gpu``."""
+    if resource in ("cpu", "memory"):
+        return "mem" if resource == "memory" else resource
+    return resource if resource.startswith("gres/") else f"gres/{resource.rpartition('/')[2]}"
+
+
+def read_sacctmgr(text: str, name: str) -> list[Quota]:
+    """The quotas in lines of `to_sacctmgr`; other lines are comments, empty or an error."""
+    out: list[Quota] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        place = f"{name}, line {number}"
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise InvalidInstance(f"{place}: the line cannot be read ({error}); check its quotes") from None
+        known = len(words) == len(_COMMAND) + 3 and tuple(words[: len(_COMMAND)]) == _COMMAND
+        account, limits = (words[len(_COMMAND)], words[-1]) if known else ("", "")
+        if not (account.startswith("name=") and limits.startswith("GrpTRES=")):
+            raise InvalidInstance(f"{place}: give lines such as {' '.join(_COMMAND)} name=bio set GrpTRES=cpu=8")
+        out += _quotas(account.removeprefix("name="), limits.removeprefix("GrpTRES="), place)
+    return out
+
+
+def _quotas(account: str, limits: str, place: str) -> list[Quota]:
+    """The quotas in a list such as ``cpu=8,mem=64G,gres/gpu:a100=2``."""
+    try:
+        found = tres(limits)
+    except InvalidInstance as error:
+        raise InvalidInstance(f"{place}: {error}") from None
+    out = []
+    for resource, amount in found.plain.items():
+        if resource == "cpu":
+            out.append(Quota(account, "cpu", "", float(amount), "core"))
+        elif resource == "mem":
+            out.append(Quota(account, "memory", "", float(amount / 1024), "GiB"))
+    for generic, amount in found.total.items():
+        out.append(Quota(account, generic, "", float(amount)))
+        out += [Quota(account, generic, kind, float(part)) for (of, kind), part in found.typed.items() if of == generic]
+    return out
+
+
+class _Tres(Part):
+    type: Text = ""
+    name: Text = ""
+    count: Whole = None
+
+
+class _Trackable(Part):
+    total: list[_Tres] = Field(default_factory=list)
+
+
+class _Most(Part):
+    tres: _Trackable = Field(default_factory=_Trackable)
+
+
+class _Association(Part):
+    account: Text = ""
+    user: Text = ""
+    partition: Text = ""
+    max: _Most = Field(default_factory=_Most)
+
+
+def read_associations(document: Mapping[str, Any], name: str) -> list[Quota]:
+    """The limits (``GrpTRES``) of accounts in the output of ``sacctmgr show associations --json``."""
+    entries = document.get("associations")
+    if not isinstance(entries, list):
+        what = "is missing" if entries is None else f"is {shown(entries)}"
+        raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
+    out: list[Quota] = []
+    for k, entry in enumerate(entries):
+        place = f"associations[{k}]"
+        found = checked(_Association, entry, name, place)
+        if found.account and not found.user and not found.partition:
+            limits = [
+                f"{one.type}{'/' * bool(one.name)}{one.name}={one.count}{'M' * (one.type == 'mem')}"
+                for one in found.max.tres.total
+                if one.count is not None
+            ]
+            out += _quotas(found.account, ",".join(limits), f"{name}: {place}")
+    return out

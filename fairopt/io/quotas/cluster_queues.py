@@ -1,0 +1,227 @@
+"""Quotas as ClusterQueues of Kueue: those of the input with other nominal quotas, or new ones with their flavors."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
+from fairopt.io.kubernetes.kueue import COMMAND, ResourceFlavor, read_cluster_queues
+from fairopt.io.kubernetes.objects import listed, read_nodes
+from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.quotas.objects import object_name, quantity_of, quota_of, resource_name, yaml_list
+from fairopt.io.quotas.quota import Quota, by_team
+from fairopt.io.standard_input import DASH, standard_input
+
+Raw = Mapping[str, Any]
+VERSIONS = ("v1beta2", "v1beta1")
+_GROUP = "kueue.x-k8s.io"
+_TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
+_ALL = "default-flavor"  # the flavor of all servers together
+_OF_SERVER = ("status",)  # what the server of Kubernetes writes
+_OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_FIX = "rename it, or name the teams to write (--team)"
+
+
+@dataclass(frozen=True)
+class InputQueues:
+    """The ClusterQueues of an input as given, by name, and the names of the servers of each flavor."""
+
+    raw: Mapping[str, Raw] = field(default_factory=dict)
+    servers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def flavors(self, queue: str, resource: str) -> list[str]:
+        """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
+        return [flavor for flavor, entry in cells_of(self.raw[queue]) if entry["name"] == resource]
+
+
+def read_queues(source: Any) -> InputQueues:
+    """The ClusterQueues of an input (None: none), and the servers of their flavors where the input has nodes.
+
+    A flavor without an object is one of all servers, as for the reader of instances.
+    """
+    raw = {} if source is None else read_cluster_queues(source)
+    if not raw:
+        return InputQueues()
+    nodes: dict[str, Mapping[str, str]] = {}
+    labels: dict[str, Mapping[str, str]] = {}
+    for document, name in _documents(source):
+        nodes |= {node.name: node.labels for node in read_nodes(document, name, mixed=True)}
+        for _, item, place in listed(document, name, ("ResourceFlavor",), COMMAND, mixed=True):
+            found = checked(ResourceFlavor, item, name, place)
+            labels[found.name] = found.node_labels
+    named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)} if nodes else set()
+    return InputQueues(
+        raw,
+        {
+            flavor: frozenset(name for name, has in nodes.items() if labels.get(flavor, {}).items() <= has.items())
+            for flavor in named
+        },
+    )
+
+
+def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The documents of an input that may have nodes and flavors, with their names."""
+    expected = f"expected the output of {COMMAND}"
+    if isinstance(source, Mapping):
+        yield source, "the document"
+    elif os.fspath(source) == DASH:
+        yield json_of_text(standard_input(), "standard input", expected), "standard input"
+    else:
+        path = Path(source)
+        files = [path / f"{name}.json" for name in ("nodes", "resourceflavors")] if path.is_dir() else [path]
+        for file in files:
+            if file.exists():
+                yield read_json_text(file, expected), os.fspath(file)
+
+
+def to_cluster_queues(
+    rows: Iterable[Quota],
+    queues: Mapping[str, Raw],
+    api_version: str | None = None,
+    cohorts: Mapping[str, str] | None = None,
+    comments: Sequence[str] = (),
+) -> tuple[str, list[str]]:
+    """A list of ClusterQueues, and notes.
+
+    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``nominalQuota``
+    change. Without any each team gets a new one, in its cohort, with a ResourceFlavor for each flavor.
+    """
+    version, notes = _version(queues, api_version), list[str]()
+    given = by_team(rows)
+    if queues:
+        head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
+        items = [_changed(team, head | dict(queues[team]), quotas, notes) for team, quotas in given.items()]
+        return yaml_list(items, [*comments, *notes]), notes
+    flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
+    names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
+    items = [_flavor(flavor, version) for flavor in flavors]
+    for team, quotas in given.items():
+        items.append(_made(team, quotas, [*flavors], [*names], version, (cohorts or {}).get(team)))
+    return yaml_list(items, comments), notes
+
+
+def _version(queues: Mapping[str, Raw], given: str | None) -> str:
+    """The version of all objects: that of the input, else the one given, else the newest."""
+    if given is not None and given not in VERSIONS:
+        raise InvalidInstance(f"the API version is {given!r}; give {' or '.join(VERSIONS)}")
+    found = sorted({str(queue["apiVersion"]).rpartition("/")[2] for queue in queues.values() if "apiVersion" in queue})
+    if len(found) > 1 or (found and found[0] not in VERSIONS):
+        raise InvalidInstance(
+            f"the ClusterQueues are of version {' and '.join(map(repr, found))}; give them in one of "
+            f"{' and '.join(VERSIONS)}, as kubectl get clusterqueues.{VERSIONS[0]}.{_GROUP} -o json prints them"
+        )
+    if found and given not in (None, found[0]):
+        raise InvalidInstance(f"the API version is {given!r}, but the ClusterQueues are of {found[0]!r}; leave it out")
+    return found[0] if found else given or VERSIONS[0]
+
+
+# -- ClusterQueues of the input -------------------------------------------------------------------------------
+
+
+def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The flavor and the entry of each quota of a ClusterQueue."""
+    for group in queue.get("spec", {}).get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for entry in flavor.get("resources") or ():
+                yield flavor["name"], entry
+
+
+def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -> dict[str, Any]:
+    """A ClusterQueue with new nominal quotas, without what the server of Kubernetes writes."""
+    made = {key: copy.deepcopy(value) for key, value in queue.items() if key not in _OF_SERVER}
+    metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
+    applied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _APPLIED}
+    metadata.pop("annotations", None)
+    made["metadata"] = metadata | ({"annotations": applied} if applied else {})
+    new = {(resource_name(row.resource), row.flavor): row for row in quotas}
+    kept = list[str]()
+    for flavor, entry in cells_of(made):
+        row = new.pop((entry["name"], flavor), None)
+        if row is None:
+            kept.append(f"{entry['name']} of {flavor}")
+            continue
+        entry["nominalQuota"] = quantity_of(row)
+        lent = entry.get("lendingLimit")
+        if lent is not None and quantity(lent) > quantity(entry["nominalQuota"]):
+            notes.append(
+                f"{team}: the lendingLimit {lent} of {entry['name']} of {flavor} is above the new quota of "
+                f"{entry['nominalQuota']}, which Kueue refuses; lower it too"
+            )
+    missing = [
+        f"{row.amount:g} {name} of {flavor or 'all servers'}" for (name, flavor), row in new.items() if row.amount
+    ]
+    if kept:
+        notes.append(f"{team}: quotas of what is not shared here stay as they are: {', '.join(kept)}")
+    if missing:
+        notes.append(f"{team}: its ClusterQueue has no place for {', '.join(missing)}")
+    return made
+
+
+# -- new ones -------------------------------------------------------------------------------------------------
+
+
+def flavor_name(flavor: str) -> str:
+    """The name of the ResourceFlavor of a type of servers."""
+    return object_name(flavor.lower() or _ALL, "ResourceFlavor", "rename the type of servers", dots=True)
+
+
+def _flavor(flavor: str, version: str) -> dict[str, Any]:
+    made = {"apiVersion": f"{_GROUP}/{version}", "kind": "ResourceFlavor", "metadata": {"name": flavor_name(flavor)}}
+    return made | ({"spec": {"nodeLabels": {_TYPE: flavor}}} if flavor else {})
+
+
+def _made(
+    team: str,
+    quotas: Sequence[Quota],
+    flavors: Sequence[str],
+    resources: Sequence[str],
+    version: str,
+    above: str | None,
+) -> dict[str, Any]:
+    """A ClusterQueue with one group, which has all resources of all flavors."""
+    amounts = {(resource_name(row.resource), row.flavor): quantity_of(row) for row in quotas}
+    listed = [
+        {
+            "name": flavor_name(flavor),
+            "resources": [{"name": name, "nominalQuota": amounts.get((name, flavor), "0")} for name in resources],
+        }
+        for flavor in flavors
+    ]
+    cohort = {"cohortName" if version == VERSIONS[0] else "cohort": above} if above else {}
+    spec = {
+        "namespaceSelector": {},
+        **cohort,
+        "resourceGroups": [{"coveredResources": list(resources), "flavors": listed}],
+    }
+    metadata = {"name": object_name(team, "ClusterQueue", _FIX, dots=True)}
+    return {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue", "metadata": metadata, "spec": spec}
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
+    """The nominal quotas of ClusterQueues, given with their places in the file ``name``."""
+    out = []
+    for item, place in items:
+        try:
+            team = item["metadata"]["name"]
+            for flavor, entry in cells_of(item):
+                amount = quantity(entry["nominalQuota"])
+                out.append(quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount))
+        except (KeyError, TypeError, AttributeError) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise InvalidInstance(
+                f"{name}: {place} is not a ClusterQueue ({what[:80]}); give it as kubectl does"
+            ) from None
+        except InvalidInstance as error:
+            given = shown(entry["nominalQuota"])
+            raise InvalidInstance(f"{name}: {place}: the quota of {entry['name']!r} is {given}; {error}") from None
+    return out

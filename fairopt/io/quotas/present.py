@@ -1,0 +1,100 @@
+"""Reads present quotas from any file that holds some, what a writer of quotas wrote, and what an input has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import json_of_text, shown
+from fairopt.io.quotas.accounts import read_associations, read_sacctmgr
+from fairopt.io.quotas.cluster_queues import read_cluster_queue_quotas
+from fairopt.io.quotas.csv_table import read_csv
+from fairopt.io.quotas.quota import Quota
+from fairopt.io.quotas.resource_quotas import read_resource_quotas
+from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.text_files import read_text
+from fairopt.io.yaml_file import data_of_yaml
+
+EXPECTED = (
+    "expected quotas that fairopt wrote, or the output of kubectl get resourcequotas -A -o json, kubectl get "
+    "clusterqueues -o json, or sacctmgr show associations --json"
+)
+_READERS = {
+    "ResourceQuota": (read_resource_quotas, "kubernetes"),
+    "ClusterQueue": (read_cluster_queue_quotas, "kueue"),
+}
+_BESIDE = ("ResourceFlavor",)  # written beside ClusterQueues
+_OF_INPUT = {"kubernetes": "resourcequotas.json", "kueue": "clusterqueues.json", "slurm": "associations.json"}
+
+
+def read_quotas(path: str | os.PathLike[str]) -> tuple[list[Quota], str]:
+    """The quotas in a file, and their format: CSV, lines of sacctmgr, or JSON or YAML of Kubernetes, Kueue or Slurm."""
+    name = os.fspath(path)
+    if name.lower().endswith(".csv"):
+        return read_csv(path), "csv"
+    text = read_text(path, EXPECTED)
+    if text.lstrip().startswith("{"):
+        return _quotas_of(json_of_text(text, name, EXPECTED), name)
+    words = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip() and not line.startswith("#")}
+    if words <= {"sacctmgr"}:
+        return read_sacctmgr(text, name), "slurm"
+    return _quotas_of(data_of_yaml(text, name, EXPECTED), name)
+
+
+def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -> tuple[list[Quota], str] | None:
+    """The present quotas that an input of `fairopt.read` has, of a format or of any; None if it has none.
+
+    They are in a file of a folder, such as ``resourcequotas.json``, or in the one document of the input.
+    """
+    formats = [format] if format in _OF_INPUT else [*_OF_INPUT] if format is None else []
+    documents: list[tuple[Mapping[str, Any], str]] = []
+    if os.fspath(source) == DASH:
+        text, name = standard_input(), "standard input"
+        documents += [(json_of_text(text, name, EXPECTED), name)] if text.lstrip().startswith("{") else []
+    elif Path(source).is_dir():
+        for file in (Path(source) / _OF_INPUT[one] for one in formats):
+            if file.exists():
+                documents.append((json_of_text(read_text(file, EXPECTED), os.fspath(file), EXPECTED), os.fspath(file)))
+    elif Path(source).suffix.lower() == ".json":
+        documents.append((json_of_text(read_text(source, EXPECTED), os.fspath(source), EXPECTED), os.fspath(source)))
+    for document, name in documents:
+        if "associations" in document or isinstance(document.get("items"), list):
+            found, of = _quotas_of(document, name, formats)
+            if found:
+                return found, of
+    return None
+
+
+def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None = None) -> tuple[list[Quota], str]:
+    """The quotas in an object or a list of objects of Kubernetes, or in associations of Slurm, and their format.
+
+    With ``formats`` only these are read, and other objects are left out.
+    """
+    if "associations" in document:
+        return (read_associations(document, name) if formats is None or "slurm" in formats else []), "slurm"
+    kinds = dict.fromkeys(kind for kind, _, _ in _items(document, name))
+    for kind in kinds:
+        if formats is None and kind not in _READERS and kind not in _BESIDE:
+            raise InvalidInstance(f"{name} holds objects of kind {shown(kind)}; {EXPECTED}")
+    for kind, (read, format) in _READERS.items():
+        if kind in kinds and (formats is None or format in formats):
+            return read(((item, place) for one, item, place in _items(document, name) if one == kind), name), format
+    return [], "kubernetes"
+
+
+def _items(document: Mapping[str, Any], name: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """The objects with their kinds and places."""
+    given, items = document.get("kind"), document.get("items")
+    if items is None and given in _READERS:
+        yield str(given), document, "the object"
+        return
+    if not isinstance(items, list):
+        raise InvalidInstance(f"{name}: items {'is missing' if items is None else f'is {shown(items)}'}; {EXPECTED}")
+    of_list = str(given or "").removesuffix("List")
+    for k, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise InvalidInstance(f"{name}: items[{k}] is {shown(item)}; {EXPECTED}")
+        yield str(item.get("kind") or of_list), item, f"items[{k}]"

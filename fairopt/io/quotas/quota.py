@@ -1,0 +1,118 @@
+"""One quota: an amount of a resource for a team, its smallest unit, and the names of resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fairopt.errors import InvalidInstance
+
+_MEBIBYTES = {"KiB": Fraction(1, 1024), "MiB": Fraction(1), "GiB": Fraction(1024), "TiB": Fraction(1024**2)}
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What a team may use of a resource.
+
+    Attributes
+    ----------
+    team, resource : str
+        Their names.
+    flavor : str
+        The kind of servers, ``""`` for all servers together.
+    amount : float
+        The amount in ``unit``, a multiple of the smallest unit of its format.
+    unit : str
+        The unit, such as ``core`` or ``GiB``; ``""`` for pieces.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance([[4, 1]], [16, 2], users=["train"], resources=["cpu", "gpu"], teams={"team": ["vision"]})
+    >>> fo.DRF().allocate(pool).quotas().rows[1]
+    Quota(team='vision', resource='gpu', flavor='', amount=2.0, unit='')
+    """
+
+    team: str
+    resource: str
+    flavor: str
+    amount: float
+    unit: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Team, resource and flavor."""
+        return self.team, self.resource, self.flavor
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it counts processor cores."""
+        return is_cpu(self.resource, self.unit)
+
+    @property
+    def steps(self) -> int:
+        """The amount in millicores, MiB or pieces."""
+        return round(Fraction(self.amount) / step_of(self.resource, self.unit))
+
+
+def is_cpu(resource: str, unit: str) -> bool:
+    """Whether a resource in a unit counts processor cores."""
+    return unit == "core" or (resource == "cpu" and not unit)
+
+
+def is_memory(unit: str) -> bool:
+    """Whether a unit is one of memory that is a multiple of a KiB."""
+    return unit in _MEBIBYTES
+
+
+def step_of(resource: str, unit: str, whole_cores: bool = False) -> Fraction:
+    """The smallest amount of a quota, in the unit: a millicore (or a core), a MiB, else one."""
+    if is_cpu(resource, unit):
+        return Fraction(1) if whole_cores else Fraction(1, 1000)
+    return 1 / _MEBIBYTES[unit] if unit in _MEBIBYTES else Fraction(1)
+
+
+def steps_in_words(resources: Sequence[tuple[str, str]], whole_cores: bool = False) -> str:
+    """What quotas of some resources, given with their units, are multiples of."""
+    cpu, memory = "whole cores" if whole_cores else "millicores", "whole MiB"
+    words = {
+        name: cpu if is_cpu(name, unit) else memory if is_memory(unit) else "whole units" for name, unit in resources
+    }
+    found = [f"{', '.join(name for name in words if words[name] == word)} in {word}" for word in (*{*words.values()},)]
+    return ", ".join(sorted(found))
+
+
+def matching(name: str, known: Iterable[str]) -> str | None:
+    """The one of some names of resources that is meant: the name, or the only one with the same last part.
+
+    Examples
+    --------
+    >>> matching("gpu", ["cpu", "nvidia.com/gpu"]), matching("gpu", ["amd.com/gpu", "nvidia.com/gpu"])
+    ('nvidia.com/gpu', None)
+    """
+    names = [*known]
+    if name in names:
+        return name
+    alike = [one for one in names if one.rpartition("/")[2] == name.rpartition("/")[2]]
+    return alike[0] if len(alike) == 1 else None
+
+
+def same_unit(quota: Quota, unit: str) -> float:
+    """The amount of a quota in another unit; a missing unit is taken as the same."""
+    if unit in ("", quota.unit) or not quota.unit:
+        return quota.amount
+    if unit in _MEBIBYTES and quota.unit in _MEBIBYTES:
+        return float(Fraction(quota.amount) * _MEBIBYTES[quota.unit] / _MEBIBYTES[unit])
+    raise InvalidInstance(
+        f"the present quota of {quota.resource!r} of {quota.team!r} is in {quota.unit}, the new one in {unit}; give "
+        "both in one unit"
+    )
+
+
+def by_team(rows: Iterable[Quota]) -> Mapping[str, list[Quota]]:
+    """The quotas of each team, teams in order."""
+    out: dict[str, list[Quota]] = {}
+    for row in rows:
+        out.setdefault(row.team, []).append(row)
+    return out

@@ -1,0 +1,630 @@
+"""Quotas of teams from an answer: whole tasks, rounded units, and their difference from present quotas."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.display import visible
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.io.quotas.accounts import to_sacctmgr, tres_name
+from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
+from fairopt.io.quotas.csv_table import to_csv
+from fairopt.io.quotas.objects import resource_name
+from fairopt.io.quotas.present import read_quotas
+from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
+from fairopt.io.quotas.resource_quotas import to_resource_quotas
+from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
+from fairopt.teams import Labelling
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FORMATS", "Change", "QuotaChanges", "Quotas", "quotas_of"]
+
+Float = NDArray[np.float64]
+FORMATS = ("csv", "kubernetes", "kueue", "slurm")
+TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
+ABOVE = 1 + 1e-9  # held tasks are counted in floats
+_NEAR, _RELATIVE = 1e-6, 1e-9  # of the smallest unit, and of the amount: distances from a multiple that are rounding
+
+
+@dataclass(frozen=True)
+class Change:
+    """The present and the new quota of a team.
+
+    Attributes
+    ----------
+    team, resource, flavor, unit : str
+        As in `Quota`.
+    present : float or None
+        None without a present quota.
+    new : float
+        The new quota.
+    held : float or None
+        What the team's tasks take now; None if it is not known.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.operate.Change("vision", "gpu", "", "", present=8.0, new=6.0, held=7.0).change
+    -2.0
+    """
+
+    team: str
+    resource: str
+    flavor: str
+    unit: str
+    present: float | None
+    new: float
+    held: float | None
+
+    @property
+    def change(self) -> float | None:
+        """New less present; None without a present quota."""
+        return None if self.present is None else round(self.new - self.present, 9)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the team holds more than the new quota."""
+        return self.held is not None and self.held > self.new * ABOVE + _RELATIVE
+
+    @property
+    def words(self) -> str:
+        """The resource with its unit and flavor."""
+        return _words(self.resource, self.flavor, self.unit)
+
+
+@dataclass(frozen=True)
+class QuotaChanges:
+    """New quotas beside present ones, and what teams hold.
+
+    Attributes
+    ----------
+    rows : tuple of Change
+        One for each new quota.
+    notes : tuple of str
+        Which teams hold more than their new quotas, and which present quotas stay as they are.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance(
+    ...     [[1]], [4], users=["train"], resources=["gpu"], teams={"team": ["vision"]}, task_limits=[3], held=[4],
+    ... )
+    >>> fo.DRF().allocate(pool).quotas().diff([fo.operate.Quota("vision", "gpu", "", 4.0)]).notes
+    ('vision holds 4 gpu, more than its new quota of 3',)
+    """
+
+    rows: tuple[Change, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """A pandas frame with a row for each new quota.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the columns of `Change`, and ``change``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[1]], [4], resources=["gpu"])
+        >>> fo.DRF().allocate(pool).quotas().diff([]).to_frame()[["team", "new"]]
+            team  new
+        0  user1  4.0
+        """
+        pd = optional("pandas", "parquet", "to_frame()")
+        rows = [asdict(row) | {"change": row.change} for row in self.rows]
+        return pd.DataFrame(rows, columns=["team", "resource", "flavor", "unit", "present", "new", "change", "held"])
+
+
+@dataclass(frozen=True, repr=False)
+class Quotas:
+    """Quotas of teams in whole tasks: units of each resource, and of each kind of servers where the format can say so.
+
+    Quotas are what a team's whole tasks use, rounded up to the smallest unit of the format where capacities allow it,
+    else down, the smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to
+    whole GPUs and other pieces. They never add up to more than there is.
+
+    Attributes
+    ----------
+    rows : tuple of Quota
+        By team, resource and flavor. A quota of 0 is a quota; what has no row is not limited.
+    notes : tuple of str
+        How whole tasks were found, what that loses, what could not be placed, and how amounts are rounded.
+    by : str
+        The label whose teams have quotas; ``user`` if users have no labels.
+    format : {"csv", "kubernetes", "kueue", "slurm"}
+        The format for which they are made: ``csv`` and ``kueue`` by type of server, ``kubernetes`` in total, ``slurm``
+        in total and for each type of GPU.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance(
+    ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
+    ...     servers=["a100-1", "t4-1"], server_types=["a100", "t4"], teams={"team": ["vision", "nlp"]},
+    ...     eligible={"vision": ["a100-1"], "nlp": ["t4-1"]},
+    ... )
+    >>> quotas = fo.DRF().allocate(cluster).quotas()
+    >>> quotas
+    <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
+    >>> print(quotas.text("slurm").splitlines()[-1])
+    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=12,gres/gpu=3,gres/gpu:a100=0,gres/gpu:t4=3
+    """
+
+    rows: tuple[Quota, ...]
+    notes: tuple[str, ...]
+    by: str
+    format: str
+    _source: _Source = field(repr=False, compare=False)
+    _text: str = field(repr=False, compare=False)
+
+    def text(self, format: str | None = None) -> str:
+        """The quotas as text.
+
+        Parameters
+        ----------
+        format : {"csv", "kubernetes", "kueue", "slurm"}, optional
+            By default that for which they are made.
+
+        Returns
+        -------
+        str
+            A CSV table; a YAML list of ResourceQuotas, or of ClusterQueues with new ResourceFlavors, for ``kubectl
+            apply -f``; or lines of ``sacctmgr``. Except in CSV the notes are comments.
+
+        Raises
+        ------
+        InvalidInstance
+            If the format cannot hold the name of a team or a resource.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[4, 1]], [16, 2], resources=["cpu", "gpu"], teams={"team": ["vision"]})
+        >>> print(fo.DRF().allocate(pool).quotas().text("csv"), end="")
+        team,resource,flavor,amount,unit
+        vision,cpu,,8,
+        vision,gpu,,2,
+        """
+        return (self if format in (None, self.format) else self._source.quotas(str(format)))._text
+
+    def diff(self, present: str | os.PathLike[str] | Iterable[Quota] | Quotas) -> QuotaChanges:
+        """The quotas beside present ones.
+
+        Parameters
+        ----------
+        present : path-like, Quotas or iterable of Quota
+            A file that `text` wrote, or the output of ``kubectl get resourcequotas -A -o json``, ``kubectl get
+            clusterqueues -o json`` or ``sacctmgr show associations --json``.
+
+        Returns
+        -------
+        QuotaChanges
+
+        Raises
+        ------
+        InvalidInstance
+            If the file cannot be read, or a present quota is in a unit that does not fit.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[1]], [4], resources=["gpu"], teams={"team": ["vision"]})
+        >>> fo.DRF().allocate(pool).quotas().diff([fo.operate.Quota("vision", "gpu", "", 6.0)]).rows[0].change
+        -2.0
+        """
+        if isinstance(present, Quotas):
+            known = list(present.rows)
+        else:
+            known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
+        return self._source.changes(self.rows, known)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A pandas frame with a row for each quota, and the columns of `Quota`.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.DRF().allocate(fo.Instance([[1]], [4], resources=["gpu"])).quotas().to_frame()
+            team resource flavor  amount unit
+        0  user1      gpu            4.0
+        """
+        pd = optional("pandas", "parquet", "to_frame()")
+        return pd.DataFrame(
+            [asdict(row) for row in self.rows], columns=["team", "resource", "flavor", "amount", "unit"]
+        )
+
+    def __repr__(self) -> str:
+        shown = [f"{self.rows[0].team} " if self.rows else "no quotas"]
+        of_first = [row for row in self.rows if row.team == self.rows[0].team][:2]
+        shown.append(", ".join(f"{row.amount:g} {_words(row.resource, row.flavor, row.unit)}" for row in of_first))
+        more = ", ..." if len(self.rows) > len(of_first) else ""
+        return f"<Quotas by {self.by} for {self.format}: {''.join(shown)}{more}>"
+
+
+def quotas_of(
+    answer: Allocation,
+    format: str | None = None,
+    *,
+    by: str | None = None,
+    teams: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
+    queues: Any = None,
+    api_version: str | None = None,
+    integral: bool | str = True,
+    time_limit: float | None = None,
+) -> Quotas:
+    """See `Allocation.quotas`; the object in any case."""
+    instance = answer.instance
+    _checked_format(format or FORMATS[0])
+    label = _label(by, instance.teams)
+    if label is None:
+        labelling = Labelling(instance.users, np.arange(instance.n_users))
+    else:
+        labelling = instance.teams.labelling(label)
+    present = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
+    chosen = _chosen("team", teams, present)
+    kept = _chosen("resource", resources, instance.resources)
+    found = queues if isinstance(queues, InputQueues) else read_queues(queues)
+    whole = whole_answer(answer, labelling, integral, time_limit)
+    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version)
+    return source.quotas(format or FORMATS[0])
+
+
+def _checked_format(format: str) -> str:
+    if format not in FORMATS:
+        raise InvalidBlock(f"quotas are not written as {format!r}; {nearest(str(format), FORMATS)}")
+    return format
+
+
+def _label(by: str | None, known: Iterable[str]) -> str | None:
+    """The label of teams: ``team`` or the only one; None if there are none."""
+    labels = [*known]
+    if by is not None:
+        if by not in labels and labels:
+            raise InvalidBlock(f"users have no label {by!r}; {nearest(by, labels)}")
+        if not labels:
+            raise InvalidBlock(
+                f"users have no labels, so there are no quotas by {by!r}; leave it out for those of users"
+            )
+        return by
+    if TEAM in labels or len(labels) < 2:
+        return TEAM if TEAM in labels else next(iter(labels), None)
+    raise InvalidBlock(f"users have the labels {', '.join(labels)}; name that of the teams with quotas (--by)")
+
+
+def _chosen(kind: str, given: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """The names given, in the order of those known; all by default."""
+    for name in given or ():
+        if name not in known:
+            raise InvalidBlock(f"there is no {kind} {name!r}; {nearest(name, known)}")
+    return [name for name in known if given is None or name in given]
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What quotas of any format are made of."""
+
+    whole: WholeAnswer
+    by: str | None
+    labelling: Labelling
+    teams: tuple[str, ...]
+    resources: tuple[str, ...]
+    queues: InputQueues
+    api_version: str | None
+    notes: tuple[str, ...] = ()
+
+    # -- servers ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _types(self) -> tuple[str, ...]:
+        """The types of individual servers, empty if they have none or one."""
+        types = self.whole.servers.server_types or ()
+        return types if len(set(types)) > 1 else ()
+
+    @cached_property
+    def _units_of(self) -> dict[str, str]:
+        instance = self.whole.servers
+        return dict(zip(instance.resources, instance.units or ("",) * instance.n_resources, strict=True))
+
+    @cached_property
+    def _used(self) -> Float:
+        """Units that whole tasks of each team use, shape (n_teams, n_servers, n_resources)."""
+        return self._by_team(self.whole.placement)
+
+    @cached_property
+    def _held(self) -> Float | None:
+        """Units that running tasks take, by team, server and resource; None unless the servers are known."""
+        held = self.whole.servers.held
+        return None if held is None or held.ndim == 1 else self._by_team(held)
+
+    @cached_property
+    def _held_in_all(self) -> Float | None:
+        """Units that running tasks of each team take, shape (n_teams, n_resources)."""
+        units = self.whole.servers.held_units
+        if units is None:
+            return None
+        return np.array([units[rows].sum(axis=0) for rows in self._members]).reshape(len(self.teams), units.shape[1])
+
+    def _by_team(self, tasks: Float) -> Float:
+        demands = self.whole.servers.per_server_demands
+        shape = (len(self.teams), *demands.shape[1:])
+        return np.array([np.einsum("js,jsi->si", tasks[rows], demands[rows]) for rows in self._members]).reshape(shape)
+
+    @cached_property
+    def _members(self) -> list[NDArray[np.intp]]:
+        index = {name: t for t, name in enumerate(self.labelling.names)}
+        return [np.flatnonzero(self.labelling.of_user == index[name]) for name in self.teams]
+
+    def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
+        """The servers of each flavor in which a team's quota of a resource is given, disjoint."""
+        everywhere = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
+        if format == "kueue" and team in self.queues.raw:
+            return self._of_queue(team, resource)
+        if format == "kubernetes" or not self._types or (format == "slurm" and tres_name(resource) != "gres/gpu"):
+            return {"": everywhere}
+        i = self.whole.servers.resource_index(resource)
+        has = self.whole.servers.capacities[:, i] > 0
+        types = np.array(self._types, dtype=object)
+        named = dict.fromkeys(self._types)
+        return {name: types == name for name in named if (has & (types == name)).any()} or {"": everywhere}
+
+    def _of_queue(self, team: str, resource: str) -> dict[str, NDArray[np.bool_]]:
+        """The servers of each flavor of a ClusterQueue: of the first that has them, in its order."""
+        out: dict[str, NDArray[np.bool_]] = {}
+        free = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
+        flavors = self.queues.flavors(team, resource_name(resource))
+        for name in flavors:
+            mine = self._servers_of(name, alone=len(flavors) == 1)
+            out[name], free = mine & free, free & ~mine
+        return out
+
+    def _servers_of(self, flavor: str, alone: bool) -> NDArray[np.bool_]:
+        servers = self.whole.servers
+        if flavor in self.queues.servers:
+            return np.array([name in self.queues.servers[flavor] for name in servers.servers])
+        types = [name.lower() for name in servers.server_types or ()]
+        if flavor in types and not alone:
+            return np.array([name == flavor for name in types])
+        return np.full(len(servers.servers), alone)
+
+    # -- quotas -------------------------------------------------------------------------------------------------
+
+    def quotas(self, format: str) -> Quotas:
+        """The quotas for a format, with their text."""
+        _checked_format(format)
+        if format == "kueue" and self.queues.raw and any(team not in self.queues.raw for team in self.teams):
+            return self._of_cluster_queues()
+        rows, notes = self._rows(format)
+        notes = [*self.whole.notes, *self.notes, *notes]
+        return _written(self, rows, notes, format)
+
+    def _of_cluster_queues(self) -> Quotas:
+        """The quotas for Kueue of the teams that are ClusterQueues of the input."""
+        kept = tuple(team for team in self.teams if team in self.queues.raw)
+        if not kept:
+            raise InvalidInstance(
+                f"{self.teams[0]!r} is no ClusterQueue of the input, and no other team is; give teams that are "
+                "(--users queue), or leave the ClusterQueues out for new ones"
+            )
+        others = _listed(team for team in self.teams if team not in kept)
+        made = replace(self, teams=kept, notes=(f"in no ClusterQueue of the input, and so without a quota: {others}",))
+        return made.quotas("kueue")
+
+    def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
+        """The rounded quotas, and notes."""
+        rows: dict[tuple[str, str, str], Quota] = {}
+        notes: list[str] = []
+        for resource in self.resources:
+            i = self.whole.servers.resource_index(resource)
+            unit = self._units_of[resource]
+            step = step_of(resource, unit, whole_cores=format == "slurm")
+            places = [self._places(team, resource, format) for team in self.teams]
+            keys = [(t, flavor) for t, of_team in enumerate(places) for flavor in of_team]
+            amounts = [float(self._used[t, places[t][flavor], i].sum()) for t, flavor in keys]
+            capacity = self.whole.servers.capacities[:, i]
+            room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for _, flavor in keys}
+            counts = rounded_within(amounts, [flavor for _, flavor in keys], room, float(capacity.sum()), step)
+            for (t, flavor), count in zip(keys, counts, strict=True):
+                rows[self.teams[t], resource, flavor] = Quota(
+                    self.teams[t], resource, flavor, float(count * step), unit
+                )
+            for t, team in enumerate(self.teams):
+                outside = self._used[t, :, i].sum() - sum(self._used[t, mask, i].sum() for mask in places[t].values())
+                if outside > _NEAR:
+                    where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
+                    notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
+        ordered = [row for team in self.teams for row in rows.values() if row.team == team]
+        if format == "slurm":
+            ordered = [made for row in ordered for made in self._with_total(row, ordered)]
+        without = np.flatnonzero((self.labelling.of_user < 0) & (self.whole.placement.sum(axis=1) > 0))
+        if len(without):
+            user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
+            notes.append(f"without a team, and so without a quota: {user}{more}")
+        if self.by is None:
+            notes.append("users have no teams, so each user has quotas")
+        given = [(resource, self._units_of[resource]) for resource in self.resources]
+        notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
+        return ordered, notes
+
+    def _capacity_of(self, flavor: str, places: Sequence[Mapping[str, NDArray[np.bool_]]]) -> NDArray[np.bool_]:
+        """The servers that some team's flavor has."""
+        return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
+
+    @staticmethod
+    def _with_total(row: Quota, rows: Sequence[Quota]) -> list[Quota]:
+        """A quota of a type of GPU for Slurm, before the first of them their sum, which includes other servers'."""
+        if not row.flavor:
+            return [row]
+        alike = [one for one in rows if (one.team, one.resource) == (row.team, row.resource)]
+        total = Quota(row.team, row.resource, "", sum(one.amount for one in alike), row.unit)
+        typed = [row] if row.flavor.replace("_", "").replace("-", "").replace(".", "").isalnum() else []
+        return [total, *typed] if alike[0] == row else typed
+
+    # -- present quotas -----------------------------------------------------------------------------------------
+
+    def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
+        """New quotas beside present ones and what is held."""
+        known, notes = self._present(rows, present)
+        made = [
+            Change(
+                row.team,
+                row.resource,
+                row.flavor,
+                row.unit,
+                known.get(row.key),
+                row.amount,
+                self._held_of(row),
+            )
+            for row in rows
+        ]
+        over = [
+            f"{one.team} holds {one.held:,.6g} {one.words}, more than its new quota of {one.new:,.6g}"
+            for one in made
+            if one.is_over
+        ]
+        return QuotaChanges(tuple(made), (*over, *self._beyond(), *notes))
+
+    def _present(
+        self, rows: Sequence[Quota], present: Sequence[Quota]
+    ) -> tuple[dict[tuple[str, str, str], float], list[str]]:
+        """Present amounts by the keys of new quotas, in their units, and notes on the others.
+
+        Flavors are summed for a new quota of all servers together.
+        """
+        new = {row.key: row for row in rows}
+        written = {(row.team, row.resource, row.flavor.lower()): row.flavor for row in rows}
+        out: dict[tuple[str, str, str], float] = {}
+        other_teams, other = dict[str, None](), dict[str, None]()
+        whole = {(one.team, one.resource) for one in present if not one.flavor}
+        for one in present:
+            if one.team not in self.teams:
+                other_teams[one.team] = None
+                continue
+            resource = matching(one.resource, self.resources)
+            flavor = written.get((one.team, resource or "", one.flavor.lower()), one.flavor)
+            key = (one.team, resource or "", flavor)
+            if resource is not None and key not in new and (one.team, one.resource) not in whole:
+                key = (one.team, resource, "")
+            if key not in new:
+                other[one.resource + (f" of {one.flavor}" if one.flavor else "")] = None
+                continue
+            amount = same_unit(one, new[key].unit)
+            out[key] = out.get(key, 0.0) + amount
+        notes = []
+        if other_teams:
+            notes.append(f"quotas of others than these {self.by or 'user'}s stay as they are: {_listed(other_teams)}")
+        if other:
+            notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
+        return out, notes
+
+    def _held_of(self, row: Quota) -> float | None:
+        """What tasks of a team that run now take of what a quota is for; None if it is not known."""
+        t, i = self.teams.index(row.team), self.whole.servers.resource_index(row.resource)
+        if not row.flavor:
+            return None if self._held_in_all is None else float(self._held_in_all[t, i])
+        if self._held is None:
+            return None
+        format = "kueue" if row.team in self.queues.raw else "csv"
+        places = self._places(row.team, row.resource, format)
+        mask = places.get(row.flavor)
+        return None if mask is None else float(self._held[t, mask, i].sum())
+
+    def _beyond(self) -> list[str]:
+        """The teams that hold more than there is."""
+        if self._held_in_all is None:
+            return ["what teams hold now is not known: the input does not say where tasks run"]
+        total = self.whole.servers.total_capacities
+        return [
+            f"{team} holds {self._held_in_all[t, i]:,.6g} {resource}, but there is {total[i]:,.6g}: check the input"
+            for t, team in enumerate(self.teams)
+            for i, resource in enumerate(self.whole.servers.resources)
+            if resource in self.resources and self._held_in_all[t, i] > total[i] * ABOVE
+        ]
+
+
+def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: str) -> Quotas:
+    """The quotas with their text, in whose comments the notes are."""
+    by = source.by or "user"
+    comments = ["Quotas by fairopt", *map(visible, notes)]
+    if format == "csv":
+        text = to_csv(rows)
+    elif format == "kueue":
+        text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
+        notes += more
+    else:
+        write: Callable[..., str] = to_resource_quotas if format == "kubernetes" else to_sacctmgr
+        text = write(rows, comments)
+    if source.api_version is not None and format != "kueue":
+        raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
+    return Quotas(tuple(rows), tuple(notes), by, format, source, text)
+
+
+def _cohorts(source: _Source) -> dict[str, str]:
+    """The team outside each team, under the next label."""
+    teams = source.whole.servers.teams
+    order = [*teams.outermost_first]
+    if source.by is None or order.index(source.by) == 0:
+        return {}
+    names, of_user = teams.labelling(order[order.index(source.by) - 1])
+    outer = {team: of_user[rows[0]] for team, rows in zip(source.teams, source._members, strict=True)}
+    return {team: names[t] for team, t in outer.items() if t >= 0}
+
+
+def rounded_within(
+    amounts: Sequence[float], flavors: Sequence[str], room: Mapping[str, float], total: float, step: Fraction
+) -> list[int]:
+    """Amounts in steps: rounded up in order of their remainders while they fit into flavors and the total, else down.
+
+    Examples
+    --------
+    >>> rounded_within([1.5, 1.7, 0.8], ["", "", ""], {"": 4.0}, 4.0, Fraction(1))
+    [1, 2, 1]
+    """
+    per = float(1 / step)
+    values = np.asarray(amounts, dtype=float) * per
+    near = np.rint(values)
+    exact = np.abs(values - near) <= np.maximum(_NEAR, _RELATIVE * values)
+    values = np.where(exact, near, values)
+    counts = np.floor(values).astype(np.int64).tolist()
+    left = {name: _whole(most * per) for name, most in room.items()}
+    for count, flavor in zip(counts, flavors, strict=True):
+        left[flavor] -= count
+    left_in_all = _whole(total * per) - sum(counts)
+    rest = values - np.floor(values)
+    for k in np.argsort(-rest.round(9), kind="stable").tolist():
+        if rest[k] > 0 and left[flavors[k]] > 0 and left_in_all > 0:
+            counts[k] += 1
+            left[flavors[k]] -= 1
+            left_in_all -= 1
+    return counts
+
+
+def _whole(value: float) -> int:
+    return int(np.floor(value * (1 + _RELATIVE) + _NEAR))
+
+
+def _words(resource: str, flavor: str, unit: str) -> str:
+    """A resource with its unit and flavor, as ``GiB memory of a100``."""
+    return " ".join(filter(None, (unit if unit != "core" else "", resource, f"of {flavor}" if flavor else "")))
+
+
+def _listed(names: Iterable[str]) -> str:
+    given = [*names]
+    return ", ".join(given[:5]) + (f" and {len(given) - 5} more" if len(given) > 5 else "")

@@ -1,0 +1,226 @@
+"""An answer in whole tasks on individual servers, and what that loses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, part_of_capacity
+from fairopt.blocks.objectives import MaxMin, Total
+from fairopt.blocks.shares import DominantShare, Tasks
+from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.formulation.bundle_program import decides_bundles
+from fairopt.formulation.program import Program
+from fairopt.instance import Instance
+from fairopt.methods.whole.rounding import FROM_WHOLE, WholeTasks, rounded
+from fairopt.policy import Policy, label
+from fairopt.teams import Labelling
+from fairopt.tolerances import GAP_TOLERANCE
+
+__all__ = ["WholeAnswer", "whole_answer"]
+
+Float = NDArray[np.float64]
+MOST_NAMED = 5  # users in a note
+MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
+SECONDS = 30.0  # for these programs
+
+
+@dataclass(frozen=True, eq=False)
+class WholeAnswer:
+    """Whole tasks by individual server.
+
+    ``servers`` is the instance with a row for each server, ``placement`` (n_users, number of servers) the tasks on
+    them. ``notes`` say how they were found, what is lost against the certified answer and what could not be placed.
+    """
+
+    answer: Allocation
+    servers: Instance
+    placement: Float
+    notes: tuple[str, ...]
+
+
+def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, time_limit: float | None) -> WholeAnswer:
+    """The answer itself if its tasks are whole, else its policy's in whole tasks, else the answer rounded.
+
+    Policies are solved again with ``integral``. Mechanisms and policies that decide bundles are rounded by largest
+    remainders within each team.
+    """
+    if not answer.certificate.ok:
+        raise InvalidBlock(f"the answer is not certified ({answer.certificate}); quotas need one that is")
+    each, name = answer.instance.individual(), label(answer.policy)
+    if answer.placement is not None:
+        return WholeAnswer(answer, each, answer.placement, _of_whole(name, answer, None))
+    policy = answer.policy
+    if isinstance(policy, Policy) and not decides_bundles(policy.objective):
+        made = policy.allocate(answer.instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
+        placement = made.placement
+        assert placement is not None  # of whole tasks there always is one
+        notes, words = _of_whole(name, made, answer), "fewer whole tasks than in the divisible answer, rounded down"
+    else:
+        placement = _rounded(answer, teams, time_limit)
+        notes = (f"{name}: {_number(answer, placement)}, rounded by largest remainder within each team",)
+        words = "could not be placed whole"
+    free = not isinstance(policy, Policy) or not policy.constraints
+    placement = _where_they_run(answer.instance, placement) if free else placement
+    return WholeAnswer(
+        answer, each, placement, (*notes, *_lost(answer, placement, teams), *_below(answer, placement, words))
+    )
+
+
+def _number(answer: Allocation, placement: Float) -> str:
+    whole, before = float(placement.sum()), float(answer.tasks.sum())
+    return f"{whole:,.0f} whole tasks of {before:,.6g} in the certified divisible answer"
+
+
+def _of_whole(name: str, made: Allocation, divisible: Allocation | None) -> tuple[str, ...]:
+    """How a policy's whole tasks were found, and how much of its objective they lose."""
+    whole = made.placement if made.placement is not None else made.tasks_by_server
+    number = f"{whole.sum():,.0f} whole tasks" if divisible is None else _number(divisible, whole)
+    lost = made.certificate.gap
+    words = [f"at most {100 * lost:.3g}% of the objective is lost"] if lost > GAP_TOLERANCE else []
+    return (f"{name}: {'; '.join([number, *words, *filter(None, [made.certificate.note])])}",)
+
+
+def _rounded(answer: Allocation, teams: Labelling, time_limit: float | None) -> Float:
+    """The tasks of an answer by individual server: rounded up for the largest remainders, as many as they add up to.
+
+    If the usual order leaves tasks of the rounded-down answer out, other ways of placing them are tried.
+    """
+    tasks, instance = answer.tasks, answer.instance
+    down = np.minimum(np.floor(tasks + FROM_WHOLE), instance.task_limits)
+    rest = np.maximum(tasks - down, 0.0)
+    most = np.array(down)
+    alone = len(teams.names) + np.arange(len(tasks))  # a user without a team is one
+    team_of = np.where(teams.of_user >= 0, teams.of_user, alone)
+    order = np.lexsort((np.arange(len(tasks)), -rest.round(9), team_of))
+    ends = np.flatnonzero(np.diff(team_of[order])) + 1
+    for members in np.split(order, ends):
+        up = int(np.ceil(rest[members].sum() - FROM_WHOLE))
+        most[members[:up]] += rest[members[:up]] > FROM_WHOLE
+    limited = instance.replace(task_limits=np.minimum(most, instance.task_limits), guarantees=None)
+    program = Program(limited, Total(Tasks()), ())
+    size = part_of_capacity(instance.per_server_demands, instance.total_capacities, 0.0).max(axis=(1, 2))
+
+    def missing(placement: Float) -> tuple[float, float]:
+        """The largest part of a user's tasks that is left out, and the dominant share of all."""
+        short = np.maximum(down - placement.sum(axis=1), 0.0)
+        return round(float(part_of_capacity(short, down, 0.0).max(initial=0.0)), 9), float(short @ size)
+
+    found = rounded(program, program.gather(answer.tasks_by_server))
+    for other in (_large_first, _by_integer_program):
+        if not any(missing(found)):
+            break
+        start = other(limited, down, time_limit)
+        found = min(found, _completed(program, start, down, rest), key=missing)
+    return found
+
+
+def _large_first(instance: Instance, down: Float, time_limit: float | None) -> Float:
+    """No tasks, to which `_completed` adds large ones first."""
+    return np.zeros((instance.n_users, int(instance.counts.sum())))
+
+
+def _by_integer_program(instance: Instance, down: Float, time_limit: float | None) -> Float:
+    """As many of the tasks rounded down as fit: first the same part of each user's, then as much as possible.
+
+    None on large clusters, or if the time limit comes first.
+    """
+    nothing = _large_first(instance, down, time_limit)
+    if nothing.size > MOST_UNKNOWNS:
+        return nothing
+    part = instance.replace(task_limits=down, weights=np.maximum(down, 1.0))
+    placing = Policy(MaxMin(Tasks()).then(Total(DominantShare())))
+    try:
+        made = placing.allocate(part, integral=True, time_limit=min(time_limit or SECONDS, SECONDS))
+    except NotCertified:  # no placement in time, so that other ones stand
+        return nothing
+    return nothing if made.placement is None else np.array(made.placement)
+
+
+def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:
+    """A placement with more tasks, by best fit: the other ones rounded down, then single ones by largest remainder."""
+    if program.empty:
+        return start
+    whole = WholeTasks(program, start[program.active])
+    _place_large_first(whole, down[program.active])
+    anywhere = np.zeros(whole.n_classes)
+    for j in np.argsort(-rest[program.active].round(9), kind="stable").tolist():
+        whole.place_anywhere(j, anywhere)
+    return whole.placement()
+
+
+def _where_they_run(instance: Instance, placement: Float) -> Float:
+    """The same numbers of tasks, of which those that run now keep their servers, if the others then still fit."""
+    each, totals = instance.individual(), placement.sum(axis=1)
+    if each.held is None or each.held.ndim == 1 or each.demands.ndim == 3 or each.rates is not None:
+        return placement
+    program = Program(instance.replace(task_limits=totals, guarantees=None), Total(Tasks()), ())
+    if program.empty:
+        return placement
+    known = bool((each.held == np.rint(each.held)).all())  # and not divided among the servers of a row
+    kept = np.where(each.eligible & known, each.held, 0.0)
+    before = np.cumsum(kept, axis=1) - kept
+    kept = np.clip(totals[:, None] - before, 0.0, kept)
+    beyond = (kept.T @ each.demands > each.capacities).any(axis=1)
+    kept[:, beyond] = 0.0
+    whole = WholeTasks(program, kept[program.active])
+    in_rows = instance._by_row(each.held)[program.active]
+    for j in _large_ones_first(whole):
+        for row in np.flatnonzero(in_rows[j] >= 1).tolist():
+            mine = whole.row == row
+            left = min(in_rows[j, row] - whole.placed[j, mine].sum(), totals[program.active[j]] - whole.held[j].sum())
+            if left >= 1 and whole.instance.eligible[j, row]:
+                whole.place_on(j, mine, left)
+    _place_large_first(whole, totals[program.active])
+    return whole.placement() if (whole.totals == totals[program.active]).all() else placement
+
+
+def _place_large_first(whole: WholeTasks, most: Float) -> None:
+    """Place up to ``most`` tasks of each user in all, large ones first, by best fit on any server."""
+    anywhere = np.zeros(whole.n_classes)
+    for j in _large_ones_first(whole):
+        whole.place_anywhere(j, anywhere, float(most[j] - whole.held[j].sum()))
+
+
+def _large_ones_first(whole: WholeTasks) -> list[int]:
+    """Users in decreasing order of the part of a server that a task takes."""
+    demands, capacity = whole.instance.per_server_demands[:, whole.first], whole.instance.capacities[whole.first]
+    size = part_of_capacity(demands, np.broadcast_to(capacity, demands.shape), 0.0).max(axis=(1, 2))
+    return np.argsort(-size, kind="stable").tolist()
+
+
+def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, ...]:
+    """The team whose dominant share falls most."""
+    instance = answer.instance
+    shares = []
+    for tasks in (answer.tasks_by_server, instance._by_row(placement)):
+        used = np.einsum("js,jsi->ji", tasks, instance.per_server_demands)
+        units = np.array([used[teams.of_user == t].sum(axis=0) for t in range(len(teams.names))])
+        units = units.reshape(len(teams.names), instance.n_resources)
+        total = np.broadcast_to(instance.total_capacities, units.shape)
+        shares.append(part_of_capacity(units, total, 0.0).max(axis=1, initial=0.0))
+    before, after = shares
+    fall = part_of_capacity(before - after, before, 0.0)
+    if not len(fall) or fall.max() <= GAP_TOLERANCE:
+        return ()
+    t = int(fall.argmax())
+    return (
+        f"{teams.names[t]} loses most by it: its dominant share falls from {100 * before[t]:.4g}% to "
+        f"{100 * after[t]:.4g}%",
+    )
+
+
+def _below(answer: Allocation, placement: Float, words: str) -> tuple[str, ...]:
+    """Users with fewer whole tasks than the divisible answer rounded down, and those with none at all."""
+    whole, users = placement.sum(axis=1), answer.instance.users
+    missing = np.floor(answer.tasks + FROM_WHOLE) - whole
+    fewer = [f"{missing[j]:,.0f} of {users[j]}" for j in np.flatnonzero(missing > 0)]
+    none = [users[j] for j in np.flatnonzero((answer.tasks > FROM_WHOLE) & (whole == 0) & (missing <= 0))]
+    return tuple(
+        f"{text}: {', '.join(names[:MOST_NAMED])}"
+        + f" and {len(names) - MOST_NAMED:,} more" * (len(names) > MOST_NAMED)
+        for text, names in ((words, fewer), ("no whole task for the part of one that is fair", none))
+        if names
+    )

@@ -1,0 +1,88 @@
+"""What each team or user gains and loses by a change, as bars."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from fairopt.errors import InvalidBlock, nearest
+from fairopt.operate.what_if import GAINS, LOSES, Gains, WhatIf
+from fairopt.plots.common import (
+    COLOURS,
+    amount,
+    cut,
+    escaped,
+    fall_back_fonts,
+    matplotlib_or_missing,
+    new_figure,
+    plain,
+    shorter,
+)
+from fairopt.policy import label
+
+__all__ = ["gains"]
+
+MOST = 20  # bars shown
+KINDS = ("gains",)
+UP, DOWN = COLOURS[0], COLOURS[5]
+WIDTH, LETTERS = 6.8, 92  # inches of a figure, and letters of its title in a line
+
+
+def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
+    """Bars of what teams under the innermost label, or users, gain and lose, for the 20 largest differences.
+
+    A bar is the difference in the scarcest resource that the team or user uses, in percent of the capacity after the
+    change. The text beside it gives units, or the tasks of a user, before and after. See `WhatIf.plot`.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["cpu", "memory"])
+    >>> ax = fo.what_if("drf", cluster, weights={"web": 2}).plot()
+    >>> [text.get_text() for text in ax.texts]
+    ['-33.3 cpu (100 to 66.7)', '+33.3 cpu (100 to 133)']
+    """
+    if kind not in KINDS:
+        raise InvalidBlock(f"there is no picture {kind!r} of a what-if; {nearest(kind, KINDS)}")
+    matplotlib_or_missing()
+    by, each = found.shown
+    rows = each.largest_first[:MOST]
+    percent = 100 * each.of_capacity[rows, each.judged[rows]]
+    own = ax is None
+    if own:
+        ax = new_figure(WIDTH, 1.4 + 0.3 * max(len(rows), 2)).subplots()
+    at = np.arange(len(rows))
+    ax.barh(at, percent, color=[UP if x >= 0 else DOWN for x in percent], height=0.7)
+    low, high = min(0.0, percent.min(initial=0.0)), max(0.0, percent.max(initial=0.0))
+    span = (high - low) or 1.0
+    for k, r in enumerate(rows):
+        ax.text(max(percent[k], 0.0) + 0.02 * span, k, _text(each, r), va="center", fontsize=7, color="#404040")
+    ax.set_xlim(low - 0.05 * span, high + 0.8 * span)
+    ax.set_yticks(at, [cut(each.names[r], 30) for r in rows], fontsize=8)
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="#404040", linewidth=0.8)
+    ax.set_xlabel("difference in % of the capacity after the change", fontsize=9)
+    some = f" (the largest differences, {MOST} of {len(each.names):,})" if len(each.names) > MOST else ""
+    words = f"{label(found.before.policy)}, by {by}{some}: {'; '.join(found.changes)}"
+    title = escaped(textwrap.fill(shorter(words, 3 * LETTERS), LETTERS))
+    if own:
+        ax.figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    else:
+        ax.set_title(title, fontsize=9, loc="left")
+    plain(ax)
+    fall_back_fonts(ax.figure)
+    return ax
+
+
+def _text(each: Gains, r: int) -> str:
+    """The difference in units of the resource of the bar, before and after."""
+    i = 1 + int(each.judged[r])
+    if each.states[r] not in (GAINS, LOSES) and not each.difference[r, i]:
+        return f"no change ({amount(each.after[r, i])} {cut(each.resources[i - 1], 16)})"
+    apart = each.difference[r, i]
+    sign = "+" if apart > 0 else "-" if apart < 0 else ""
+    out = f"{sign}{amount(abs(apart))} {cut(each.resources[i - 1], 16)}"
+    was, now = each.before[r, i], each.after[r, i]
+    return f"{out} ({amount(was)} to {amount(now)})" + f", {each.states[r]}" * (each.states[r] not in (GAINS, LOSES))

@@ -1,0 +1,154 @@
+"""A `WhatIf` as tables, a data frame, plain data and a page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from fairopt.allocation import Allocation
+from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.operate.what_if import Gains, WhatIf
+from fairopt.policy import label
+from fairopt.report.frames import FrameColumns
+from fairopt.report.pages import page
+from fairopt.report.tables import MOST, Column, Table, numbers, percents, shortened
+from fairopt.tolerances import ROUNDING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FORMAT", "certificates", "columns_by", "described_what_if", "frame", "what_if_page", "what_if_tables"]
+
+FORMAT = "fairopt.what-if/1"
+NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
+
+
+def what_if_tables(found: WhatIf) -> list[Table]:
+    """Both answers, then who gains and loses: by team, outermost first, and by user.
+
+    Of many rows those with the largest differences are shown.
+    """
+    instance = found.before.instance
+    labels = instance.teams.outermost_first if instance.teams.mixed else ()
+    teams = [(by, found.gains(by, alone=True)) for by in labels if by in found.after.instance.teams]
+    return [_both(found), *[_table(found, by, gains) for by, gains in (*teams, ("user", found.gains()))]]
+
+
+def _both(found: WhatIf) -> Table:
+    """Totals and certificates, a row each for before and after."""
+    sides = (found.before, found.after)
+    metrics = [a.metrics() for a in sides]
+    proofs = [a.certificate for a in sides]
+    by = [" ".join(filter(None, (proof.method, proof.solver))) for proof in proofs]
+    gaps = ["0" if proof.gap < ROUNDING else f"{proof.gap:.{'1%' if proof.whole else '1e'}}" for proof in proofs]
+    groups = [
+        [
+            Column("tasks", numbers([m["ntt"] for m in metrics])),
+            Column("Jain", numbers([m["jain"] for m in metrics])),
+            Column("least share", numbers([m["smallest_dominant_share"] for m in metrics])),
+        ],
+        [
+            Column(name, percents(m["utilisation"][r] for m in metrics))
+            for r, name in zip(found.resources, shortened(found.resources), strict=True)
+        ],
+        [
+            Column("certified", ["yes" if proof.ok else "NO" for proof in proofs], right=False),
+            Column("gap", gaps),
+            Column("solved by", by, right=False),
+        ],
+    ]
+    return Table(f"{label(found.before.policy)} before and after", Column("", ["before", "after"], right=False), groups)
+
+
+def _table(found: WhatIf, by: str, gains: Gains) -> Table:
+    """A group of columns for the scarcest resource, one for tasks, one for shares, and one for each other resource."""
+    rows = gains.largest_first[:MOST]
+    instance = found.before.instance
+    names = dict(zip(instance.resources, shortened(instance.resource_titles), strict=True))
+    titles = ["tasks", *(names[r] for r in gains.resources)]
+    scarcest = 1 + gains.scarcest
+    groups = []
+    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
+        was, now, apart = gains.before[rows, k], gains.after[rows, k], gains.difference[rows, k]
+        cells = numbers([*was, *now, *apart])  # with the same decimals
+        n = len(rows)
+        signed = ["+" * int(x > 0) + text for x, text in zip(apart, cells[2 * n :], strict=True)]
+        groups.append(
+            [Column(f"{titles[k]}: before", cells[:n]), Column("after", cells[n : 2 * n]), Column("+/-", signed)]
+        )
+    groups[0].insert(0, Column("state", [gains.states[r] for r in rows], right=False))
+    shares = numbers(100 * gains.shares[rows].T.ravel())
+    groups.insert(2, [Column("dominant share (%): before", shares[: len(rows)]), Column("after", shares[len(rows) :])])
+    title = f"Who gains and loses, by {by}"
+    if len(rows) < len(gains.names):
+        title += " (the largest differences)"
+        by += f" ({len(rows)} of {len(gains.names):,})"
+    return Table(title, Column(by, shortened([gains.names[r] for r in rows], NAME), right=False), groups)
+
+
+def certificates(found: WhatIf) -> list[str]:
+    """A sentence for each of the two certificates."""
+    return [f"{when}: {a.certificate}" for when, a in (("before", found.before), ("after", found.after))]
+
+
+def columns_by(found: WhatIf, by: str) -> dict[str, Any]:
+    """Columns with a row per user or team; see `WhatIf.to_frame`."""
+    views = ["user", *(label for label in found.before.instance.teams if label in found.after.instance.teams)]
+    if by not in views:
+        raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
+    gains = found.gains(None if by == "user" else by)
+    out = FrameColumns({by: gains.names, "state": gains.states})
+    titles = dict(zip(found.before.instance.resources, found.before.instance.resource_titles, strict=True))
+    parts = {"before": gains.before, "after": gains.after, "difference": gains.difference}
+    for k, name in enumerate(("tasks", *(titles[r] for r in gains.resources))):
+        for when, values in parts.items():
+            out.add(f"{name} {when}", values[:, k])
+    for k, when in enumerate(("before", "after")):
+        out.add(f"dominant share {when}", gains.shares[:, k], "of the largest")
+    return dict(out)
+
+
+def frame(found: WhatIf, by: str) -> pd.DataFrame:
+    """See `WhatIf.to_frame`."""
+    columns = columns_by(found, by)
+    pd = optional("pandas", "parquet", "to_frame()")
+    return pd.DataFrame(columns).set_index(by)
+
+
+def described_what_if(found: WhatIf) -> dict[str, Any]:
+    """See `WhatIf.to_dict`."""
+    instance, gains = found.before.instance, found.gains()
+    labels = [by for by in instance.teams if by in found.after.instance.teams]
+    return {
+        "format": FORMAT,
+        "policy": label(found.before.policy),
+        "blocks": repr(found.before.policy),
+        "changes": list(found.changes),
+        "sentences": list(found.sentences),
+        "warnings": list(found.warnings),
+        "before": _side(found.before),
+        "after": _side(found.after),
+        "scarcest": gains.resources[gains.scarcest],
+        "users": gains.rows(),
+        "teams": {by: found.gains(by).rows() for by in labels},
+        "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
+        "notes": list(found.after.instance.notes),
+    }
+
+
+def _side(allocation: Allocation) -> dict[str, Any]:
+    """Totals and the certificate of one answer."""
+    instance = allocation.instance
+    return {
+        "tasks": float(allocation.tasks.sum()),
+        "objective": allocation.objective,
+        "metrics": allocation.metrics(),
+        "capacities": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True)),
+        "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
+    }
+
+
+def what_if_page(found: WhatIf) -> str | None:
+    """Tables, both certificates and sentences, for notebooks."""
+    lines = [*certificates(found), *found.sentences]
+    return page(what_if_tables(found), lines, f"What if: {'; '.join(found.changes)}")

@@ -1,0 +1,323 @@
+"""The text of quotas in each format, read back; names that a format cannot hold."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.quotas.accounts import to_sacctmgr
+from fairopt.io.quotas.cluster_queues import to_cluster_queues
+from fairopt.io.quotas.csv_table import to_csv
+from fairopt.io.quotas.objects import yaml_list
+from fairopt.io.quotas.present import quotas_of_input, read_quotas
+from fairopt.io.quotas.quota import Quota
+from fairopt.io.quotas.resource_quotas import to_resource_quotas
+
+ROWS = [
+    Quota("vision", "cpu", "", 1.5, "core"),
+    Quota("vision", "memory", "", 2.5, "GiB"),
+    Quota("vision", "gpu", "", 4.0),
+    Quota("nlp", "cpu", "", 0.0, "core"),
+    Quota("nlp", "memory", "", 3.0, "GiB"),
+    Quota("nlp", "gpu", "", 0.0),
+]
+
+
+def in_kubernetes(rows):
+    return [Quota(r.team, "nvidia.com/gpu" if r.resource == "gpu" else r.resource, *_rest(r)) for r in rows]
+
+
+def _rest(row):
+    return row.flavor, row.amount, row.unit
+
+
+def test_a_table_has_a_line_for_each_quota(tmp_path):
+    text = to_csv([*ROWS[:3], Quota("=nlp, b", "gpu", "a100", 2.0)])
+    assert text == (
+        "team,resource,flavor,amount,unit\nvision,cpu,,1.5,core\nvision,memory,,2.5,GiB\nvision,gpu,,4,\n"
+        '"\'=nlp, b",gpu,a100,2,\n'
+    )
+    (tmp_path / "q.csv").write_text(text)
+    assert read_quotas(tmp_path / "q.csv") == ([*ROWS[:3], Quota("=nlp, b", "gpu", "a100", 2.0)], "csv")
+
+
+def test_resource_quotas_are_one_for_each_namespace(tmp_path):
+    pytest.importorskip("yaml")
+    text = to_resource_quotas(ROWS, ["why"])
+    assert text == (
+        "# why\n# Kubernetes then refuses pods there that do not request what is limited.\n"
+        "apiVersion: v1\nkind: List\nitems:\n"
+        "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: vision\n"
+        '  spec:\n    hard:\n      requests.cpu: "1500m"\n      requests.memory: "2560Mi"\n'
+        '      requests.nvidia.com/gpu: "4"\n'
+        "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: nlp\n"
+        '  spec:\n    hard:\n      requests.cpu: "0"\n      requests.memory: "3Gi"\n'
+        '      requests.nvidia.com/gpu: "0"\n'
+    )
+    (tmp_path / "q.yaml").write_text(text)
+    assert read_quotas(tmp_path / "q.yaml") == (in_kubernetes(ROWS), "kubernetes")
+
+
+def test_limits_of_accounts_are_a_line_each_below_the_settings_they_need(tmp_path):
+    rows = [
+        Quota("bio", "cpu", "", 32.0, "core"),
+        Quota("bio", "memory", "", 2.5, "GiB"),
+        Quota("bio", "gpu", "", 5.0),
+        Quota("bio", "gpu", "a100", 3.0),
+        Quota("c$d", "gpu", "", 0.0),
+    ]
+    text = to_sacctmgr(rows, ["why"])
+    assert text == (
+        "# why\n# These limits need in slurm.conf:\n#   AccountingStorageType=accounting_storage/slurmdbd\n"
+        "#   AccountingStorageTRES=gres/gpu,gres/gpu:a100\n#   AccountingStorageEnforce=associations,limits,safe\n"
+        "# They bound what the jobs of an account and of all accounts below it use at once.\n"
+        "# Jobs that ask for GPUs without a type may be counted as any type, or as none:\n"
+        "# a job_submit plugin can require a type.\n"
+        "sacctmgr -i modify account where name=bio set GrpTRES=cpu=32,mem=2560M,gres/gpu=5,gres/gpu:a100=3\n"
+        "sacctmgr -i modify account where 'name=c$d' set GrpTRES=gres/gpu=0\n"
+    )
+    (tmp_path / "q.sh").write_text(text)
+    assert read_quotas(tmp_path / "q.sh") == (rows, "slurm")
+
+
+def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    rows = [
+        Quota("vision", "gpu", "A100", 4.0),
+        Quota("vision", "gpu", "t4", 1.0),
+        Quota("nlp", "gpu", "t4", 2.0),
+        Quota("nlp", "cpu", "t4", 2.5, "core"),
+    ]
+    text, notes = to_cluster_queues(rows, {}, cohorts={"nlp": "ml"})
+    assert not notes
+    big, small, vision, nlp = yaml.safe_load(text)["items"]
+    assert big == {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": "a100"},
+        "spec": {"nodeLabels": {"node.kubernetes.io/instance-type": "A100"}},
+    }
+    assert small["metadata"]["name"] == "t4"
+    assert vision["spec"]["namespaceSelector"] == {} and "cohortName" not in vision["spec"]
+    assert nlp["spec"]["cohortName"] == "ml"
+    assert nlp["spec"]["resourceGroups"] == [
+        {
+            "coveredResources": ["nvidia.com/gpu", "cpu"],
+            "flavors": [
+                {
+                    "name": name,
+                    "resources": [
+                        {"name": "nvidia.com/gpu", "nominalQuota": gpus},
+                        {"name": "cpu", "nominalQuota": cpus},
+                    ],
+                }
+                for name, gpus, cpus in (("a100", "0", "0"), ("t4", "2", "2500m"))
+            ],
+        }
+    ]
+    old, _ = to_cluster_queues(rows, {}, "v1beta1", {"nlp": "ml"})
+    assert yaml.safe_load(old)["items"][3]["spec"]["cohort"] == "ml"
+    (tmp_path / "q.yaml").write_text(text)
+    found, format = read_quotas(tmp_path / "q.yaml")
+    assert format == "kueue" and Quota("nlp", "cpu", "t4", 2.5, "core") in found
+
+
+QUEUE = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "ClusterQueue",
+    "metadata": {
+        "name": "vision",
+        "uid": "1",
+        "resourceVersion": "7",
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "owner": "ann: é"},
+    },
+    "spec": {
+        "cohort": "all",
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "fairSharing": {"weight": 2},
+        "resourceGroups": [
+            {
+                "coveredResources": ["nvidia.com/gpu", "pods"],
+                "flavors": [
+                    {
+                        "name": "a100",
+                        "resources": [
+                            {"name": "nvidia.com/gpu", "nominalQuota": 8, "lendingLimit": "6"},
+                            {"name": "pods", "nominalQuota": "100"},
+                        ],
+                    }
+                ],
+            }
+        ],
+    },
+    "status": {"pendingWorkloads": 3},
+}
+
+
+def test_a_cluster_queue_of_the_input_keeps_all_but_its_nominal_quotas():
+    yaml = pytest.importorskip("yaml")
+    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", 5.0)], {"vision": QUEUE})
+    made = yaml.safe_load(text)["items"][0]
+    expected = json.loads(json.dumps(QUEUE))
+    expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "5"
+    assert made["spec"] == expected["spec"] and made["apiVersion"] == QUEUE["apiVersion"]
+    assert made["metadata"] == {"name": "vision", "annotations": {"owner": "ann: é"}} and "status" not in made
+    assert notes == [
+        "vision: the lendingLimit 6 of nvidia.com/gpu of a100 is above the new quota of 5, which Kueue refuses; lower "
+        "it too",
+        "vision: quotas of what is not shared here stay as they are: pods of a100",
+    ]
+    assert QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == 8  # not changed itself
+    _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
+    assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
+
+
+@pytest.mark.parametrize(
+    ("queues", "version", "message"),
+    [
+        ({}, "v1", "the API version is 'v1'; give v1beta2 or v1beta1"),
+        ({"vision": QUEUE}, "v1beta2", "the ClusterQueues are of 'v1beta1'; leave it out"),
+        ({"vision": QUEUE, "b": {**QUEUE, "apiVersion": "kueue.x-k8s.io/v1beta2"}}, None, "give them in one"),
+    ],
+)
+def test_versions_that_do_not_fit_are_refused(queues, version, message):
+    with pytest.raises(InvalidInstance, match=message):
+        to_cluster_queues([Quota("vision", "gpu", "a100", 5.0)], queues, version)
+
+
+def kueue(rows):
+    return to_cluster_queues(rows, {})[0]
+
+
+@pytest.mark.parametrize(
+    ("write", "row", "message"),
+    [
+        (to_resource_quotas, Quota("Team A", "gpu", "", 1.0), "'Team A' cannot be the name of a namespace"),
+        (to_resource_quotas, Quota("a.b", "gpu", "", 1.0), r"'a\.b' cannot be the name of a namespace"),
+        (kueue, Quota("no_queue", "gpu", "", 1.0), "'no_queue' cannot be the name of a ClusterQueue"),
+        (kueue, Quota("a", "gpu", "no GPU", 1.0), "'no gpu' cannot be the name of a ResourceFlavor"),
+        (to_sacctmgr, Quota("a,b", "gpu", "", 1.0), "'a,b' cannot be the name of an account"),
+        (to_sacctmgr, Quota("-a", "gpu", "", 1.0), "'-a' cannot be the name of an account"),
+        (to_sacctmgr, Quota("a'b", "gpu", "", 1.0), "cannot be the name of an account"),
+        (to_sacctmgr, Quota("a", "my gpu", "", 1.0), "'gres/my gpu' cannot be the name of a resource of Slurm"),
+        (to_resource_quotas, Quota("a", "bandwidth", "", 1.0), "Kubernetes has no resource 'bandwidth'"),
+        (to_resource_quotas, Quota("a", "memory", "", 1.0), "the unit of 'memory' is 'unknown'; give it in GiB"),
+        (to_sacctmgr, Quota("a", "memory", "", 1.0, "GB"), "the unit of 'memory' is 'GB'; give it in GiB"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused(write, row, message):
+    with pytest.raises(InvalidInstance, match=message):
+        write([row])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1), inner, max_size=3),
+        max_leaves=12,
+    )
+)
+def test_any_object_is_written_as_yaml_that_reads_back_the_same(value):
+    yaml = pytest.importorskip("yaml")
+    made = {"kind": "ClusterQueue", "spec": value}
+    assert yaml.safe_load(yaml_list([made, {"a": [[1, [value]]]}], ["x"]))["items"] == [made, {"a": [[1, [value]]]}]
+
+
+# -- present quotas -------------------------------------------------------------------------------------------
+
+
+def of(document, tmp_path, name="present.json"):
+    (tmp_path / name).write_text(json.dumps(document))
+    return read_quotas(tmp_path / name)[0]
+
+
+def quota(namespace, hard, **spec):
+    return {"kind": "ResourceQuota", "metadata": {"namespace": namespace}, "spec": {"hard": hard, **spec}}
+
+
+def test_of_several_resource_quotas_in_a_namespace_the_smallest_counts(tmp_path):
+    items = [
+        quota("web", {"requests.cpu": "4", "requests.nvidia.com/gpu": "2", "services": "3", "requests.storage": "1Ti"}),
+        quota("web", {"cpu": "2500m", "memory": "512Mi", "limits.cpu": "1"}),
+        quota("web", {"cpu": "1"}, scopes=["BestEffort"]),
+        quota("web", {"cpu": "1"}, scopeSelector={"matchExpressions": []}),
+    ]
+    assert of({"kind": "List", "items": items}, tmp_path) == [
+        Quota("web", "cpu", "", 2.5, "core"),
+        Quota("web", "nvidia.com/gpu", "", 2.0),
+        Quota("web", "memory", "", 0.5, "GiB"),
+    ]
+
+
+def test_limits_of_accounts_are_read_from_associations(tmp_path):
+    tres = [{"type": "mem", "name": "", "count": 2048}, {"type": "gres", "name": "gpu:a100", "count": 4}]
+    tres += [{"type": "cpu", "count": 8}, {"type": "gres", "name": "gpu", "count": 6}, {"type": "node", "count": 3}]
+    entries = [
+        {"account": "bio", "user": "", "max": {"tres": {"total": tres}}},
+        {"account": "bio", "user": "ann", "max": {"tres": {"total": [{"type": "cpu", "count": 1}]}}},
+        {"account": "cfd", "user": ""},
+    ]
+    found = of({"associations": entries}, tmp_path)
+    assert {(q.resource, q.flavor): (q.team, q.amount, q.unit) for q in found} == {
+        ("cpu", ""): ("bio", 8.0, "core"),
+        ("memory", ""): ("bio", 2.0, "GiB"),
+        ("gpu", ""): ("bio", 6.0, ""),
+        ("gpu", "a100"): ("bio", 4.0, ""),
+    }
+
+
+def test_an_input_has_its_own_present_quotas(tmp_path):
+    for name, document in (
+        ("resourcequotas.json", {"kind": "List", "items": [quota("web", {"cpu": "1"})]}),
+        ("clusterqueues.json", {"kind": "List", "items": [QUEUE]}),
+    ):
+        (tmp_path / name).write_text(json.dumps(document))
+    assert quotas_of_input(tmp_path) == ([Quota("web", "cpu", "", 1.0, "core")], "kubernetes")
+    rows, format = quotas_of_input(tmp_path, "kueue")
+    assert (format, rows[0]) == ("kueue", Quota("vision", "nvidia.com/gpu", "a100", 8.0))
+    assert quotas_of_input(tmp_path, "slurm") is None
+    mixed = tmp_path / "all.json"
+    mixed.write_text(json.dumps({"kind": "List", "items": [{"kind": "Node"}, QUEUE]}))
+    assert quotas_of_input(mixed)[1] == "kueue" and quotas_of_input(mixed, "kubernetes") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "q.csv",
+            "team,resource,amount\na,gpu,1\na,gpu,2\n",
+            "line 3, column 'team': 'a' has a quota of 'gpu' on line 2",
+        ),
+        ("q.csv", "team,resource,amount\na,gpu,-1\n", "column 'amount': the value is -1"),
+        (
+            "q.sh",
+            "sacctmgr show associations\n",
+            "line 1: give lines such as sacctmgr -i modify account where name=bio",
+        ),
+        ("q.sh", "# x\nsacctmgr -i 'modify\n", "line 2: the line cannot be read"),
+        ("q.sh", "sacctmgr -i modify account where name=a set GrpTRES=cpu=x\n", 'line 1: give a number for "cpu"'),
+        ("q.json", '{"kind": "List", "items": [{"kind": "Pod"}]}', 'objects of kind "Pod"'),
+        ("q.json", '{"kind": "List"}', "items is missing"),
+        ("q.json", '{"kind": "List", "items": [3]}', r"items\[0\] is 3"),
+        ("q.json", '{"associations": 1}', "associations is 1"),
+        (
+            "q.json",
+            '{"items": [{"kind": "ResourceQuota", "spec": {"hard": {"cpu": "4x"}}}]}',
+            r'items\[0\]\.spec\.hard\.cpu is "4x"',
+        ),
+        (
+            "q.json",
+            '{"items": [{"kind": "ClusterQueue", "metadata": {"name": "a"}, "spec": {"resourceGroups": [{"flavors": '
+            '[{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4x"}]}]}]}}]}',
+            "items\\[0\\]: the quota of 'cpu' is \"4x\"",
+        ),
+        ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\] is not a ClusterQueue"),
+    ],
+)
+def test_files_without_readable_quotas_are_refused_with_their_place(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInstance, match=message):
+        read_quotas(tmp_path / name)

@@ -1,0 +1,262 @@
+"""``fairopt quotas`` on small clusters of Kubernetes, Kueue and Slurm, and on tables."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fairopt.cli import app
+from fairopt.io.quotas.present import read_quotas
+from fairopt.operate import Quota
+
+
+def listed(kind, *items):
+    return {"kind": "List", "items": [{"kind": kind, **item} for item in items]}
+
+
+def node(name, kind, cpu, gpus):
+    labels = {"node.kubernetes.io/instance-type": kind}
+    status = {"allocatable": {"cpu": cpu, "nvidia.com/gpu": str(gpus)}}
+    return {"metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def pod(namespace, name, cpu, gpus, server=None):
+    requests = {"cpu": cpu, "nvidia.com/gpu": str(gpus)}
+    metadata = {"namespace": namespace, "name": name, "labels": {"kueue.x-k8s.io/queue-name": "main", "lab": namespace}}
+    spec = {"containers": [{"resources": {"requests": requests}}]} | ({"nodeName": server} if server else {})
+    return {"metadata": metadata, "spec": spec}
+
+
+def queue(name, *quotas):
+    flavors = [
+        {
+            "name": flavor,
+            "resources": [{"name": "cpu", "nominalQuota": "64"}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}],
+        }
+        for flavor, gpus in zip(("big", "small"), quotas, strict=True)
+    ]
+    spec = {"cohort": "all", "resourceGroups": [{"coveredResources": ["cpu", "nvidia.com/gpu"], "flavors": flavors}]}
+    metadata = {"name": name, "uid": f"of {name}"}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta1", "metadata": metadata, "spec": spec, "status": {}}
+
+
+NODES = listed("Node", node("a100-01", "a100", "64", 8), node("a100-02", "a100", "64", 8), node("t4-1", "t4", "32", 4))
+PODS = listed(
+    "Pod",
+    *(pod("vision", f"train-{k}", "8", 4, f"a100-0{1 + k // 2}" if k < 4 else None) for k in range(6)),
+    *(pod("nlp", f"tune-{k}", "1500m", 1, "t4-1" if k < 2 else None) for k in range(12)),
+)
+KUEUE = {
+    "clusterqueues": listed("ClusterQueue", queue("vision-queue", "8", "0"), queue("nlp-queue", "4", "4")),
+    "localqueues": listed(
+        "LocalQueue",
+        *(
+            {"metadata": {"namespace": n, "name": "main"}, "spec": {"clusterQueue": f"{n}-queue"}}
+            for n in ("vision", "nlp")
+        ),
+    ),
+    "resourceflavors": listed(
+        "ResourceFlavor",
+        *(
+            {"metadata": {"name": f}, "spec": {"nodeLabels": {"node.kubernetes.io/instance-type": t}}}
+            for f, t in (("big", "a100"), ("small", "t4"))
+        ),
+    ),
+}
+SLURM = {
+    "nodes": {
+        "nodes": [
+            {"name": "n1", "cpus": 64, "real_memory": 262144, "gres": "gpu:a100:4(S:0-1)", "partitions": ["all"]},
+            {"name": "n2", "cpus": 64, "real_memory": 262144, "gres": "gpu:h100:4", "partitions": ["all"]},
+        ]
+    },
+    "jobs": {
+        "jobs": [
+            {"account": "bio", "job_state": ["RUNNING"], "nodes": "n1", "tres_req_str": "cpu=8,mem=32G,gres/gpu=3"},
+            {
+                "account": "cfd",
+                "job_state": ["PENDING"],
+                "tres_req_str": "cpu=16,mem=64G,gres/gpu=1",
+                "tres_per_node": "gres:gpu:h100:1",
+                "array_task_string": "1-3",
+            },
+        ]
+    },
+    "associations": {
+        "associations": [
+            {"account": "root", "user": "", "parent_account": ""},
+            {
+                "account": "bio",
+                "user": "",
+                "parent_account": "root",
+                "max": {"tres": {"total": [{"type": "gres", "name": "gpu", "count": 2}]}},
+            },
+            {"account": "cfd", "user": "", "parent_account": "root"},
+        ]
+    },
+}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+    for folder, files in (("kube", {"nodes": NODES, "pods": PODS}), ("slurm", SLURM)):
+        (tmp_path / folder).mkdir()
+        for name, document in files.items():
+            (tmp_path / folder / f"{name}.json").write_text(json.dumps(document))
+
+    def command(*words, code=0, given=None):
+        result = CliRunner().invoke(app, ["quotas", *words], input=given)
+        assert result.exit_code == code, result.output
+        return result
+
+    return command
+
+
+def with_kueue(folder):
+    for name, document in KUEUE.items():
+        (folder / f"{name}.json").write_text(json.dumps(document))
+
+
+def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
+    pytest.importorskip("yaml")
+    result = run("kube", "-p", "most-tasks", "--format", "kubernetes")
+    (tmp_path / "q.yaml").write_text(result.stdout)
+    assert read_quotas("q.yaml") == (
+        [
+            Quota("nlp", "cpu", "", 18.0, "core"),
+            Quota("nlp", "nvidia.com/gpu", "", 12.0),
+            Quota("vision", "cpu", "", 16.0, "core"),
+            Quota("vision", "nvidia.com/gpu", "", 8.0),
+        ],
+        "kubernetes",
+    )
+    assert "note: most tasks: 14 whole tasks of 14 in the certified divisible answer" in result.stderr
+
+
+def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    with_kueue(tmp_path / "kube")
+    result = run("kube", "-p", "most-tasks", "--format", "kueue")
+    made = {item["metadata"]["name"]: item for item in yaml.safe_load(result.stdout)["items"]}
+    assert {item["apiVersion"] for item in made.values()} == {"kueue.x-k8s.io/v1beta1"}
+    expected = {name: json.loads(json.dumps(queue(name, "0", "0"))) for name in ("vision-queue", "nlp-queue")}
+    total = {}
+    for name, item in made.items():
+        assert item["metadata"] == {"name": name} and "status" not in item
+        for mine, flavor in zip(
+            expected[name]["spec"]["resourceGroups"][0]["flavors"],
+            item["spec"]["resourceGroups"][0]["flavors"],
+            strict=True,
+        ):
+            for one, other in zip(mine["resources"], flavor["resources"], strict=True):
+                one["nominalQuota"] = other["nominalQuota"]
+                total[name, one["name"]] = total.get((name, one["name"]), 0.0) + float(other["nominalQuota"])
+        assert item["spec"] == expected[name]["spec"]
+    assert total["vision-queue", "nvidia.com/gpu"] == 8 and total["nlp-queue", "nvidia.com/gpu"] == 12
+
+
+def test_one_list_on_standard_input_has_servers_queues_and_present_quotas(run):
+    items = [item for document in (NODES, PODS, *KUEUE.values()) for item in document["items"]]
+    given = json.dumps({"kind": "List", "items": items})
+    told = json.loads(run("-", "-p", "most-tasks", "--diff", "--json", given=given).stdout)
+    assert told["target"] == "kueue"
+    gpus = {(r["team"], r["flavor"]): r["present"] for r in told["changes"] if r["resource"] == "nvidia.com/gpu"}
+    assert gpus == {
+        ("vision-queue", "big"): 8,
+        ("vision-queue", "small"): 0,
+        ("nlp-queue", "big"): 4,
+        ("nlp-queue", "small"): 4,
+    }
+
+
+def test_a_missing_cohort_is_said(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    result = run("kube", "--format", "csv")
+    assert "1 cohort without an object counts as one without a parent" in result.stderr
+
+
+def test_the_difference_names_teams_that_hold_more_than_their_new_quota(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff").stdout.split())
+    assert "Quotas of nvidia.com/gpu team servers present new change held" in words
+    assert "vision-queue big 8 8 0 16" in words
+    assert "vision-queue holds 16 nvidia.com/gpu of big, more than its new quota of 8" in words
+    told = json.loads(run("kube", "-p", "most-tasks", "--diff", "--json").stdout)
+    row = next(r for r in told["changes"] if (r["team"], r["flavor"], r["unit"]) == ("vision-queue", "big", ""))
+    assert (row["present"], row["new"], row["change"], row["held"], row["over"]) == (8, 8, 0, 16, True)
+    gpus = [r for r in told["changes"] if r["team"] == "nlp-queue" and r["resource"] == "nvidia.com/gpu"]
+    assert sum(r["change"] for r in gpus) == 4 and sum(r["held"] for r in gpus) == 2
+    assert told["format"] == "fairopt.quotas/1" and told["target"] == "kueue" and told["text"].startswith("# Quotas")
+
+
+def test_limits_of_accounts_are_shown_beside_those_of_associations(run):
+    result = run("slurm", "--format", "slurm")
+    bio, cfd = result.stdout.splitlines()[-2:]
+    where = "sacctmgr -i modify account where name="
+    assert bio == f"{where}bio set GrpTRES=cpu=8,mem=32768M,gres/gpu=3,gres/gpu:a100=3,gres/gpu:h100=0"
+    assert cfd == f"{where}cfd set GrpTRES=cpu=48,mem=196608M,gres/gpu=3,gres/gpu:a100=0,gres/gpu:h100=3"
+    words = " ".join(run("slurm", "--diff").stdout.split())
+    assert "bio all 2 3 1 3" in words and "holds" not in words
+
+
+def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):
+    result = run("kube", "-p", "most-tasks", "--out", "q.csv")
+    assert "written: q.csv" in result.stdout and "Quotas of cpu (core)" in result.stdout
+    rows = read_quotas(tmp_path / "q.csv")[0]
+    assert sum(row.amount for row in rows if row.team == "vision" and row.resource == "nvidia.com/gpu") == 8
+    told = json.loads(run("kube", "-p", "most-tasks", "--present", "q.csv", "--diff", "--json").stdout)
+    assert told["target"] == "csv" and {row["change"] for row in told["changes"]} == {0}
+    run("slurm", "--out", "q.sh")
+    assert "#   AccountingStorageEnforce=" in (tmp_path / "q.sh").read_text()
+
+
+def test_present_resource_quotas_of_other_namespaces_stay(run, tmp_path):
+    spec = {"hard": {"requests.nvidia.com/gpu": "16"}}
+    quotas = listed("ResourceQuota", *({"metadata": {"namespace": n}, "spec": spec} for n in ("vision", "gone")))
+    (tmp_path / "kube" / "resourcequotas.json").write_text(json.dumps(quotas))
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff").stdout.split())
+    assert "vision 16 8 -8 16" in words
+    assert "quotas of others than these teams stay as they are: gone" in words
+
+
+def test_without_present_quotas_the_difference_says_so(run):
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--by", "team").stdout.split())
+    assert "no present quotas of these are known: kube has none; give --present FILE" in words
+    assert "vision holds 16 nvidia.com/gpu" in words
+
+
+def test_users_without_teams_have_quotas_each(run, tmp_path):
+    (tmp_path / "users.csv").write_text("user,task_limit,cpu,gpu\na,4,4,1\nb,2,2,0\n")
+    (tmp_path / "servers.csv").write_text("server,count,cpu,gpu\ns,2,16,2\n")
+    result = run(".", "-p", "drf", "--format", "csv", "--resource", "gpu")
+    assert result.stdout == "team,resource,flavor,amount,unit\na,gpu,,4,\nb,gpu,,0,\n"
+    assert "note: users have no teams, so each user has quotas" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("kube", "--users", "label:lab", "-f", "kubernetes"),
+            "but the teams of kube are the values of label:lab; give",
+        ),
+        (("slurm", "--users", "qos", "-f", "slurm"), "limits of Slurm are of accounts, but --users qos makes other"),
+        (("kube", "-f", "yaml"), "--format yaml: give csv, kubernetes, kueue or slurm"),
+        (("kube", "--out", "q.pdf"), "cannot write q.pdf; give a name that ends in .csv"),
+        (("kube", "--resource", "gpu"), "there is no resource 'gpu'"),
+        (("kube", "--team", "visoin"), "there is no team 'visoin'; did you mean 'vision'?"),
+        (("kube", "--present", "missing.csv"), "missing.csv cannot be read"),
+        (("kube", "-f", "kueue", "--api-version", "v2"), "the API version is 'v2'; give v1beta2 or v1beta1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(run, words, message):
+    assert message in " ".join(run(*words, code=2).stderr.split())
+
+
+def test_teams_of_cluster_queues_are_no_namespaces(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    error = " ".join(run("kube", "-f", "kubernetes", code=2).stderr.split())
+    assert "but the teams of kube are the ClusterQueues of Kueue; give --users namespace" in error
+    assert "kind: ResourceQuota" in run("kube", "-f", "kubernetes", "--users", "namespace").stdout

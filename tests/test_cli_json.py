@@ -33,6 +33,8 @@ CASES: dict[str, list[str]] = {
     "shards": ["demands.npy", "-c", "64", "-c", "8"],
     "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf"],
     "verify": ["answer.json"],
+    "quotas": ["teams.json", "--diff"],
+    "what-if": ["teams.json", "-p", "drf", "--add", "n1=1"],
     "why": ["teams.json"],
 }
 FAILURES: dict[str, tuple[list[str], int, str, str]] = {

@@ -83,7 +83,7 @@ def schema(format: str) -> dict[str, Any]:
     >>> fo.report.schema("fairopt.error/1")["required"]
     ['format', 'error', 'message', 'exit_code']
     """
-    known = {f"fairopt.{file.stem.replace('-', '/')}": file for file in sorted(SCHEMAS.glob("*.json"))}
+    known = {"fairopt." + "/".join(file.stem.rsplit("-", 1)): file for file in sorted(SCHEMAS.glob("*.json"))}
     if format not in known:
         raise InvalidBlock(f"no format {format!r}; {nearest(format, known)}")
     found: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))

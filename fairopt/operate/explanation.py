@@ -121,6 +121,7 @@ class Explanation:
     ...     print(line)
     web stops at 12.5 tasks because bandwidth is full; batch stops there too, at the same level (0.5).
     One more bandwidth would give it 0.0625 tasks, and cost nobody anything.
+    A weight 1% larger would give it 0.06219 tasks, and take 0.01244 tasks from batch.
     """
 
     name: str

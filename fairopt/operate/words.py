@@ -197,7 +197,10 @@ class _Words:
     def _cost(self, b: Binding) -> str:
         """What a change costs others."""
         base = self.about.base.sum(axis=1)
-        lost = losses(self._grouped(b.others), TINY * float(base.max(initial=1.0)))
+        least = TINY * float(base.max(initial=1.0))
+        lost = losses(self._grouped(b.others), least)
+        if not lost and b.lost > MANY:  # of users in teams that lose nothing
+            lost = losses(b.others, least)
         if lost:
             return f"and take {listed(lost)}"
         return "and take a little from many others" if b.lost > MANY else "and cost nobody anything"

@@ -261,6 +261,13 @@ def test_a_sum_of_shares_of_a_team() -> None:
     assert fo.DRF().allocate(teams()).explain("vision").units["gpu"] == pytest.approx(50)
 
 
+def test_a_user_who_loses_within_a_team_that_does_not_is_named() -> None:
+    names: dict[str, Any] = {"users": ["a", "b", "c"], "resources": ["cpu", "gpu"], "teams": {"team": ["t", "t", "u"]}}
+    found = fo.DRF().allocate(fo.Instance([[1, 0], [0, 1], [1, 1]], [20, 2], **names)).explain("u")
+    # half of one more gpu is of b and half of c, whose cpu is then missing for a: t has as many tasks as before
+    assert found.sentences[1] == "One more gpu would give it 0.5 gpu, and take 0.5 tasks from a."
+
+
 def test_a_split_inside_a_team_that_is_open_is_said_to_be() -> None:
     two = of_gpus(4, 12, teams={"team": ["x", "x", "y", "y"]})
     curved = fo.Policy(fo.AlphaFair(2, fo.OfTeam()), [fo.AlphaFair(1, fo.OfTeam()) >= -10.0])

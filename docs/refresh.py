@@ -73,7 +73,7 @@ def _prose(text: str) -> str:
         out.append(f"**{escaped(title)}**")
         if rest:
             code = "\n".join(Text.from_markup(line).plain.removeprefix("  ") for line in rest)
-            alone = all(line.startswith(("fairopt ", " ")) for line in code.split("\n"))
+            alone = all(line.startswith(("fairopt ", " ")) for line in code.split("\n")) and " > " not in code
             out.append(f"```{'bash' if alone else 'text'}\n{code}\n```")
     return "\n\n".join(out)
 

@@ -79,6 +79,46 @@ def test_numbers_are_those_of_the_same_simulation_in_python(run: Any) -> None:
     assert shown["2-DF"]["waiting"] != shown["FCFS"]["waiting"] and shown["2-DF"]["distance"]["mean"] > 0
 
 
+TEAMS = """user,team,arrival,duration,limit,tasks,gang,cpu [core],memory [GiB]
+ann,nlp,2026-03-02T08:00,7200,9000,3,,4,8
+bob,vision,2026-03-02T08:10,3600,,4,1,7,30
+ann,nlp,2026-03-02T08:20,9000,,6,,2,4
+dan,,2026-03-02T08:30,60,,1,,1,1
+"""
+
+
+def test_teams_are_compared_under_fcfs_easy_and_hdrf_and_the_worst_is_named(run: Any) -> None:
+    Path("teams.csv").write_text(TEAMS.replace("4,1,7,30", "3,1,8,30"))
+    words = ("teams.csv", "-p", "fcfs", "-p", "easy", "-p", "hdrf:weights={nlp: 2}", "--fair", "0")
+    done = run(*words)
+    assert done.exit_code == 0 and max(map(len, done.stdout.splitlines())) <= 80, done.output
+    assert "Waiting and bounded slowdown by team" in done.stdout and "EASY: the team 'vision' waits" in done.stdout
+    rows = [line.split()[:2] for line in done.stdout.splitlines() if line.split()[1:2] == ["EASY"]]
+    assert rows == [["nlp", "EASY"], ["vision", "EASY"]] and "(no team)  EASY" in done.stdout
+    shown = numbers_of(run(*words, "--json", "--threshold", "60"))
+    cluster, jobs = CLUSTER, fo.online.read_jobs("teams.csv", CLUSTER)
+    expected = {
+        "FCFS": fo.Scheduler(cluster, order="arrival"),
+        "EASY": fo.online.BackfillScheduler(cluster),
+        "HDRF": fo.online.HierarchicalScheduler(cluster, {"nlp": 2}),
+    }
+    for name, scheduler in expected.items():
+        made = fo.simulate(cluster, jobs, scheduler=scheduler)
+        assert shown[name]["teams"] == json.loads(json.dumps(made.waits("team", 60)))
+        assert shown[name]["users"].keys() == {"ann", "bob", "dan"} and shown[name]["time_unit"] == "s"
+        assert shown[name]["slowdown_threshold"] == 60 and shown[name]["worst"]["team"] == "vision"
+    assert shown["EASY"]["teams"] != shown["FCFS"]["teams"]
+
+
+def test_output_of_sacct_is_replayed(run: Any) -> None:
+    Path("sacct.txt").write_text(
+        "JobID|User|Account|State|Submit|Elapsed|Timelimit|ReqTRES\n"
+        "1|ann|bio|COMPLETED|2026-03-01T08:00:00|01:00:00|02:00:00|cpu=8,mem=8G,node=1\n"
+    )
+    done = run("sacct.txt", "-p", "easy", "--users", "account", "--json")
+    assert list(numbers_of(done)["EASY"]["users"]) == ["bio"]
+
+
 def test_use_under_load_is_the_mean_up_to_the_last_start(run: Any) -> None:
     Path("few.csv").write_text("user,arrival,duration,tasks,cpu [core]\na,0,10,3,8\nb,5,40,3,8\n")
     shown = numbers_of(run("few.csv", "--json", "--fair", "0"))["DRF"]
@@ -204,11 +244,16 @@ def test_ctrl_c_shows_the_part_done(run: Any, at: str, whole: int) -> None:
         (["jobs.csv", "-p", "Policy(Leximin(), [SharingIncentive()])"], "has constraints, which a replay task by task"),
         (["jobs.csv", "-p", "Leximin().then(Total(Tasks()))"], "maximises Leximin().then(Total(Tasks()))"),
         (["jobs.csv", "-p", "dfr"], "no policy 'dfr'; did you mean"),
+        (["jobs.csv", "-p", "hdrf:by=(org,team)"], "has the labels ('org', 'team'), and jobs have a team only"),
+        (["jobs.csv", "-p", "hdrf:weights={x: 2}"], "hdrf: weights name 'x', and no job has this team"),
+        (["jobs.csv", "--time-unit", "hours"], "time_unit is 'hours'"),
+        (["jobs.csv", "--threshold", "-1"], "threshold is -1.0; give a finite number >= 0"),
+        (["jobs.csv", "--users", "account"], "'users' is an option for the openb trace and output of sacct"),
         (["jobs.csv", "--placement", "best"], "placement is 'best'; did you mean 'best-fit'"),
         (["jobs.csv", "--compress", "-1"], "compress is -1.0; give a finite number > 0"),
         (["jobs.csv", "--capacity-scale", "0.5"], "'capacity_scale' is an option for folders of the openb trace"),
         (["nojobs.csv"], "nojobs.csv cannot be read (No such file or directory)"),
-        (["cluster.json"], "cluster.json, line 1: there is no column 'user'"),
+        (["cluster.json"], "cluster.json has no list 'jobs'; expected the output of sacct --json"),
         (["jobs.csv", "--out", "tasks.txt"], "ends in .csv or .json"),
         (["jobs.csv", "--plot", "p.doc"], "ends in .png"),
     ],

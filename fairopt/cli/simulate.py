@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -16,39 +17,51 @@ from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
-from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
+from fairopt.online.backfill import BackfillScheduler
 from fairopt.online.files import JobTrace, read_jobs
+from fairopt.online.hierarchical import HierarchicalScheduler
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
-from fairopt.online.timeline import Timeline
+from fairopt.online.timeline import THRESHOLD, Timeline, check_threshold
+from fairopt.online.units import check_unit
+from fairopt.online.waiting import WholeJobs
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
+from fairopt.policies.hierarchical import HDRF
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, label
 from fairopt.report import files
-from fairopt.report.timelines import timeline_data, timeline_remarks, timelines_table, write_tasks
+from fairopt.report.timelines import timeline_data, timeline_remarks, timelines_table, waits_table, write_tasks
 from fairopt.runtime.clock import Clock, checked
 from fairopt.runtime.progress import within
 
-FIRST_COME = "fcfs"
+FIRST_COME, BACKFILL = "fcfs", "easy"
 NOT_IN_FILE_NAMES = re.compile(r"[^\w.=-]+")
-SIMULATE = """Replay jobs task by task, always serving the user with the lowest share, and report waiting times.
+SIMULATE = """Replay jobs task by task under one or several policies, and report waiting by team and user.
 
-A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), or fcfs \
-for first come, first served. Tasks are whole, and each runs on one server. After Ctrl-C the finished part is shown.
+A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), which \
+always serves the user with the lowest share; hdrf, which serves the lowest team, then its lowest user; fcfs, first \
+come, first served; or easy, fcfs with a reservation for the first waiting job, which others may not delay. Tasks are \
+whole, and each runs on one server. After Ctrl-C the finished part is shown.
 
 \b
 [bold]Jobs[/]
-  jobs.csv  columns user, arrival, duration and one per resource, named as in
-            servers.csv; optional: tasks, weight, servers (separated by |)
-  openb/    the folder of the openb trace: creation, scheduled, deletion times
+  jobs.csv   columns user, arrival, duration and one per resource, named as in
+             servers.csv; optional: tasks, weight, servers (separated by |),
+             team, gang (all tasks start together), limit
+  sacct.txt  of Slurm: sacct -P -a -X -o ALL, or fewer columns
+  sacct.json of Slurm: sacct --json
+  openb/     the folder of the openb trace: creation, scheduled, deletion times
 
-All times use the same unit, of your choice; in openb it is seconds.
+All times use the same unit, of your choice (--time-unit names it), or arrivals are dates, as 2026-03-01T08:00, and \
+durations seconds; in the traces times are seconds.
 
 \b
 [bold]Examples[/]
-  fairopt simulate jobs.csv --servers cluster/ -p drf -p 2df -p fcfs
+  fairopt simulate jobs.csv --servers cluster/ -p drf -p hdrf -p fcfs -p easy
+  fairopt simulate sacct.txt --servers slurm/ -p easy -p hdrf
   fairopt simulate jobs.csv --servers cluster/ -p 2df --placement best-fit
   fairopt simulate jobs.csv --servers now/ -p drf --half-life 3600 --json
   fairopt simulate jobs.csv --servers cluster/ -p drf -p fcfs --plot shares.png
@@ -61,7 +74,11 @@ All times use the same unit, of your choice; in openb it is seconds.
 def replay_jobs(
     jobs: Annotated[
         str,
-        typer.Argument(metavar="JOBS", show_default=False, help="A CSV table of jobs, or a folder of the openb trace."),
+        typer.Argument(
+            metavar="JOBS",
+            show_default=False,
+            help="A CSV table of jobs, output of sacct, or a folder of the openb trace.",
+        ),
     ],
     servers: Annotated[
         str | None,
@@ -73,7 +90,9 @@ def replay_jobs(
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", "-p", help="A max-min policy of one share, or 'fcfs'; repeatable. Default: drf."),
+        typer.Option(
+            "--policy", "-p", help="A max-min policy of one share, 'hdrf', 'fcfs' or 'easy'; repeatable. Default: drf."
+        ),
     ] = None,
     placement: Annotated[
         str,
@@ -93,8 +112,21 @@ def replay_jobs(
         typer.Option(metavar="X", help="Divide arrival times, but not durations, by this number, for more contention."),
     ] = 1.0,
     users: Annotated[
-        str | None, typer.Option(metavar="WHO", help="openb: a user is a 'shape' of request (default) or a 'qos'.")
+        str | None,
+        typer.Option(
+            metavar="WHO",
+            help="openb: a user is a 'shape' of request (default) or a 'qos'; sacct: a 'user' of an account (default) "
+            "or an 'account'.",
+        ),
     ] = None,
+    time_unit: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT", help="Unit of the times: s, min, h or d. Default: s where the file says so."),
+    ] = None,
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", metavar="TIME", help="Shorter durations count as this in the bounded slowdown."),
+    ] = THRESHOLD,
     pods: Annotated[
         str | None, typer.Option(metavar="NAME", help="openb: the list of tasks, such as 'gpuspec33'.")
     ] = None,
@@ -137,11 +169,13 @@ def replay_jobs(
     elif kind is not None or between is not None:
         raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
-    rules: dict[str, tuple[Share, str]] = {}
+    check_unit(time_unit)
+    check_threshold(threshold)
+    rules: dict[str, _Rule] = {}
     for text in policy or ["drf"]:
-        plain, share, order = _rule(text)
-        names = (plain if k == 0 else f"{plain} ({k + 1})" for k in range(len(rules) + 1))
-        rules[next(name for name in names if name not in rules)] = share, order
+        rule = _rule(text)
+        names = (rule.name if k == 0 else f"{rule.name} ({k + 1})" for k in range(len(rules) + 1))
+        rules[next(name for name in names if name not in rules)] = rule
     outs = (
         {} if out is None else {name: out.with_stem(f"{out.stem}-{NOT_IN_FILE_NAMES.sub('-', name)}") for name in rules}
     )
@@ -160,26 +194,32 @@ def replay_jobs(
     say_notes(trace.notes)
     if placement == "pooled":
         _by_types(trace, cluster)
-    schedulers = {
-        name: Scheduler(
-            cluster,
-            share,
-            order=order,
-            placement=placement,
-            on_misfit=on_misfit,
-            half_life=half_life if order == "share" else None,
-        )
-        for name, (share, order) in rules.items()
-    }
+    schedulers: dict[str, Scheduler | WholeJobs] = {}
+    teams = dict.fromkeys(job.team for job in trace if job.team is not None)
+    for name, (_, share, order, weights) in rules.items():
+        for team in weights or ():
+            if team not in teams:
+                raise InvalidBlock(f"hdrf: weights name {team!r}, and no job has this team; {nearest(team, teams)}")
+        if order == BACKFILL:
+            schedulers[name] = BackfillScheduler(cluster, placement=placement)
+        elif order == "hdrf":
+            schedulers[name] = HierarchicalScheduler(cluster, weights, placement=placement)
+        else:
+            half = half_life if order == "share" else None
+            schedulers[name] = Scheduler(
+                cluster, share, order=order, placement=placement, on_misfit=on_misfit, half_life=half
+            )
     runs: dict[str, Timeline] = {}
 
     def show() -> None:
         if as_json:
-            done = {name: timeline_data(run) for name, run in runs.items()}
+            done = {name: timeline_data(run, threshold) for name, run in runs.items()}
             show_json("fairopt.simulations/1", {"notes": trace.notes, "policies": done})
         elif runs:
             console_for().print(timelines_table(runs))
-            for line in timeline_remarks(runs):
+            if (waits := waits_table(runs, threshold)) is not None:
+                console_for().print(waits)
+            for line in timeline_remarks(runs, threshold):
                 say(line, style="dim")
         saved = []  # after the results are shown, in case a file cannot be written
         for name, run in runs.items() if outs else ():
@@ -205,7 +245,13 @@ def replay_jobs(
             for name, scheduler in schedulers.items():
                 with within(name):
                     runs[name] = simulate(
-                        cluster, trace, rules[name][0], scheduler=scheduler, name=name, time_limit=clock.left
+                        cluster,
+                        trace,
+                        rules[name].share,
+                        scheduler=scheduler,
+                        name=name,
+                        time_unit=time_unit,
+                        time_limit=clock.left,
                     )
                 if stopped := runs[name].interrupted:
                     break
@@ -224,22 +270,37 @@ def replay_jobs(
         )
 
 
-def _rule(text: str) -> tuple[str, Share, str]:
-    """The name, share and queue order of a policy."""
+class _Rule(NamedTuple):
+    """A policy: its name, the share that is measured, the order of the queue, and weights of teams."""
+
+    name: str
+    share: Share
+    order: str
+    weights: Mapping[str, float] | None = None
+
+
+def _rule(text: str) -> _Rule:
+    """A policy by its name."""
     if text.strip().lower() == FIRST_COME:
-        return "FCFS", DominantShare(), "arrival"
+        return _Rule("FCFS", DominantShare(), "arrival")
+    if text.strip().lower() == BACKFILL:
+        return _Rule("EASY", DominantShare(), BACKFILL)
     found = named_policy(text)
+    if isinstance(found, HDRF):
+        if found.by != ("team",):
+            raise InvalidBlock(f"policy {text!r} has the labels {found.by!r}, and jobs have a team only; leave by out")
+        return _Rule("HDRF", DominantShare(), "hdrf", found.weights)
     if not isinstance(found, Policy):
         problem = "is not an objective of shares"
     elif found.constraints:
         problem = "has constraints, which a replay task by task cannot keep"
     elif (term := only_term(found.objective)) is not None and term.is_smallest:
-        return label(found), term.share, "share"
+        return _Rule(label(found), term.share, "share")
     else:
         problem = f"maximises {found.objective}, which is not a max-min objective of one share"
     raise InvalidBlock(
         f"policy {text!r} {problem}; give Leximin or MaxMin alone, such as drf, 2df, kdf:k=3, tsf or "
-        f"'Leximin(PNormShare(2))', or {FIRST_COME}"
+        f"'Leximin(PNormShare(2))', or hdrf, {FIRST_COME} or {BACKFILL}"
     )
 
 

@@ -10,6 +10,7 @@
 * `work`: tasks of owners (namespaces, accounts) to users. `secured`: what quotas secure for them.
 * `notes`: sentences on omissions and assumptions.
 * `tables`: tables whose errors name file, row and column.
+* `times`: dates as seconds.
 * `text_files`: text of files. `standard_input`: that of standard input.
 * `json_text`: JSON documents, checked by models whose errors name the place.
 * `saving`: files written as a whole or not at all.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
 from fairopt.io.tables import Column, InputTable, read_table, short
+from fairopt.io.times import are_dates, seconds_of
 from fairopt.io.work import ROUNDING_FACTOR
 
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ _REQUIRED = ("user", "arrival", "duration")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
 _DURATION = Column("duration", "durations", "give a finite number > 0, in the unit of the arrivals", positive=True)
 _TASKS = Column("tasks", "tasks", "give a whole number >= 1, or leave it empty for 1", 1.0, positive=True, whole=True)
-_COLUMNS = (_DURATION, Column("arrival", "arrivals"), _TASKS, WEIGHT)
-_ABOUT_JOBS = ("user", *(column.name for column in _COLUMNS), "servers")
+_ARRIVAL = Column("arrival", "arrivals", "give a finite number >= 0, or dates in all cells, as 2026-03-01T08:00:00")
+_LIMIT = Column("limit", "limits", "give a number > 0, or leave it empty for the duration", math.nan, positive=True)
+_COLUMNS = (_DURATION, _TASKS, WEIGHT)
+_ABOUT_JOBS = ("user", "arrival", *(column.name for column in _COLUMNS), "servers", "team", "gang", "limit")
+_GANG = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True}
 
 
 @dataclass(eq=False)
@@ -38,7 +42,8 @@ class JobArguments:
     """The arguments of jobs, one entry per job.
 
     ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the distinct lists of eligible
-    servers and server types, None for all servers, and ``listed`` (n_jobs,) is the index of each job's list.
+    servers and server types, None for all servers, and ``listed`` (n_jobs,) is the index of each job's list. ``limits``
+    are NaN where there is none.
     """
 
     users: list[str]
@@ -49,24 +54,42 @@ class JobArguments:
     weights: Float
     listed: NDArray[np.intp]
     lists: list[tuple[str, ...] | None]
+    teams: list[str | None] = field(default_factory=list)
+    gangs: Mask = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    limits: Float = field(default_factory=lambda: np.zeros(0))
+    time_unit: str | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.users)
+        self.teams = self.teams or [None] * n
+        self.gangs = self.gangs if len(self.gangs) else np.zeros(n, dtype=bool)
+        self.limits = self.limits if len(self.limits) else np.full(n, math.nan)
 
     def fitting(self, servers: Instance) -> Mask:
-        """Whether a task of each job fits on some server where it may run, shape (n_jobs,)."""
+        """Whether a task of each job, or its gang, fits on servers where it may run, shape (n_jobs,)."""
         fits = np.zeros(len(self.users), dtype=bool)
+        most = np.zeros(len(self.users))  # of a gang at once
         for k, names in enumerate(self.lists):
             jobs, rows = self.listed == k, np.ones(servers.n_servers, dtype=bool)
             if names is not None:
                 types = [name for name in names if name not in servers.servers]
                 rows = np.isin(servers.servers, names) | np.isin(servers.server_types or "", types)
-            for capacities in np.unique(servers.capacities[rows], axis=0):
-                fits[jobs] |= (self.demands[jobs] <= capacities * ROUNDING_FACTOR).all(axis=1)
-        return fits
+            sizes, of_row = np.unique(servers.capacities[rows], axis=0, return_inverse=True)
+            number = np.bincount(of_row.ravel(), servers.counts[rows], minlength=len(sizes))
+            gangs = jobs & self.gangs
+            for capacities, count in zip(sizes, number.tolist(), strict=True):
+                room = capacities * ROUNDING_FACTOR
+                fits[jobs] |= (self.demands[jobs] <= room).all(axis=1)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    most[gangs] += count * np.fmin.reduce(room // self.demands[gangs], axis=1)
+        return fits & (~self.gangs | (most >= self.tasks))
 
     def part(self, kept: Mask) -> JobArguments:
         """The jobs where ``kept`` is true."""
-        names = ("demands", "durations", "arrivals", "tasks", "weights", "listed")
+        names = ("demands", "durations", "arrivals", "tasks", "weights", "listed", "gangs", "limits")
         users = [user for user, keep in zip(self.users, kept, strict=True) if keep]
-        return replace(self, users=users, **{name: getattr(self, name)[kept] for name in names})
+        teams = [team for team, keep in zip(self.teams, kept, strict=True) if keep]
+        return replace(self, users=users, teams=teams, **{name: getattr(self, name)[kept] for name in names})
 
 
 def is_openb(path: str | os.PathLike[str]) -> bool:
@@ -94,7 +117,7 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
             unknown = f"the cluster has no resource {name!r}: fill in 0, or remove the column"
             amounts[name] = table.numbers(name if name in headers else Column(name, fix=unknown))
     cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
-    firsts, listed = _distinct(cells)
+    firsts, listed = distinct(cells)
     lines = [(table.lines or [])[row] for row in firsts]
     part = InputTable(table.path, {"servers": [cells[row] for row in firsts]}, len(firsts), lines)
     names = np.array(list(dict.fromkeys([*servers.servers, *(servers.server_types or ())])))
@@ -103,18 +126,64 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
         None if allowed is None or not cells[row] else tuple(names[allowed[k]].tolist()) for k, row in enumerate(firsts)
     ]
     ones = np.ones(len(table))
+    dates = are_dates(table.cells("arrival"))
     found = JobArguments(
         table.labels("user", unique=False),
-        _in_order(table.path, amounts, servers, notes),
+        in_order(table.path, amounts, servers, notes),
+        arrivals=_arrivals(table, notes) if dates else table.numbers(_ARRIVAL),
         listed=listed,
         lists=lists,
+        teams=[name or None for name in table.texts("team")] if "team" in table.columns else [],
+        gangs=_gangs(table),
+        limits=_limits(table),
+        time_unit="s" if dates else None,
         **{"tasks": ones, "weights": ones, **table.arguments(_COLUMNS)},
     )
     _check_rows(table, found, servers)
     return found
 
 
-def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
+def _arrivals(table: InputTable, notes: Notes) -> Float:
+    """Dates as seconds since the first one."""
+    cells = table.texts("arrival")
+
+    def refuse(row: int, problem: str) -> NoReturn:
+        table.refuse(row, "arrival", problem)
+
+    seconds = seconds_of(cells, refuse, table.place)
+    if np.isnan(seconds).any():
+        table.refuse(int(np.isnan(seconds).argmax()), "arrival", f"the cell is empty; {_ARRIVAL.fix}")
+    notes.say(f"times are in seconds, as are durations; 0 is {cells[int(seconds.argmin())]}, the first arrival")
+    return np.asarray(seconds - seconds.min())
+
+
+def _gangs(table: InputTable) -> Mask:
+    """The column ``gang``."""
+    out = np.zeros(len(table), dtype=bool)
+    for row, cell in enumerate(table.texts("gang") if "gang" in table.columns else ()):
+        if cell.lower() not in _GANG:
+            table.refuse(
+                row, "gang", f"{short(cell)} is not true or false; give 1 if all tasks start together, or nothing"
+            )
+        out[row] = _GANG[cell.lower()]
+    return out
+
+
+def _limits(table: InputTable) -> Float:
+    """The column ``limit``; NaN where there is none."""
+    if "limit" not in table.columns:
+        return np.full(len(table), math.nan)
+    cells = table.texts("limit")
+    given = [row for row, cell in enumerate(cells) if cell]
+    part = InputTable(
+        table.path, {"limit": [cells[row] for row in given]}, len(given), [(table.lines or [])[row] for row in given]
+    )
+    out = np.full(len(table), math.nan)
+    out[given] = part.numbers(_LIMIT)
+    return out
+
+
+def distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
     """The first row of each distinct cell, and for each row the position of its cell among these."""
     first: dict[Any, int] = {}
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]
@@ -126,22 +195,39 @@ def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> Non
     """Raise an error about a job without demands, one that fits nowhere, or a user with two weights."""
     for bad, problem in (
         (~jobs.demands.any(axis=1), "its task takes no resource; give it a positive demand or remove the line"),
-        (~jobs.fitting(servers), "its task ({}) is larger than any eligible server; make it smaller"),
+        (
+            ~replace(jobs, gangs=jobs.gangs & False).fitting(servers),
+            "its task ({}) is larger than any eligible server; make it smaller",
+        ),
+        (~jobs.fitting(servers), "its gang of tasks ({} each) does not fit on the eligible servers; make it smaller"),
     ):
         if bad.any():
             row = int(np.argmax(bad))
             needs = zip(headers_of(servers), jobs.demands[row].tolist(), strict=True)
             shown = ", ".join(f"{units:.12g} {header}" for header, units in needs if units)
             table.refuse(row, "user", f"{short(jobs.users[row])}: {problem.format(shown)}")
+    short_of = jobs.limits < jobs.durations
+    if short_of.any():
+        row = int(np.argmax(short_of))
+        table.refuse(
+            row,
+            "limit",
+            f"the value is {jobs.limits[row]:.12g}, below the duration {jobs.durations[row]:.12g}: the job would be "
+            "ended first; give a limit of at least the duration, or the limit as the duration",
+        )
     first: dict[str, int] = {}
     for row, user in enumerate(jobs.users):
         before = first.setdefault(user, row)
         if jobs.weights[row] != jobs.weights[before]:
             other = f"{short(user)} has {jobs.weights[before]:.12g} on {table.place(before)}"
             table.refuse(row, "weight", f"the value is {jobs.weights[row]:.12g}, and {other}; give a user one weight")
+        if jobs.teams[row] != jobs.teams[before]:
+            one, other = ("no team" if jobs.teams[k] is None else short(str(jobs.teams[k])) for k in (row, before))
+            there = f"{short(user)} is in {other} on {table.place(before)}"
+            table.refuse(row, "team", f"the value is {one}, and {there}; give a user one team")
 
 
-def _in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: Notes) -> Float:
+def in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: Notes) -> Float:
     """Demands in the order of the servers' resources, shape (n_jobs, n_resources)."""
     headers = headers_of(servers)
     for name in set(headers).intersection(_ABOUT_JOBS):
@@ -177,7 +263,7 @@ def read_openb_jobs(
     fix = "give seconds >= 0, or nothing"
     created, started, ended = (table.numbers(Column(name, fix=fix, blank=math.inf, infinite=True)) for name in _TIMES)
     amounts = dict(zip(RESOURCES, np.array([request[:3] for request in requests]).reshape(-1, 3).T, strict=True))
-    firsts, listed = _distinct([request[3] for request in requests])
+    firsts, listed = distinct([request[3] for request in requests])
     required = [requests[row][3] for row in firsts]
     if any(required) and servers.server_types is None:
         raise InvalidInstance(
@@ -189,13 +275,14 @@ def read_openb_jobs(
         durations = ended - started
     found = JobArguments(
         table.labels("qos", unique=False) if who else [label_of(request) for request in requests],
-        _in_order(table.path, amounts, servers, notes),
+        in_order(table.path, amounts, servers, notes),
         durations,
         created,
         ones,
         ones,
         listed,
         [tuple(kind for kind in types if kind in kinds) if types else None for types in required],
+        time_unit="s",
     )
     kept = np.ones(len(table), dtype=bool)
     for reason, bad in (

@@ -3,13 +3,16 @@
 The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simulate`:
 
 * `PlacedTask`: a task that starts, from `Scheduler.next_task`. `Timeline`: what `simulate` returns.
+* `BackfillScheduler` and `HierarchicalScheduler`, for `simulate` and for loops of your own.
 * `read_jobs` reads jobs from a file, as a `JobTrace`.
 
 The files:
 
 * `scheduler`: lowest share first. `requests`: demands of its tasks, checked.
+* `backfill`: EASY. `hierarchical`: teams by dominant shares. `waiting`: what both have in common.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
+* `groups`: waiting and slowdown by team and user. `units`: seconds, hours and days.
 * `fair`: the divisible optimum at moments of a timeline.
 """
 

@@ -13,6 +13,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb, read_job_table, read_openb_jobs
 from fairopt.io.notes import Notes
+from fairopt.io.slurm.accounting import is_accounting, read_accounting
 from fairopt.online.jobs import Job
 
 __all__ = ["JobTrace", "read_jobs"]
@@ -28,6 +29,8 @@ class JobTrace(Sequence[Job]):
         In the order of the file.
     notes : tuple of str
         What was left out or assumed.
+    time_unit : str or None
+        The unit of times, ``"s"`` in traces and tables with dates; None if the file does not say it.
 
     Examples
     --------
@@ -39,6 +42,7 @@ class JobTrace(Sequence[Job]):
 
     jobs: tuple[Job, ...]
     notes: tuple[str, ...] = ()
+    time_unit: str | None = None
 
     def __getitem__(self, at: Any) -> Any:
         return self.jobs[at]
@@ -58,7 +62,7 @@ def read_jobs(
     pods: str | None = None,
     compress: float = 1.0,
 ) -> JobTrace:
-    r"""Read jobs with arrivals and durations from a table or from the openb trace.
+    r"""Read jobs with arrivals and durations from a table, from Slurm's accounting or from the openb trace.
 
     Parameters
     ----------
@@ -66,15 +70,19 @@ def read_jobs(
         One of
 
         * a CSV file with a line for each job: ``user``, ``arrival`` and ``duration`` (of one task, in the same unit of
-          time); optionally ``tasks`` (default 1), ``weight`` (of the user, the same on all its lines, default 1) and
-          ``servers`` (servers or types of servers joined by ``|``, default all). Every other column is a resource, in
-          units per task, with the header that the servers have, as ``memory [GiB]``; nothing is converted,
+          time, or an arrival as a date such as ``2026-03-01T08:00:00``, with time zones in all lines or in none, and a
+          duration in seconds); optionally ``tasks`` (default 1), ``weight`` and ``team`` (of the user, the same on all
+          its lines), ``gang`` (1 if all tasks start together), ``limit`` (default the duration) and ``servers``
+          (servers or types of servers joined by ``|``, default all). Every other column is a resource, in units per
+          task, with the header that the servers have, as ``memory [GiB]``; nothing is converted,
+        * output of Slurm's ``sacct --json`` or ``sacct -P``, see Notes,
         * a folder of the openb trace, see Notes.
     servers : Instance, optional
         The servers and resources. Default for openb: those of the folder.
-    users : {"shape", "qos"}, default "shape"
-        For openb only: group tasks into users by equal demands and types of GPU, as `fairopt.datasets.openb`, or by
-        quality of service.
+    users : str, optional
+        For openb ``"shape"`` (default) groups tasks into users by equal demands and types of GPU, as
+        `fairopt.datasets.openb`, and ``"qos"`` by quality of service. For sacct a user is a ``"user"`` of an account
+        (default), as ``bio/ann``, or an ``"account"``.
     pods : str, default "default"
         For openb only: the list of tasks.
     compress : float, default 1.0
@@ -96,6 +104,11 @@ def read_jobs(
     Resources are matched by name. A resource that the table lacks has zero demand, and a column of zeros that the
     servers lack is ignored, each with a note.
 
+    *sacct*: a job that ran arrives at ``Submit``, runs for ``Elapsed`` and has the limit ``Timelimit``; its account is
+    its team. On k servers it is a gang of k tasks, each with 1/k of ``ReqTRES`` (without it, of ``AllocTRES``), which
+    may share a server. A type of GPU decides on which types of servers it may run. Jobs that have not ended, never ran
+    or fit on no servers, and steps are left out, with a note. Partitions and reservations are not modelled.
+
     *openb*: each pod is a job of one task that arrives at ``creation_time``, runs for
     ``deletion_time - scheduled_time`` seconds and may run where `fairopt.datasets.openb` allows it. Pods without these
     times or larger than any server are left out, with a note.
@@ -116,13 +129,16 @@ def read_jobs(
     if not (isinstance(compress, (int, float)) and 0 < compress < math.inf):
         raise InvalidInstance(f"compress is {compress!r}; give a finite number > 0, as 100")
     notes = Notes()
-    if is_openb(path):
+    if servers is not None and pods is None and is_accounting(path):
+        found = read_accounting(path, servers, notes, "user" if users is None else users)
+    elif is_openb(path):
         pods = "default" if pods is None else pods
         servers = datasets.openb(path, pods) if servers is None else servers
         found = read_openb_jobs(path, servers, notes, "shape" if users is None else users, pods)
     elif users is not None or pods is not None:
         name = "users" if pods is None else "pods"
-        raise InvalidInstance(f"{name!r} is an option for the openb trace, and {path} is not a folder; leave it out")
+        of = "the openb trace" if pods is not None else "the openb trace and output of sacct"
+        raise InvalidInstance(f"{name!r} is an option for {of}, and {path} is neither; leave it out")
     elif servers is None:
         raise InvalidInstance(f"the servers of {path} are missing; give the cluster too, as fo.read('cluster')")
     else:
@@ -131,8 +147,19 @@ def read_jobs(
         notes.say(f"arrivals are divided by {compress:.12g}; durations are as in the file")
     lists = [None if names is None else _individual(names, servers) for names in found.lists]
     jobs = (
-        Job(user, demands, duration, tasks=int(tasks), arrival=arrival / compress, weight=weight, eligible=lists[k])
-        for user, demands, duration, tasks, arrival, weight, k in zip(
+        Job(
+            user,
+            demands,
+            duration,
+            tasks=int(tasks),
+            arrival=arrival / compress,
+            weight=weight,
+            eligible=lists[k],
+            gang=gang,
+            limit=None if math.isnan(limit) else limit,
+            team=team,
+        )
+        for user, demands, duration, tasks, arrival, weight, k, gang, limit, team in zip(
             found.users,
             map(tuple, found.demands.tolist()),
             found.durations.tolist(),
@@ -140,10 +167,13 @@ def read_jobs(
             found.arrivals.tolist(),
             found.weights.tolist(),
             found.listed.tolist(),
+            found.gangs.tolist(),
+            found.limits.tolist(),
+            found.teams,
             strict=True,
         )
     )
-    return JobTrace(tuple(jobs), tuple(notes.sentences()))
+    return JobTrace(tuple(jobs), tuple(notes.sentences()), found.time_unit)
 
 
 def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:

@@ -79,10 +79,33 @@ def _by_user(timeline: Timeline) -> dict[str, Any]:
         "not started": np.bincount(table.user, timeline.unstarted, minlength=n).astype(np.int64),
         "task time": np.bincount(of_task, length, minlength=n),
         "mean waiting": _means(timeline.waiting, of_task, n),
+        **_spreads(timeline, "user"),
         "mean completion": _means(timeline.completion[done], table.user[done], n),
         "mean slowdown": _means(timeline.slowdown[done], table.user[done], n),
         "mean share": held / (ended - begun) if ended > begun else np.full(n, np.nan),
         **({"mean shortfall": timeline.shortfalls().mean(axis=0)} if len(timeline.fair_at) else {}),
+    }
+
+
+def _by_team(timeline: Timeline) -> dict[str, Any]:
+    found = timeline.waits("team")
+    return {
+        "team": list(found),
+        "tasks": [one["tasks"] for one in found.values()],
+        "not started": [one["unstarted"] for one in found.values()],
+        "mean waiting": [one["waiting"]["mean"] for one in found.values()],
+        **_spreads(timeline, "team"),
+    }
+
+
+def _spreads(timeline: Timeline, by: str) -> dict[str, Any]:
+    """Columns of `Timeline.waits`."""
+    found = timeline.waits(by).values()
+    return {
+        "p95 waiting": [one["waiting"]["p95"] for one in found],
+        "longest waiting": [one["waiting"]["max"] for one in found],
+        "mean bounded slowdown": [one["bounded_slowdown"]["mean"] for one in found],
+        "p95 bounded slowdown": [one["bounded_slowdown"]["p95"] for one in found],
     }
 
 
@@ -121,6 +144,7 @@ _VIEWS: dict[str, Callable[[Timeline], dict[str, Any]]] = {
     "task": by_task,
     "job": _by_job,
     "user": _by_user,
+    "team": _by_team,
     "server": _by_server,
     "time": _by_time,
 }

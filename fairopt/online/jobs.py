@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -43,6 +43,13 @@ class Job:
         Entitlement of the user, > 0; the same in all jobs of a user.
     eligible : sequence of str or of bool, optional
         Labels of servers, or of types of servers, where the tasks may run, or booleans by server. Default: all.
+    gang : bool, default False
+        Whether all tasks start at the same moment, or none.
+    limit : float, optional
+        The longest that a task may run, as the user requested it; at least ``duration``, which is the default.
+        Backfilling plans with it.
+    team : str, optional
+        Team of the user; the same in all jobs of a user. Hierarchical DRF and tables by team read it.
 
     Raises
     ------
@@ -71,6 +78,9 @@ class Job:
     arrival: Time = field(default=0, kw_only=True)  # whole, so that fractions stay fractions
     weight: float = field(default=1.0, kw_only=True)
     eligible: Sequence[str] | Sequence[bool] | None = field(default=None, kw_only=True)
+    gang: bool = field(default=False, kw_only=True)
+    limit: Time | None = field(default=None, kw_only=True)
+    team: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.user, str) or not self.user:
@@ -88,10 +98,42 @@ class Job:
             ("eligible", checked_places(self.user, self.eligible)),
         ):
             object.__setattr__(self, name, value)
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Check ``gang``, ``limit`` and ``team``."""
+        if self.gang is False and self.limit is None and self.team is None:
+            return
+        gang: Any = self.gang
+        if not isinstance(gang, (bool, np.bool_)):
+            raise InvalidInstance(f"gang of a job of user {self.user!r} is {gang!r}; give True or False")
+        object.__setattr__(self, "gang", bool(gang))
+        if self.limit is not None:
+            limit = _number(self.user, "limit", self.limit, positive=True)
+            object.__setattr__(self, "limit", limit)
+            if limit < self.duration:
+                raise InvalidInstance(
+                    f"limit of a job of user {self.user!r} is {limit}, below its duration {self.duration}: its tasks "
+                    "would be ended first; give a limit of at least the duration, or the limit as the duration"
+                )
+        if self.team is not None and (not isinstance(self.team, str) or not self.team):
+            raise InvalidInstance(f"team of a job of user {self.user!r} is {self.team!r}; give a label, as 'nlp'")
+
+    def __repr__(self) -> str:
+        optional = {"gang": False, "limit": None, "team": None}  # shown if given
+        names = [f.name for f in fields(self) if optional.get(f.name, "") != getattr(self, f.name)]
+        return f"Job({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    @property
+    def walltime(self) -> Time:
+        """The limit, or without one the duration."""
+        return self.duration if self.limit is None else self.limit
 
 
 def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
     """A finite number; whole numbers and fractions stay exact, others become floats."""
+    if type(value) is float and (0.0 if positive else -math.inf) < value < math.inf:
+        return value
     if type(value) not in (float, int, Fraction, bool) and isinstance(value, Real):
         value = int(value) if isinstance(value, Integral) else float(value)
     try:
@@ -107,7 +149,8 @@ def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
 class JobTable:
     """Jobs as arrays. Jobs of one *kind* have the same user, demands and eligible servers.
 
-    ``users`` are in order of their first job, with ``weights``. ``kind``, ``user``, ``tasks``, ``arrival`` and
+    ``users`` are in order of their first job, with ``weights`` and ``team_of_user``, indices of ``teams`` (-1 for users
+    without a team). ``kind``, ``user``, ``tasks``, ``arrival`` and
     ``duration`` are by job; ``user_of_kind``, ``demands``, ``requests`` and ``share`` (of one task) by kind.
     """
 
@@ -121,17 +164,26 @@ class JobTable:
         self.requests: list[Request] = []
         kind, user_of_kind, shares = [], [], []
         weights: list[float] = []
+        teams: dict[str, int] = {}
+        team_of_user: list[str | None] = []
+        gangs: set[tuple[int, int]] = set()  # checked
         for k, job in enumerate(self.jobs):
             if not isinstance(job, Job):
                 raise InvalidInstance(f"jobs[{k}] is {job!r}; give a list of fo.Job(user, demands, duration, ...)")
             user = users.setdefault(job.user, len(users))
             if user == len(weights):
                 weights.append(job.weight)
+                team_of_user.append(job.team)
+                if job.team is not None:
+                    teams.setdefault(job.team, len(teams))
             elif weights[user] != job.weight:
                 both = f"{weights[user]:g} and {job.weight:g}"
                 raise InvalidInstance(
                     f"user {job.user!r} has jobs of weights {both}; give all its jobs the same weight"
                 )
+            elif team_of_user[user] != job.team:
+                both = f"{team_of_user[user]!r} and {job.team!r}"
+                raise InvalidInstance(f"user {job.user!r} has jobs of teams {both}; give all its jobs the same team")
             row: Any = tuple(job.demands.items()) if isinstance(job.demands, Mapping) else job.demands
             kind.append(kinds.setdefault((user, row, job.eligible), len(kinds)))
             if kind[-1] == len(self.requests):
@@ -144,7 +196,12 @@ class JobTable:
                 self.requests.append(request)
                 user_of_kind.append(user)
                 shares.append(share)
+            if job.gang and (k_size := (kind[-1], job.tasks)) not in gangs:
+                gangs.add(k_size)
+                requests.check_gang(job.user, self.requests[kind[-1]], job.tasks)
         self.users, self.weights = tuple(users), np.array(weights, dtype=float)
+        self.teams = tuple(teams)
+        self.team_of_user: Ints = np.array([-1 if t is None else teams[t] for t in team_of_user], dtype=np.int64)
         self.kind, self.user_of_kind = np.array(kind, dtype=np.int64), np.array(user_of_kind, dtype=np.int64)
         n_resources = requests.instance.n_resources
         self.demands: Float = np.array([r.units for r in self.requests], dtype=float).reshape(-1, n_resources)

@@ -19,6 +19,7 @@ from fairopt.validation import as_floats
 
 __all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 
+_FLOATS = {float}
 MOST_TASKS = 2.0**53  # of a job; above, floats cannot represent every whole number
 
 # A key of the request, the request, and the share of one task: a number, or a list by server.
@@ -69,6 +70,15 @@ class Requests:
             self._known[key] = key, request, c.tolist()
         return self._known[key]
 
+    def check_gang(self, user: str, request: Request, tasks: float) -> None:
+        """Raise `InvalidInstance` if so many tasks do not fit together on empty servers."""
+        most = Servers(self.instance.capacities).most_of(request).sum()
+        if tasks > most:
+            raise InvalidInstance(
+                f"a gang of user {user!r} has {tasks:,} tasks, and {int(most):,} fit on all servers together; make the "
+                "gang or its tasks smaller, or leave gang out"
+            )
+
     def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
         """The servers that a mask, or a list of servers and types, allows."""
         n = self.instance.n_servers
@@ -103,6 +113,8 @@ class Requests:
 
 def checked_demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
     """Demands as a tuple, or as a dict by resource."""
+    if type(given) is tuple and set(map(type, given)) == _FLOATS and min(given) >= 0 and 0 < sum(given) < math.inf:
+        return given  # the usual case, quickly
     given = by_label(given)
     units = given
     if type(given) is not tuple or not all(type(one) is float for one in given):

@@ -60,6 +60,9 @@ class _Job(BaseModel):
     arrival: _Time
     weight: Any
     eligible: _Index | None
+    gang: Any = False
+    limit: _Time = None
+    team: Any = None
 
 
 class _File(BaseModel):
@@ -83,6 +86,7 @@ class _File(BaseModel):
     fair_errors: list[str | None]
     until: _Finite | None
     interrupted: bool
+    time_unit: str | None = None
 
 
 def save(timeline: Timeline, path: Path) -> Path:
@@ -98,7 +102,8 @@ def save(timeline: Timeline, path: Path) -> Path:
         "places": list(map(list, places)),
         "jobs": [
             asdict(job)
-            | {"duration": _text(job.duration), "arrival": _text(job.arrival), "eligible": places.get(job.eligible)}
+            | {key: _text(getattr(job, key)) for key in ("duration", "arrival", "limit")}
+            | {"eligible": places.get(job.eligible)}
             for job in timeline.jobs
         ],
         **{
@@ -109,6 +114,7 @@ def save(timeline: Timeline, path: Path) -> Path:
         "fair_errors": timeline.fair_errors,
         "until": timeline.until if math.isfinite(timeline.until) else None,
         "interrupted": timeline.interrupted,
+        "time_unit": timeline.time_unit,
     }
     write_whole(path, json.dumps(data, allow_nan=False) + "\n")
     return path
@@ -124,7 +130,8 @@ def load(path: Path) -> Timeline:
         cluster = Instance(**arguments_of_data(data.cluster, "cluster").values)
         jobs = [_job(one, data.places) for one in data.jobs]
         measured = share if isinstance(share, Share) else DominantShare()
-        again = simulate(cluster, jobs, measured, scheduler=_Saved(data, jobs, cluster.servers), name=data.name)
+        saved = _Saved(data, jobs, cluster.servers)
+        again = simulate(cluster, jobs, measured, scheduler=saved, name=data.name, time_unit=data.time_unit)
         return _joined(data, again, share)
     except FairoptError as error:
         raise InvalidInstance(f"{path}: {error}; the file was changed after it was saved") from error
@@ -151,7 +158,7 @@ class _Saved:
         self.tasks = list(zip(data.start, data.task_job, data.task_server, strict=True))[::-1]
         self.servers = servers
 
-    def submit(self, *job: Any, weight: float, eligible: Any) -> int:
+    def submit(self, *job: Any, weight: float, eligible: Any, gang: bool) -> int:
         return next(self.jobs)
 
     def next_task(self, at: float) -> _Task | None:

@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 from fairopt.io.notes import counted
 from fairopt.methods.whole.greedy import to_36_bits
 from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
-from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
+from fairopt.online.requests import MOST_TASKS, Asked, Requests, individual_servers
 
 __all__ = ["PlacedTask", "Scheduler"]
 
@@ -30,6 +30,7 @@ MOST_TRIED = 64  # blocked users tried one by one before all blocked queues are 
 EACH_COSTS = 175  # comparing so many queues at once takes as long as trying one user
 FEW_FREED = 4  # up to so many servers on which tasks ended are tried one by one
 _DOMINANT = DominantShare()
+UNIT = 1 << 1074  # a share of 1: every float is a whole number of 1 / UNIT
 FIX_AT = "give at= as a time, a number that never decreases"
 
 
@@ -61,12 +62,16 @@ class PlacedTask(NamedTuple):
 
 
 class _Queue:
-    """Waiting tasks of one user with the same request; ``share`` is that of one task, or a list by server."""
+    """Waiting tasks of one user with the same request; ``share`` is that of one task, or a list by server.
 
-    __slots__ = ("jobs", "number", "request", "share", "slot", "user")
+    ``share`` is in whole numbers of ``UNIT``. All of the ``size`` tasks of a job start together; 0 is no gang.
+    """
 
-    def __init__(self, number: int, user: _User, request: Request, share: float | list[float]) -> None:
-        self.number, self.user, self.request, self.share = number, user, request, share
+    __slots__ = ("jobs", "number", "request", "share", "size", "slot", "user")
+
+    def __init__(self, number: int, user: _User, request: Request, share: float | list[float], size: int) -> None:
+        self.number, self.user, self.request, self.size = number, user, request, size
+        self.share = [*map(in_units, share)] if isinstance(share, list) else in_units(share)
         self.jobs: deque[list[Any]] = deque()  # [number of the job, tasks left]
         self.slot: int | None = None  # in the table of blocked queues, whose task fits nowhere
 
@@ -77,6 +82,7 @@ class _User:
     __slots__ = (
         "average",
         "blocked",
+        "held",
         "index",
         "limit",
         "name",
@@ -84,7 +90,6 @@ class _User:
         "queues",
         "ready",
         "running",
-        "shares",
         "since",
         "waiting",
         "weight",
@@ -95,7 +100,7 @@ class _User:
         self.queues: dict[Any, _Queue] = {}
         self.ready: list[tuple[int, int, _Queue]] = []  # heap of queues that are not blocked, by their first job
         self.blocked: set[_Queue] = set()
-        self.shares: dict[float, int] = {}  # running tasks by the share of one
+        self.held = 0  # the share of running tasks, in whole numbers of UNIT, so that sums are exact
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
         self.average, self.since = 0.0, 0.0  # decayed average of the share, and its time
@@ -173,19 +178,22 @@ class _Blocked:
         queue.slot = None
         queue.user.blocked.remove(queue)
 
-    def fitting(self, room: Float, rows: Sequence[int]) -> list[_Queue]:
-        """The queues whose task fits on one of some servers; for one server only those with the smallest key."""
+    def fitting(self, servers: Servers, rows: list[int]) -> list[_Queue]:
+        """The queues whose task fits on one of some servers, a gang with the room on all.
+
+        For one server only those with the smallest key.
+        """
         n = len(self.queues)
-        fits = (self.units[:n] <= room[:, None]).all(axis=2)
-        found = np.flatnonzero(fits.any(axis=0))
+        fits = np.logical_and.reduce(self.units[:n] <= servers.room(rows)[:, None], axis=2)
+        found = np.flatnonzero(fits[0] if len(rows) == 1 else np.logical_or.reduce(fits))
         if len(rows) == 1:
             while len(found):
                 least = found[self.keys[found] == self.keys[found].min()]
-                here = [q for q in map(self.queues.__getitem__, least) if _allowed(q.request, rows)]
+                here = [q for q in map(self.queues.__getitem__, least.tolist()) if _possible(servers, q, rows)]
                 if here:
                     return here
                 found = np.setdiff1d(found, least, assume_unique=True)
-        return [q for q in map(self.queues.__getitem__, found) if _allowed(q.request, rows)]
+        return [q for q in map(self.queues.__getitem__, found.tolist()) if _possible(servers, q, rows)]
 
 
 class Scheduler:
@@ -296,6 +304,7 @@ class Scheduler:
         self._queue_of: dict[int, _Queue] = {}  # by number of a job with waiting tasks
         self._blocked = _Blocked(self.instance.n_resources)
         self._freed: dict[int, None] = {}  # servers on which tasks ended since blocked queues were last tried there
+        self._gang: list[PlacedTask] = []  # tasks of a gang that starts, the next one last
         self._time: float | None = None
         self._origin = 0.0
 
@@ -337,6 +346,7 @@ class Scheduler:
         weight: float | None = None,
         limit: float | None = None,
         eligible: Sequence[str] | ArrayLike | None = None,
+        gang: bool = False,
         at: float | None = None,
     ) -> int:
         """Add a job: equal tasks of a user.
@@ -354,6 +364,8 @@ class Scheduler:
             unchanged, initially 1 and infinity.
         eligible : sequence of str, or array-like of bool of shape (n_servers,), optional
             Servers, or types of servers, where the tasks may run. Default: all.
+        gang : bool, default False
+            Start all tasks at the same moment or none: `next_task` returns them one after another.
         at : float, optional
             The time, which never decreases; required with ``half_life``.
 
@@ -365,7 +377,7 @@ class Scheduler:
         Raises
         ------
         InvalidInstance
-            If a value is wrong, or a task fits on no empty server.
+            If a value is wrong, or a task, or a gang, does not fit on empty servers.
         OutOfDomain
             If the share is zero or not defined for the demands.
 
@@ -396,25 +408,35 @@ class Scheduler:
             if not right:
                 fix = "a number > 0" if name == "weight" else "a number >= 0 and up to 2**53, or math.inf for none"
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
-        key, request, share = self.requests.of(user, demands, eligible)
+        asked = self.requests.of(user, demands, eligible)
+        if gang:
+            self.requests.check_gang(user, asked[1], tasks)
         self._advance(at)
+        tasks = tasks if tasks == math.inf else int(tasks)
+        return self._add(user, asked, tasks, weight, limit, gang)
+
+    def _add(self, user: str, asked: Asked, tasks: float, weight: float | None, limit: float | None, gang: bool) -> int:
+        """Add a job that was checked."""
         held = self._users.get(user)
         if held is None:
             held = self._users[user] = _User(user, len(self._users))
             held.since = 0.0 if self._time is None else self._time
         held.weight = held.weight if weight is None else float(weight)
         held.limit = held.limit if limit is None else float(limit)
-        queue = held.queues.get(key)
+        key, request, share = asked
+        size = int(tasks) if gang else 0
+        queue = held.queues.get((key, size))
         if queue is None:
-            queue = held.queues[key] = _Queue(self._queues, held, request, share)
+            queue = held.queues[key, size] = _Queue(self._queues, held, request, share, size)
             self._queues += 1
         job, self._jobs = self._jobs, self._jobs + 1
-        tasks = tasks if tasks == math.inf else int(tasks)
         queue.jobs.append([job, tasks])
         self._queue_of[job] = queue
         held.waiting += tasks
         if queue.slot is None and len(queue.jobs) == 1:
             heappush(held.ready, (job, queue.number, queue))
+        if limit is not None:
+            self._return_gangs(held)
         self._enter(held)
         return job
 
@@ -489,9 +511,13 @@ class Scheduler:
         >>> scheduler.next_task() is None  # no room for the second
         True
         """
+        if self._gang:
+            return self._gang.pop()
         if at is not None or self.half_life is not None:
             self._advance(at)
-        if len(self._freed) > FEW_FREED and self._blocked.queues:
+        if self._freed and not self._blocked.queues:
+            self._freed.clear()
+        elif len(self._freed) > FEW_FREED:
             self._retry()
         line, skip = self._line, self.on_misfit == "skip"
         while True:
@@ -500,20 +526,31 @@ class Scheduler:
             if self._freed and skip:
                 queue = self._first_blocked()
                 if queue is not None and (first is None or self._place(queue) < self._place(first)):
-                    row = self._servers.choose(queue.request, self._rule)
-                    assert row is not None
+                    rows = self._take(queue)
+                    assert rows is not None
                     self._return(queue)
-                    return self._start(queue, row)
+                    return self._start(queue, rows)
             if first is None:
                 return None
-            row = self._servers.choose(first.request, self._rule)
-            if row is not None:
-                return self._start(first, row)
-            if not skip:
+            rows = self._take(first)
+            if rows is not None:
+                return self._start(first, rows)
+            if not skip and _within_limit(first):
                 return None
             heappop(first.user.ready)
             self._blocked.add(first, self._plain_key(first))
             self._enter(first.user)
+
+    def _take(self, queue: _Queue) -> list[int] | None:
+        """Take the resources of the first task or gang of a queue; None if it does not fit."""
+        if queue.size:
+            fits = _within_limit(queue)
+            return self._servers.take_all(queue.request, self._rule, queue.size) if fits else None
+        row = self._servers.choose(queue.request, self._rule)
+        if row is None:
+            return None
+        self._servers.take(queue.request, row)
+        return [row]
 
     def finish(self, task: PlacedTask | int, at: float | None = None) -> None:
         """End a running task, and release its resources.
@@ -548,14 +585,16 @@ class Scheduler:
         queue, row = held
         self._servers.give_back(queue.request, row)
         self._freed[row] = None
-        user, share = queue.user, _share_on(queue, row)
+        user = queue.user
         user.running -= 1
         if self.half_life is not None:
             self._settle(user)
-        user.shares[share] -= 1
-        if not user.shares[share]:
-            del user.shares[share]
-        user.present = self._present(user)
+        user.held -= _share_on(queue, row)
+        if user.limit < math.inf:
+            self._return_gangs(user)
+        elif self.order == "arrival":  # the user's place in line has not changed
+            return
+        user.present = user.held / UNIT
         self._enter(user)
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -574,14 +613,6 @@ class Scheduler:
             raise InvalidInstance(f"at is {at!r} after {self._time!r}; {FIX_AT}")
         self._time = at
 
-    def _present(self, user: _User) -> float:
-        """The share of a user's running tasks."""
-        shares = user.shares
-        if len(shares) == 1:
-            ((share, number),) = shares.items()
-            return share * number
-        return math.fsum(share * number for share, number in shares.items())
-
     def _average(self, user: _User) -> float:
         """The decayed average of a user's share, now."""
         assert self.half_life is not None and self._time is not None
@@ -590,7 +621,7 @@ class Scheduler:
 
     def _share(self, user: _User) -> float:
         """The current share, or its decayed average."""
-        return user.present if self.half_life is None or self._time is None else self._average(user)
+        return user.held / UNIT if self.half_life is None or self._time is None else self._average(user)
 
     def _settle(self, user: _User) -> None:
         """Bring a user's average up to now, before its present share changes."""
@@ -631,8 +662,15 @@ class Scheduler:
             self._line.put(self._key(user))
         if user.blocked:
             self._blocked_line.put(self._key(user))
-            for queue in user.blocked:
-                self._blocked.keys[queue.slot] = self._plain_key(queue)
+            if self.half_life is None:
+                keys = self._blocked.keys
+                for queue in user.blocked:
+                    keys[queue.slot] = self._plain_key(queue)
+
+    def _return_gangs(self, user: _User) -> None:
+        """Return the blocked gangs of a user whose limit may have held them."""
+        for queue in [one for one in user.blocked if one.size]:
+            self._return(queue)
 
     def _return(self, queue: _Queue) -> None:
         """Return a blocked queue to its user's ready ones."""
@@ -649,7 +687,7 @@ class Scheduler:
         """Return to the heap all blocked queues whose task fits on a server where one ended."""
         rows = list(self._freed)
         self._freed.clear()
-        for queue in self._blocked.fitting(self._servers.room(rows), rows):
+        for queue in self._blocked.fitting(self._servers, rows):
             self._return(queue)
             self._enter(queue.user)
 
@@ -658,7 +696,12 @@ class Scheduler:
         servers, rows = self._servers, list(self._freed)
 
         def fitting(user: _User) -> _Queue | None:
-            fits = [queue for queue in user.blocked if any(servers.fits(queue.request, row) for row in rows)]
+            fits = [
+                queue
+                for queue in user.blocked
+                if any(servers.fits(queue.request, row) for row in rows)
+                and (not queue.size or _fits_together(servers, queue))
+            ]
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
@@ -670,7 +713,7 @@ class Scheduler:
                 return queue
         found: list[_Queue] = []
         for row in rows:
-            here = self._blocked.fitting(servers.room([row]), [row])
+            here = self._blocked.fitting(servers, [row])
             if not here:
                 del self._freed[row]
             found += here
@@ -681,11 +724,10 @@ class Scheduler:
         number = _first_job(queue)
         return (number,) if self.order == "arrival" else (*self._key(queue.user), number)
 
-    def _start(self, queue: _Queue, row: int) -> PlacedTask:
-        """Start the first task of a queue on a server."""
-        user, job = queue.user, queue.jobs[0]
-        self._servers.take(queue.request, row)
-        job[1] -= 1
+    def _start(self, queue: _Queue, rows: list[int]) -> PlacedTask:
+        """Start the first task, or gang, of a queue on servers where its resources are taken."""
+        user, job, many = queue.user, queue.jobs[0], len(rows)
+        job[1] -= many
         if not job[1]:
             queue.jobs.popleft()
             del self._queue_of[job[0]]
@@ -696,17 +738,27 @@ class Scheduler:
                 heapify(user.ready)
             if queue.jobs:
                 heappush(user.ready, (queue.jobs[0][0], queue.number, queue))
-        user.waiting -= 1
-        user.running += 1
+        user.waiting -= many
+        user.running += many
         if self.half_life is not None:
             self._settle(user)
-        share = _share_on(queue, row)
-        user.shares[share] = user.shares.get(share, 0) + 1
-        user.present = self._present(user)
-        number, self._started = self._started, self._started + 1
-        self._running[number] = queue, row
+        number, self._started = self._started, self._started + many
+        tasks = []
+        for k, row in enumerate(rows):
+            user.held += _share_on(queue, row)
+            self._running[number + k] = queue, row
+            tasks.append(PlacedTask(number + k, user.name, self.instance.servers[row], job[0]))
+        if self.order == "share":
+            user.present = user.held / UNIT
         self._enter(user)
-        return PlacedTask(number, user.name, self.instance.servers[row], job[0])
+        self._gang = tasks[:0:-1]
+        return tasks[0]
+
+
+def in_units(share: float) -> int:
+    """A share in whole numbers of ``UNIT``."""
+    above, below = share.as_integer_ratio()
+    return above * (UNIT // below)
 
 
 def _first_job(queue: _Queue) -> int:
@@ -714,11 +766,24 @@ def _first_job(queue: _Queue) -> int:
     return queue.jobs[0][0]
 
 
-def _share_on(queue: _Queue, row: int) -> float:
+def _share_on(queue: _Queue, row: int) -> int:
     """The share of a task on a server."""
     return queue.share[row] if isinstance(queue.share, list) else queue.share
 
 
-def _allowed(request: Request, rows: Sequence[int]) -> bool:
-    """Whether a request may run on one of some servers."""
-    return request.allowed is None or bool(request.allowed[rows].any())
+def _possible(servers: Servers, queue: _Queue, rows: list[int]) -> bool:
+    """Whether a queue may run on one of some servers, and the tasks of a gang fit together."""
+    request = queue.request
+    if request.allowed is not None and not request.allowed[rows].any():
+        return False
+    return not queue.size or _fits_together(servers, queue)
+
+
+def _fits_together(servers: Servers, queue: _Queue) -> bool:
+    """Whether the tasks of a gang fit now, within the limit of its user."""
+    return _within_limit(queue) and bool(servers.most_of(queue.request).sum() >= queue.size)
+
+
+def _within_limit(queue: _Queue) -> bool:
+    """Whether all tasks of a gang may run within the limit of its user."""
+    return queue.user.running + queue.size <= queue.user.limit

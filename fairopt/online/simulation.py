@@ -19,6 +19,8 @@ from fairopt.methods.whole.servers import Servers
 from fairopt.online.jobs import Job, JobTable
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
+from fairopt.online.units import check_unit
+from fairopt.online.waiting import WholeJobs
 from fairopt.policy import label
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
@@ -27,6 +29,8 @@ from fairopt.tolerances import VIOLATION_TOLERANCE
 __all__ = ["simulate"]
 
 _DOMINANT = DominantShare()
+_OPTIONS = {"weight", "eligible", "gang", "walltime", "team", "at"}  # of submit
+CHECKED = 64  # questions for the next task between two looks at the time limit
 OFTEN = 1000  # tasks that end between two reports of progress
 
 
@@ -38,6 +42,7 @@ def simulate(
     scheduler: Any = None,
     fair_at: ArrayLike = (),
     name: str | None = None,
+    time_unit: str | None = None,
     time_limit: float | None = None,
 ) -> Timeline:
     """Simulate jobs on servers.
@@ -54,11 +59,14 @@ def simulate(
         Default ``Scheduler(capacities, share)``. A new `Scheduler` with other options, or your own object with the
         methods ``submit(user, demands, tasks)``, which returns a job number, ``next_task()``, which returns an object
         with ``.job`` and ``.server`` (a label) or None, and ``finish(task)``. Methods that take ``at`` get the time;
-        ``submit`` gets ``weight`` and ``eligible`` (booleans by server, or None) if it takes them.
+        ``submit`` gets ``weight``, ``eligible`` (booleans by server, or None), ``gang``, ``walltime`` (the limit of a
+        task, or its duration) and ``team`` if it takes them. It starts the tasks of a gang at the same moment.
     fair_at : array-like of shape (n_moments,), optional
         Moments at which the divisible optimum for the tasks present is found, for `Timeline.distance`.
     name : str, optional
         Name of the run. Default: the share, or the scheduler.
+    time_unit : {"s", "min", "h", "d"}, optional
+        The unit of all times, for pictures and tables. Default: that of a `JobTrace`, else unknown.
     time_limit : float, optional
         Seconds for the call.
 
@@ -72,7 +80,7 @@ def simulate(
     InvalidInstance
         If a value is wrong, or a task fits on no server where it may run; before anything runs.
     InvalidBlock
-        If a scheduler starts a task that does not wait or does not fit.
+        If a scheduler starts a task that does not wait or does not fit, or only a part of a gang.
     OutOfDomain
         If the share is zero or not defined for a job.
 
@@ -102,11 +110,13 @@ def simulate(
     """
     clock = Clock(time_limit)
     moments = moments_of(fair_at, "fair_at")
+    time_unit = getattr(jobs, "time_unit", None) if time_unit is None else time_unit
+    check_unit(time_unit)
     usual = Scheduler(capacities, share)
     for method in ("submit", "next_task", "finish") if scheduler is not None else ():
         if isinstance(scheduler, type) or not callable(getattr(scheduler, method, None)):
             raise InvalidBlock(f"scheduler is {scheduler!r}, without {method}(); give an object as fo.Scheduler(...)")
-    if isinstance(scheduler, Scheduler):
+    if isinstance(scheduler, (Scheduler, WholeJobs)):
         ours, theirs = usual.instance.total_capacities, scheduler.instance.total_capacities
         if ours.shape != theirs.shape or not np.allclose(ours, theirs, rtol=VIOLATION_TOLERANCE, atol=0.0):
             totals = f"{theirs.tolist()} in total, not {ours.tolist()}"
@@ -138,6 +148,7 @@ def simulate(
         float(run.until),
         interrupted,
         _name(run.scheduler) if name is None else name,
+        time_unit,
     )
     return timeline.with_fair_at(moments, time_limit=clock.left) if len(moments) else timeline
 
@@ -157,58 +168,117 @@ class _Run:
     def events(self, clock: Clock) -> None:
         """Run to the end, or until the clock is late."""
         jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
+        durations, arrivals = [job.duration for job in jobs], [job.arrival for job in jobs]
+        ours = type(self.scheduler) is Scheduler  # which keeps capacities and gangs itself
         next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
-        takes = _keywords(self.scheduler.submit)
-        order = sorted(range(len(jobs)), key=lambda k: jobs[k].arrival)
+        if ours and self.scheduler.half_life is None:  # it needs no times
+            ask, ends_now = self.scheduler.next_task, self.scheduler.finish
+            next_task, finish = (lambda now: ask()), (lambda task, now: ends_now(task))
+        submit = self._submit_to_ours() if ours else self._submit_to(self.scheduler.submit)
+        order = sorted(range(len(jobs)), key=arrivals.__getitem__)
         ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, order of start, job, server, task
-        arrived = started = 0
+        gangs: set[int] = set()  # of which tasks start now
+        task_job, task_server = self.task_job.append, self.task_server.append
+        start, end = self.start.append, self.end.append
+        arrived, started, asked, n, late = 0, 0, 0, len(order), clock.late
         total = sum(self.left)
-        while ends or arrived < len(order):
+        while ends or arrived < n:
             now: Any = ends[0][0] if ends else math.inf
-            if arrived < len(order):
-                now = min(now, jobs[order[arrived]].arrival)
+            if arrived < n:
+                now = min(now, arrivals[order[arrived]])
             self.until, moment = now, float(now)
             while ends and float(ends[0][0]) == moment:
                 over, _, job, s, task = heapq.heappop(ends)
                 now = max(now, over)
                 finish(task, now)
-                self.servers.give_back(requests[job], s)
+                if not ours:
+                    self.servers.give_back(requests[job], s)
                 if not (started - len(ends)) % OFTEN:
                     tell("tasks ended", started - len(ends), total)
-            while arrived < len(order) and float(jobs[order[arrived]].arrival) == moment:
-                now = max(now, jobs[order[arrived]].arrival)
-                self.submit(order[arrived], takes, now)
+            while arrived < n and float(arrivals[order[arrived]]) == moment:
+                job = order[arrived]
+                now = max(now, arrivals[job])
+                number = submit(job, now)
+                try:
+                    twice = self.job_of.setdefault(number, job) != job
+                except TypeError:
+                    twice = True
+                if twice:
+                    fix = "return a number that no other job has"
+                    raise InvalidBlock(f"{self.name}: submit returned {number!r}; {fix}")
                 arrived += 1
-            while (task := None if clock.late else next_task(now)) is not None:
-                job, s = self.place(task, now)
-                self.servers.take(requests[job], s)
+            while True:
+                if not asked % CHECKED:
+                    late = clock.late
+                asked += 1
+                if late or (task := next_task(now)) is None:
+                    break
+                if ours and task.job in self.job_of:
+                    job, s = self.job_of[task.job], self.row_of[task.server]
+                else:
+                    job, s = self.place(task, now)
+                    self.servers.take(requests[job], s)
+                    if jobs[job].gang:
+                        gangs.add(job)
                 self.left[job] -= 1
-                over = now + jobs[job].duration
+                over = now + durations[job]
                 heapq.heappush(ends, (over, started, job, s, task))
                 started += 1
-                self.task_job.append(job)
-                self.task_server.append(s)
-                self.start.append(now)
-                self.end.append(over)
-            if clock.late:
+                task_job(job)
+                task_server(s)
+                start(now)
+                end(over)
+            if late:
                 return
+            for job in gangs:
+                if self.left[job]:
+                    some, all_of = jobs[job].tasks - self.left[job], jobs[job].tasks
+                    raise InvalidBlock(
+                        f"{self.name}: at {float(now):g} it started {some} of the {all_of} tasks of a gang of user "
+                        f"{jobs[job].user!r}; start all of them at once, or none"
+                    )
+            gangs.clear()
         self.until = math.inf
 
-    def submit(self, k: int, takes: set[str], now: Any) -> None:
-        """Submit a job that arrives."""
-        job, request = self.table.jobs[k], self.table.requests[self.table.kind[k]]
-        options = {"weight": job.weight, "eligible": request.allowed, "at": now}
-        used = {"weight": job.weight != 1, "eligible": request.allowed is not None}
-        for key in [key for key, given in used.items() if given and key not in takes]:
-            raise InvalidBlock(f"{self.name}: submit takes no {key}=, and a job of user {job.user!r} has one; add it")
-        given = {key: value for key, value in options.items() if key in takes}
-        number = self.scheduler.submit(job.user, request.units, job.tasks, **given)
-        try:
-            twice = self.job_of.setdefault(number, k) != k
-        except TypeError:
-            twice = True
-        if twice:
-            raise InvalidBlock(f"{self.name}: submit returned {number!r}; return a number that no other job has")
+    def _submit_to_ours(self) -> Callable[[int, Any], int]:
+        """What submits a job to a `Scheduler`: jobs are checked already, once for each kind."""
+        table, scheduler = self.table, self.scheduler
+        asked = [
+            scheduler.requests.of(table.users[user], tuple(row.tolist()), request.allowed)
+            for user, row, request in zip(table.user_of_kind.tolist(), table.demands, table.requests, strict=True)
+        ]
+        kind = table.kind.tolist()
+
+        def submit(k: int, now: Any) -> int:
+            job = table.jobs[k]
+            if scheduler.half_life is not None:
+                scheduler._advance(now)
+            return int(scheduler._add(job.user, asked[kind[k]], job.tasks, job.weight, None, job.gang))
+
+        return submit
+
+    def _submit_to(self, method: Callable[..., Any]) -> Callable[[int, Any], Any]:
+        """What submits a job that arrives to a scheduler, with the options that it takes."""
+        takes = _keywords(method, _OPTIONS)
+
+        def submit(k: int, now: Any) -> Any:
+            job, request = self.table.jobs[k], self.table.requests[self.table.kind[k]]
+            used = {"weight": job.weight != 1, "eligible": request.allowed is not None, "gang": job.gang}
+            for key in [key for key, given in used.items() if given and key not in takes]:
+                what = f"submit takes no {key}=, and a job of user {job.user!r} has one"
+                raise InvalidBlock(f"{self.name}: {what}; add it")
+            options = {
+                "weight": job.weight,
+                "eligible": request.allowed,
+                "gang": job.gang,
+                "walltime": job.walltime,
+                "team": job.team,
+                "at": now,
+            }
+            given = {key: value for key, value in options.items() if key in takes}
+            return method(job.user, request.units, job.tasks, **given)
+
+        return submit
 
     def place(self, task: Any, now: Any) -> tuple[int, int]:
         """Job and server of a task that starts; `InvalidBlock` if it may not."""
@@ -238,16 +308,15 @@ class _Run:
         return label(self.scheduler)
 
 
-def _keywords(method: Callable[..., Any]) -> set[str]:
+def _keywords(method: Callable[..., Any], known: set[str]) -> set[str]:
     """The optional keywords that a method of a scheduler takes."""
-    known = {"weight", "eligible", "at"}
     parameters = inspect.signature(method).parameters.values()
     return known if any(p.kind is p.VAR_KEYWORD for p in parameters) else known & {p.name for p in parameters}
 
 
 def _with_time(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of a scheduler, called with the time last, which is dropped if it does not take ``at``."""
-    if "at" in _keywords(method):
+    if _keywords(method, {"at"}):
         return lambda *given: method(*given[:-1], at=given[-1])
     return lambda *given: method(*given[:-1])
 

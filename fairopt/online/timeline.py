@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import part_of_capacity
 from fairopt.blocks.shares import Share
-from fairopt.errors import InvalidInstance
+from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
 from fairopt.online.jobs import JobTable
@@ -29,6 +29,7 @@ __all__ = ["Timeline"]
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+THRESHOLD = 10.0  # of bounded slowdowns, in seconds in the literature on batch systems
 MOST = 4_000_000  # moments times kinds of jobs computed at a time
 
 
@@ -74,6 +75,8 @@ class Timeline:
         Whether Ctrl-C or the time limit ended the simulation, or the search for fair shares.
     name : str
         The name of the run.
+    time_unit : {"s", "min", "h", "d"}, optional
+        The unit of all times, if it is known.
 
     Examples
     --------
@@ -103,9 +106,11 @@ class Timeline:
     until: float
     interrupted: bool
     name: str
+    time_unit: str | None = None
 
     jobs = _part("table", "jobs", "The jobs as given.")
     users = _part("table", "users", "Labels of the users.")
+    teams = _part("table", "teams", "Labels of the teams.")
     capacities = _part("cluster", "capacities", "Units, shape (n_servers, n_resources).")
     resources = _part("cluster", "resources", "Labels of the resources.")
     servers = _part("cluster", "servers", "Labels of the servers.")
@@ -133,6 +138,40 @@ class Timeline:
     def slowdown(self) -> Float:
         """`completion` of each job over the duration of a task, at least 1, shape (n_jobs,)."""
         return self.completion / self.table.duration
+
+    def bounded_slowdown(self, threshold: float = THRESHOLD) -> Float:
+        """`completion` of each job over the duration of a task or, if that is longer, a threshold; at least 1.
+
+        Otherwise jobs of a few seconds, which wait for minutes, decide the mean. NaN if a task never started.
+        """
+        check_threshold(threshold)
+        return np.maximum(self.completion / np.maximum(self.table.duration, threshold), 1.0)
+
+    def waits(self, by: str = "team", threshold: float = THRESHOLD) -> dict[str, dict[str, Any]]:
+        """Waiting of tasks and bounded slowdown of jobs of each team or user.
+
+        Parameters
+        ----------
+        by : {"team", "user"}, default "team"
+            Users without a team are ``"(no team)"``.
+        threshold : float, default 10
+            Of `bounded_slowdown`, in the unit of the jobs.
+
+        Returns
+        -------
+        dict
+            By name ``tasks`` that ran, ``unstarted`` tasks, complete ``jobs``, and ``waiting`` and
+            ``bounded_slowdown``, each with ``mean``, ``p95`` and ``max``; NaN where there is nothing to measure.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> jobs = [fo.Job("ann", [1], 10, tasks=4, team="nlp"), fo.Job("bob", [4], 40, team="vision")]
+        >>> found = fo.simulate([4], jobs).waits()
+        >>> found["vision"]["waiting"], found["vision"]["bounded_slowdown"]["mean"]
+        ({'mean': 10.0, 'p95': 10.0, 'max': 10.0}, 1.25)
+        """
+        return later("fairopt.online.groups:waits")(self, by, threshold)
 
     @property
     def span(self) -> tuple[float, float]:
@@ -250,7 +289,9 @@ class Timeline:
         dict
             ``tasks`` that ran, ``unstarted`` tasks, complete ``jobs``, ``makespan``; ``waiting`` of tasks and
             ``slowdown`` of complete jobs, each with ``mean``, ``median`` and ``p95``; mean ``utilisation`` by resource;
-            ``distance`` with ``mean`` and ``largest``. NaN where there is nothing to measure.
+            ``distance`` with ``mean`` and ``largest``; ``worst``, the name of the team whose tasks wait longest on
+            average (without teams, of the user), with its `waits`, None without tasks. NaN where there is nothing to
+            measure.
 
         Examples
         --------
@@ -271,6 +312,7 @@ class Timeline:
             "waiting": _spread(self.waiting),
             "slowdown": _spread(slowdown[np.isfinite(slowdown)]),
             "utilisation": dict(zip(self.resources, part_of_capacity(used, total).tolist(), strict=True)),
+            "worst": later("fairopt.online.groups:worst")(self),
             "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
         }
 
@@ -279,11 +321,11 @@ class Timeline:
 
         Parameters
         ----------
-        by : {"task", "job", "user", "server", "time"}, default "task"
+        by : {"task", "job", "user", "team", "server", "time"}, default "task"
             What has a row. ``"task"``: job, user, server, arrival, start, end and waiting of tasks that started.
-            ``"job"``: tasks, first start, last end, waiting, completion, slowdown. ``"user"``: tasks, their time, mean
-            waiting, completion, slowdown, share and shortfall. ``"server"``: tasks and mean utilisation. ``"time"``:
-            shares, utilisation, running and waiting tasks, and distance.
+            ``"job"``: tasks, first start, last end, waiting, completion, slowdown. ``"user"``: tasks, their time,
+            waiting, completion, slowdown, mean share and shortfall. ``"team"``: as `waits`. ``"server"``: tasks and
+            mean utilisation. ``"time"``: shares, utilisation, running and waiting tasks, and distance.
         times : array-like of shape (n_times,), optional
             Moments for ``"time"``. Default: all events, and ``fair_at``.
 
@@ -383,6 +425,12 @@ class Timeline:
         left = f"; {self.unstarted.sum():,} not started" if self.unstarted.any() else ""
         stopped = "; interrupted" if self.interrupted else ""
         return f"<Timeline of {self.name}: {many} of {of} on {on}, from {begun:g} to {ended:g}{left}{stopped}>"
+
+
+def check_threshold(threshold: float) -> None:
+    """Raise `InvalidBlock` unless bounded slowdowns are defined."""
+    if not (isinstance(threshold, (int, float)) and 0 <= threshold < math.inf):
+        raise InvalidBlock(f"threshold is {threshold!r}; give a finite number >= 0, such as 10")
 
 
 def moments_of(times: ArrayLike, name: str) -> Float:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.display import LONG, shortened, shorter
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
+from fairopt.online.units import NAMES
 from fairopt.plots.common import (
     COLOURS,
     GREYS,
@@ -25,6 +26,7 @@ from fairopt.plots.common import (
     new_figure,
     plain,
 )
+from fairopt.plots.hours import in_readable_ticks
 from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, panels_of
 
@@ -143,8 +145,15 @@ def _drawn(
     letters = int(width / 0.08)
     for k, (ax, (draw, beside)) in enumerate(zip(axes, panels, strict=True)):
         draw(ax)
+        if kind != "waiting":
+            ax.set_xlim(*span)
         plain(ax)
-        ax.set_xlabel("waiting time" if kind == "waiting" else "time", fontsize=8)
+        unit = next(iter(timelines.values())).time_unit
+        label = "waiting time" if kind == "waiting" else "time"
+        if unit is not None:
+            shown = in_readable_ticks(ax, unit)
+            label += f" ({NAMES[shown]})" if shown else ""
+        ax.set_xlabel(label, fontsize=8)
         ax.set_ylabel("\n".join(textwrap.fill(cut(line, LONG), 28) for line in beside.split("\n")), fontsize=8)
         if len(names) > 1 and kind in ("allocation", "shares"):
             if k < columns or kind == "shares":
@@ -157,9 +166,7 @@ def _drawn(
             ax.set_title(textwrap.fill(cut(title, LONG), letters), fontsize=9, loc="left")
         if alone and same_scale:
             ax.label_outer()
-    for ax in axes:
-        if kind != "waiting":
-            ax.set_xlim(*span)
+    for ax in axes:  # after all panels are drawn, which may share it
         ax.set_ylim(bottom=0)
     _legend(axes, columns, alone, kind == "allocation", least=1 if kind in ("allocation", "shares") else 2)
     figure = axes[0].figure.canvas.figure

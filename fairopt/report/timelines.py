@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from fairopt.io.notes import counted
 from fairopt.io.saving import write_whole
 from fairopt.online.frames import by_task
 from fairopt.online.timeline import Timeline
+from fairopt.online.units import NAMES, readable
 from fairopt.report.frames import csv_lines
-from fairopt.report.tables import Column, Table, numbers, percents, shortened
+from fairopt.report.tables import Column, Table, both_ends, numbers, percents, shortened
 
-__all__ = ["timeline_data", "timeline_remarks", "timelines_table", "write_tasks"]
+__all__ = ["timeline_data", "timeline_remarks", "timelines_table", "waits_table", "write_tasks"]
 
 Float = NDArray[np.float64]
 
@@ -30,10 +31,12 @@ def timelines_table(runs: Mapping[str, Timeline]) -> Table:
     title += counted(len(first.servers), "server")
     late = any(f["unstarted"] for f in found)
     tasks = [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in found]
-    groups = [[Column("tasks", tasks), Column("makespan", numbers([f["makespan"] for f in found]))]]
-    for name in ("waiting", "slowdown"):
-        mean, high = ([f[name][key] for f in found] for key in ("mean", "p95"))
-        groups.append([Column(name, numbers(mean)), Column("p95", numbers(high))])
+    groups = [[Column("tasks", tasks), _times("makespan", [f["makespan"] for f in found], first)]]
+    factor, unit = _unit(first, [f["waiting"]["p95"] for f in found])
+    waiting = [numbers([f["waiting"][key] / factor for f in found]) for key in ("mean", "p95")]
+    groups.append([Column("waiting" + unit, waiting[0]), Column("p95", waiting[1])])
+    slowdown = [numbers([f["slowdown"][key] for f in found]) for key in ("mean", "p95")]
+    groups.append([Column("slowdown", slowdown[0]), Column("p95", slowdown[1])])
     used = [_use_under_load(run) for run in runs.values()]
     groups.append([Column(r, percents(u[i] for u in used)) for i, r in enumerate(shortened(first.resources))])
     if any(len(run.fair_at) for run in runs.values()):
@@ -41,12 +44,66 @@ def timelines_table(runs: Mapping[str, Timeline]) -> Table:
     return Table(title, Column("policy", list(runs), right=False), groups)
 
 
-def timeline_remarks(runs: Mapping[str, Timeline]) -> Iterator[str]:
-    """Lines below the table: the meaning of the columns, and errors."""
+def waits_table(runs: Mapping[str, Timeline], threshold: float) -> Table | None:
+    """Rows of teams, or without teams of users, by run: waiting and bounded slowdown. None for a single user.
+
+    Of many, those that wait least and longest under the first run.
+    """
+    first = next(iter(runs.values()))
+    by = "team" if first.teams else "user"
+    if len(first.users) < 2:
+        return None
+    found = {name: run.waits(by, threshold) for name, run in runs.items()}
+    names = list(next(iter(found.values())))
+    means = np.array([next(iter(found.values()))[name]["waiting"]["mean"] for name in names])
+    chosen = [names[k] for k in both_ends(np.nan_to_num(means))]
+    rows = [(name, run) for name in chosen for run in runs]
+    one = [found[run][name] for name, run in rows]
+    late = any(f["unstarted"] for f in one)
+    factor, unit = _unit(first, [f["waiting"]["p95"] for f in one])
+    header = by if len(chosen) == len(names) else f"{by} ({len(chosen)} of {len(names):,})"
+    labels = dict(zip(chosen, shortened(chosen), strict=True))
+    groups = [
+        [Column("policy", [run for _, run in rows], right=False)] * (len(runs) > 1),
+        [Column("tasks", [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in one])],
+        [
+            Column(name + unit * (key == "mean"), numbers([f["waiting"][key] / factor for f in one]))
+            for name, key in (("waiting", "mean"), ("p95", "p95"), ("longest", "max"))
+        ],
+        [
+            Column(name, numbers([f["bounded_slowdown"][key] for f in one]))
+            for name, key in (("slowdown", "mean"), ("p95", "p95"))
+        ],
+    ]
+    return Table(
+        f"Waiting and bounded slowdown by {by}", Column(header, [labels[name] for name, _ in rows], right=False), groups
+    )
+
+
+def timeline_remarks(runs: Mapping[str, Timeline], threshold: float) -> Iterator[str]:
+    """Lines below the tables: who waits longest, the meaning of the columns, and errors."""
+    for name, run in runs.items():
+        worst = run.summary()["worst"]
+        if worst is not None and len(run.users) > 1:
+            by = next(iter(worst))
+            mean, high = worst["waiting"]["mean"], worst["waiting"]["max"]
+            if not high:
+                yield f"{name}: no task waits"
+                continue
+            all_of = run.summary()["waiting"]["mean"]
+            factor, unit = readable(run.time_unit, mean)
+            shown = [f"{time / factor:,.4g} {unit}".strip() for time in (mean, high, all_of)]
+            yield (
+                f"{name}: the {by} {shortened([worst[by]])[0]!r} waits longest, {shown[0]} on average and up to "
+                f"{shown[1]} (all: {shown[2]})"
+            )
+    time_unit = next(iter(runs.values())).time_unit
+    unit = "the unit of the jobs" if time_unit is None else f"{NAMES[time_unit]} unless a column names its unit"
     yield (
         "Means and 95th percentiles (p95). waiting: from the arrival of a task to its start; slowdown: from the "
-        "arrival of a job to its end, divided by the duration of one task; percentages: utilisation from the first "
-        "arrival to the last start. Times are in the unit of the jobs."
+        "arrival of a job to its end, divided by the duration of one task (bounded slowdown: with durations below "
+        f"{threshold:g} counted as {threshold:g}); percentages: utilisation from the first arrival to the last start. "
+        f"Times are in {unit}."
     )
     moments = max(len(run.fair_at) for run in runs.values())
     if moments:
@@ -60,6 +117,19 @@ def timeline_remarks(runs: Mapping[str, Timeline]) -> Iterator[str]:
             yield f"{name}: no fair shares at {len(errors):,} of {len(run.fair_at):,} times: {errors[0]}"
 
 
+def _unit(run: Timeline, times: Sequence[float]) -> tuple[float, str]:
+    """What to divide times of a column by, and the end of its header."""
+    finite = [time for time in times if np.isfinite(time)]
+    factor, name = readable(run.time_unit, max(finite, default=0.0))
+    return factor, f" ({name})" if name else ""
+
+
+def _times(header: str, times: Sequence[float], run: Timeline) -> Column:
+    """A column of times in a readable unit."""
+    factor, unit = _unit(run, times)
+    return Column(header + unit, numbers([time / factor for time in times]))
+
+
 def _use_under_load(run: Timeline) -> Float:
     """Mean utilisation from the first arrival to the last start; NaN if both are the same time."""
     first, last = run.table.arrival.min(initial=np.inf), run.start.max(initial=-np.inf)
@@ -69,10 +139,18 @@ def _use_under_load(run: Timeline) -> Float:
     )
 
 
-def timeline_data(run: Timeline) -> dict[str, Any]:
-    """`Timeline.summary` with the other numbers of the table."""
+def timeline_data(run: Timeline, threshold: float) -> dict[str, Any]:
+    """`Timeline.summary` with the other numbers of the tables."""
     used = dict(zip(run.resources, _use_under_load(run).tolist(), strict=True))
-    return {**run.summary(), "utilisation_until_last_start": used, "interrupted": run.interrupted}
+    return {
+        **run.summary(),
+        "utilisation_until_last_start": used,
+        "teams": run.waits("team", threshold) if run.teams else {},
+        "users": run.waits("user", threshold),
+        "slowdown_threshold": threshold,
+        "time_unit": run.time_unit,
+        "interrupted": run.interrupted,
+    }
 
 
 def write_tasks(run: Timeline, path: Path) -> None:

@@ -79,6 +79,17 @@ def test_a_table_gives_one_job_a_line_with_demands_in_the_order_of_the_servers(c
     assert repr(jobs) == "<JobTrace of 4 jobs of 3 users>" and jobs[1:3] == jobs.jobs[1:3]
 
 
+def test_dates_become_seconds_since_the_first_and_options_of_jobs_are_read(cluster, written):
+    text = """user,team,arrival,duration,limit,tasks,gang,cpu [core],memory [GiB]
+a,x,2026-03-02T08:00:00+01:00,60,90,2,yes,1,1
+b,,2026-03-02T06:59:30Z,60,,1,,1,1
+"""
+    trace = fo.online.read_jobs(written(text), cluster)
+    assert [job.arrival for job in trace] == [30.0, 0.0] and trace.time_unit == "s"
+    assert [(job.team, job.gang, job.limit) for job in trace] == [("x", True, 90.0), (None, False, None)]
+    assert trace.notes == ("times are in seconds, as are durations; 0 is 2026-03-02T06:59:30Z, the first arrival",)
+
+
 def test_lists_name_servers_rows_of_several_and_types(cluster):
     jobs = fo.online.read_jobs(TABLE, cluster)
     assert [job.eligible for job in jobs] == [None, None, ("small", "y"), ("big #1", "big #2")]
@@ -113,7 +124,7 @@ def test_the_largest_task_that_fits_is_read(cluster, written):
         ("", "jobs.csv is empty; expected a header line with the columns user, arrival, duration"),
         (HEADER, "jobs.csv has a header only; add a line for at least one job"),
         (b"PK\x03\x04 xlsx", "is compressed (zip"),
-        ('{"jobs": []}', "line 1: there is no column 'user'"),
+        ('{"jobs": []}', " lists no jobs"),
         (HEADER.replace("duration", "time"), "line 1: there is no column 'duration'"),
         (HEADER.replace(",", ";"), "line 1: there is no column 'user'; separate the columns with commas, not with ';'"),
         (HEADER.replace("memory [GiB]", "cpu [core]"), "line 1: the column 'cpu [core]' appears twice"),
@@ -137,6 +148,23 @@ def test_the_largest_task_that_fits_is_read(cluster, written):
         ("tasks," + HEADER + "0,web,0,1,1,1\n", "line 2, column 'tasks': the value is 0; give a whole number >= 1"),
         ("tasks," + HEADER + "1.5,web,0,1,1,1\n", "line 2, column 'tasks': the value is 1.5"),
         ("weight," + HEADER + "0,web,0,1,1,1\n", "line 2, column 'weight': the value is 0; give a number > 0"),
+        (
+            HEADER + "w,2026-03-02,1,1,1\nw,2026-03-02T01:00Z,1,1,1\n",
+            "line 3, column 'arrival': '2026-03-02T01:00Z' has a t",
+        ),
+        (HEADER + "w,2026-03-02,1,1,1\nw,5,1,1,1\n", "line 3, column 'arrival': '5' is not a date, and line 2 has the"),
+        (HEADER + "w,5,1,1,1\nw,2026-03-02,1,1,1\n", "line 3, column 'arrival': '2026-03-02' is not a number; give a"),
+        (HEADER + "w,2026-03-02,1,1,1\nw,2026-13-02,1,1,1\n", "'2026-13-02' is not a date"),
+        ("limit," + HEADER + "5,w,0,6,1,1\n", "column 'limit': the value is 5, below the duration 6: the job would be"),
+        ("gang," + HEADER + "maybe,w,0,6,1,1\n", "column 'gang': 'maybe' is not true or false; give 1 if all tasks"),
+        (
+            "gang,tasks," + HEADER + "1,4,w,0,6,8,1\n",
+            "'w': its gang of tasks (8 cpu [core], 1 memory [GiB] each) does not",
+        ),
+        (
+            "team," + HEADER + "x,w,0,1,1,1\n,w,0,1,1,1\n",
+            "column 'team': the value is no team, and 'w' is in 'x' on line 2",
+        ),
         ("weight," + HEADER + "2,w,0,1,1,1\n3,w,0,1,1,1\n", "line 3, column 'weight': the value is 3, and 'w' has 2"),
         ("servers," + HEADER + "z|big,w,0,1,1,1\n", "column 'servers': the cluster has no server 'z'; known: big,"),
         ("servers," + HEADER + "tiny,w,0,1,5,1\n", "line 2, column 'user': 'w': its task (5 cpu [core], 1 memory"),

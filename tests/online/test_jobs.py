@@ -34,6 +34,16 @@ def test_places_are_labels_or_a_mask():
     assert fo.Job("a", [1], 1, eligible=np.array([True, False])).eligible == (True, False)
 
 
+def test_a_job_is_shown_as_it_can_be_pasted():
+    for job in (fo.Job("a", [1], 1), fo.Job("a", [1], 1, gang=True, limit=Fraction(5, 2), team="x")):
+        assert eval(repr(job), {"Job": fo.Job, "Fraction": Fraction}) == job
+    assert repr(fo.Job("a", [1], 1)).endswith("eligible=None)")
+
+
+def test_the_walltime_is_the_limit_or_else_the_duration():
+    assert fo.Job("a", [1], Fraction(1, 3)).walltime == Fraction(1, 3) and fo.Job("a", [1], 1, limit=2).walltime == 2
+
+
 def test_a_job_is_frozen_compares_and_can_be_pickled():
     job = fo.Job("a", [1, 2], 3, tasks=4)
     assert pickle.loads(pickle.dumps(job)) == job == fo.Job("a", (1.0, 2.0), 3, tasks=4) and len({job, job}) == 1
@@ -73,6 +83,13 @@ def test_a_job_is_frozen_compares_and_can_be_pickled():
         (dict(eligible=[]), "eligible of user 'web'"),
         (dict(eligible=[1, 0]), "eligible of user 'web'"),
         (dict(eligible=5), "eligible of user 'web' is 5"),
+        (dict(gang="yes"), "gang of a job of user 'web' is 'yes'; give True or False"),
+        (dict(limit=0), "limit of a job of user 'web' is 0; give a finite number > 0"),
+        (
+            dict(duration=10, limit=9),
+            "limit of a job of user 'web' is 9, below its duration 10: its tasks would be ended first; give a limit of",
+        ),
+        (dict(team=""), "team of a job of user 'web' is ''; give a label"),
     ],
 )
 def test_wrong_values_name_the_user_the_value_and_the_fix(changes, message):
@@ -87,6 +104,10 @@ def test_wrong_values_name_the_user_the_value_and_the_fix(changes, message):
         (None, "jobs is None; give a list"),
         (fo.Job("a", [1], 1), r"jobs is Job\(user='a'.*give a list"),
         ([fo.Job("a", [1], 1, weight=2), fo.Job("a", [1], 1)], "user 'a' has jobs of weights 2 and 1"),
+        (
+            [fo.Job("a", [1], 1, team="x"), fo.Job("a", [1], 1)],
+            "user 'a' has jobs of teams 'x' and None; give all its jobs the same team",
+        ),
         ([fo.Job("a", [1, 2], 1)], r"user 'a' are \(1.0, 2.0\); give 1 numbers, one by resource"),
         ([fo.Job("a", {"cpu": 1}, 1)], "user 'a' demands 'cpu'"),
         (

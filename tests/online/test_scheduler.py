@@ -42,6 +42,7 @@ def loops(draw):
         st.sampled_from([None, None, Fraction(1, 2), Fraction(3)]),
         st.sampled_from([None, None, None, 1, 2]),
         st.none() | st.lists(st.booleans(), min_size=n_servers, max_size=n_servers),
+        st.sampled_from([False, False, True]),
     )
     ask = st.tuples(st.just("ask"), st.sampled_from([1, 2, 100]))
     finish = st.tuples(st.just("finish"), st.lists(st.integers(0, 10**6), min_size=1, max_size=9))
@@ -60,14 +61,20 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
     live = []
     for kind, *step in steps:
         if kind == "submit":
-            user, units, tasks, weight, limit, eligible = step
+            user, units, tasks, weight, limit, eligible, gang = step
             try:
                 number = fast.submit(
-                    user, [*map(float, units)], tasks, weight=weight and float(weight), limit=limit, eligible=eligible
+                    user,
+                    [*map(float, units)],
+                    tasks,
+                    weight=weight and float(weight),
+                    limit=limit,
+                    eligible=eligible,
+                    gang=gang,
                 )
             except fo.errors.InvalidInstance:  # too large, nowhere or nothing
                 continue
-            assert number == exact.submit(user, units, tasks, weight=weight, limit=limit, eligible=eligible)
+            assert number == exact.submit(user, units, tasks, weight=weight, limit=limit, eligible=eligible, gang=gang)
         elif kind == "ask":
             for _ in range(step[0]):
                 task = fast.next_task()

@@ -345,7 +345,7 @@ def test_a_share_that_differs_by_server_is_refused():
 
 
 def test_the_time_limit_returns_the_part_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = iter([False] * 9 + [True] * 1000)
+    late = iter([False] * 2 + [True] * 1000)
     monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
     jobs = [fo.Job("a", [1], 10, tasks=60, arrival=k) for k in range(3)]
     run = fo.simulate([4], jobs, fair_at=[0.0], time_limit=60)

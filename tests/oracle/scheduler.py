@@ -17,7 +17,8 @@ class OracleTask(NamedTuple):
 class OracleScheduler:
     """Users in the order of their first job, each user's jobs in order.
 
-    ``k``: shares are products of the k largest parts of total capacities. ``order="arrival"``: jobs in order.
+    ``k``: shares are products of the k largest parts of total capacities. ``order="arrival"``: jobs in order. The tasks
+    of a gang start together or not, and are returned one after another.
     """
 
     def __init__(self, capacities, k=1, on_misfit="skip", order="share", servers=None, placement="first-fit"):
@@ -33,8 +34,9 @@ class OracleScheduler:
         self.limits: dict[str, float] = {}
         self.running: dict[int, tuple[int, int]] = {}  # job and server by task
         self.ids = count()
+        self.gang: list[OracleTask] = []
 
-    def submit(self, user, demands, tasks=1, *, weight=None, limit=None, eligible=None, at=None):
+    def submit(self, user, demands, tasks=1, *, weight=None, limit=None, eligible=None, gang=False, at=None):
         self.weights.setdefault(user, Fraction(1))
         if weight is not None:
             self.weights[user] = Fraction(weight)
@@ -43,7 +45,10 @@ class OracleScheduler:
         row = [Fraction(d) for d in demands]
         parts = sorted((d / c for d, c in zip(row, self.total, strict=True) if c), reverse=True)
         allowed = [True] * len(self.servers) if eligible is None else list(eligible)
-        self.jobs.append(dict(user=user, demands=row, left=tasks, allowed=allowed, share=prod(parts[: self.k])))
+        size = tasks if gang else 1
+        self.jobs.append(
+            dict(user=user, demands=row, left=tasks, allowed=allowed, share=prod(parts[: self.k]), size=size)
+        )
         return len(self.jobs) - 1
 
     def withdraw(self, job):
@@ -78,22 +83,34 @@ class OracleScheduler:
         """Jobs with waiting tasks, the first in line first."""
         users, shares = list(self.weights), self.shares
         runs = Counter(self.jobs[k]["user"] for k, _ in self.running.values())
-        below = {user for user in self.weights if runs[user] + 1 <= self.limits.get(user, inf)}
-        waiting = [k for k, job in enumerate(self.jobs) if job["left"] and job["user"] in below]
+
+        def below(job):
+            return runs[job["user"]] + job["size"] <= self.limits.get(job["user"], inf)
+
+        waiting = [k for k, job in enumerate(self.jobs) if job["left"] and below(job)]
         if self.order == "arrival":
             return waiting
         rank = {user: (shares[user] / self.weights[user], users.index(user)) for user in users}
         return sorted(waiting, key=lambda k: (rank[self.jobs[k]["user"]], k))
 
     def next_task(self, at=None):
+        if self.gang:
+            return self.gang.pop(0)
         for k in self._line():
-            job, s = self.jobs[k], self._place(self.jobs[k])
-            if s is not None:
+            job, free = self.jobs[k], [row[:] for row in self.free]
+            for _ in range(job["size"]):
+                s = self._place(job)
+                if s is None:
+                    break
                 self.free[s] = [f - d for f, d in zip(self.free[s], job["demands"], strict=True)]
-                job["left"] -= 1
-                task = OracleTask(next(self.ids), job["user"], self.servers[s], k)
-                self.running[task.id] = (k, s)
-                return task
+                self.gang.append(OracleTask(0, job["user"], self.servers[s], k))
+            else:
+                job["left"] -= job["size"]
+                self.gang = [task._replace(id=next(self.ids)) for task in self.gang]
+                for task in self.gang:
+                    self.running[task.id] = (k, self.servers.index(task.server))
+                return self.gang.pop(0)
+            self.free, self.gang = free, []
             if self.on_misfit == "stop":
                 return None
         return None

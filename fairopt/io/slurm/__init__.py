@@ -1,7 +1,8 @@
-"""Slurm: output of ``scontrol show node --json``, ``squeue --json`` and ``sacctmgr show associations --json``.
+"""Slurm: output of ``scontrol``, ``squeue`` and ``sacctmgr show associations``, all with ``--json``, and of ``sacct``.
 
 * `reader`: the arguments of an instance from both.
 * `objects`: nodes and jobs. `accounts`: the tree of accounts.
+* `accounting`: jobs that ended, from ``sacct``.
 * `places`: constraints on features.
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from array import array
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from fairopt.runtime.progress import tell
 __all__ = ["one_after_the_other", "to_36_bits"]
 
 Ints = NDArray[np.int64]
+_Number = TypeVar("_Number", float, Float)
 
 BITS_36 = 131073.0  # 2^17 + 1
 EVERY = 1 << 14  # tasks between two reports of progress
@@ -55,7 +57,7 @@ def one_after_the_other(
     return np.array(users, dtype=np.int64), np.array(places, dtype=np.int64)
 
 
-def to_36_bits(share: float) -> float:
+def to_36_bits(share: _Number) -> _Number:
     """A share rounded to 36 bits for comparison, so that 3 times 0.1 and 0.3 are ties.
 
     Shares that are equal in exact arithmetic are equal here if their denominators are below about 10,000.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ class Servers:
             fits &= request.allowed
         return fits
 
-    def room(self, rows: list[int]) -> Float:
+    def room(self, rows: Iterable[int]) -> Float:
         """Free units of some servers, with the tolerance, shape (n_rows, n_resources)."""
         return np.array([self._room[row] for row in rows])
 
@@ -114,6 +114,34 @@ class Servers:
         """How many more tasks fit on a server."""
         room = self._room[row]
         return max(int(min(room[i] // units for i, units in request.needs)), 0)
+
+    def most_of(self, request: Request) -> Float:
+        """How many more tasks fit on each server, shape (n_servers,)."""
+        columns = self._columns if self.n_servers > 1 else np.array(self._room).T
+        (i, units), *others = request.needs
+        most = columns[i] // units
+        for i, units in others:
+            np.minimum(most, columns[i] // units, out=most)
+        np.maximum(most, 0.0, out=most)
+        return most if request.allowed is None else np.where(request.allowed, most, 0.0)
+
+    def take_all(self, request: Request, rule: str | Placement, tasks: int) -> list[int] | None:
+        """Start equal tasks together, each placed after those before it; their servers, or None if they do not fit."""
+        most = self.most_of(request)
+        if most.sum() < tasks:
+            return None
+        rows: list[int] = []
+        if rule != "first-fit":
+            while len(rows) < tasks and (row := self.choose(request, rule)) is not None:
+                self.take(request, row)
+                rows.append(row)
+            most = self.most_of(request)
+        for row in np.flatnonzero(most).tolist():  # with another rule, only if subtraction rounded otherwise
+            count = min(int(most[row]), tasks - len(rows))
+            if count:
+                self.take(request, row, count)
+                rows += [row] * count
+        return rows
 
     def take(self, request: Request, row: int, count: int = 1) -> None:
         """Start tasks that fit on a server."""

@@ -1,0 +1,76 @@
+"""Dates and times in ISO 8601, as seconds, with or without time zones but never mixed; and durations of Slurm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.io.tables import short
+
+__all__ = ["are_dates", "duration_seconds", "seconds_of"]
+
+Float = NDArray[np.float64]
+_NAIVE = datetime(1970, 1, 1)
+_AWARE = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_LASTS = re.compile(r"(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):(\d\d(?:\.\d{1,9})?)")
+
+
+def are_dates(cells: Sequence[Any]) -> bool:
+    """Whether the first cell that is not empty is a date."""
+    first = next((cell for cell in cells if cell), "")
+    return isinstance(first, str) and _DATE.match(first) is not None
+
+
+def seconds_of(cells: Sequence[str], refuse: Callable[[int, str], NoReturn], place: Callable[[int], str]) -> Float:
+    """Dates as seconds since 1970, NaN for empty cells.
+
+    ``refuse`` raises the error about a cell, and ``place`` says where one is.
+    """
+    out = np.full(len(cells), np.nan)
+    first: int | None = None  # row of the first date, and whether it has a zone
+    zoned = False
+    for row, cell in enumerate(cells):
+        if not cell:
+            continue
+        found: datetime | None = None
+        if _DATE.match(cell):
+            try:
+                found = datetime.fromisoformat(cell)
+            except ValueError:
+                found = None
+        if found is None:
+            like = "" if first is None else f", and {place(first)} has the date {short(cells[first])}"
+            refuse(row, f"{short(cell)} is not a date{like}; give all as 2026-03-01T08:00:00, or all as numbers")
+        if first is None:
+            first, zoned = row, found.tzinfo is not None
+        elif (found.tzinfo is not None) != zoned:
+            one, other = ("no time zone", "has one") if zoned else ("a time zone", "has none")
+            refuse(
+                row,
+                f"{short(cell)} has {one}, and that on {place(first)} {other} ({short(cells[first])}); give all dates "
+                "a zone, as 2026-03-01T08:00:00+01:00, or none",
+            )
+        out[row] = (found - (_AWARE if zoned else _NAIVE)) / _SECOND
+    return out
+
+
+def duration_seconds(text: str) -> float | None:
+    """A duration ``[[days-]hours:]minutes:seconds`` in seconds; None for other text.
+
+    Examples
+    --------
+    >>> duration_seconds("1-02:00:30"), duration_seconds("05:00"), duration_seconds("UNLIMITED")
+    (93630.0, 300.0, None)
+    """
+    match = _LASTS.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -1,0 +1,201 @@
+"""EASY backfilling: first come, first served, with a reservation for the first waiting job."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+from fairopt.methods.whole.servers import Placement
+from fairopt.online.waiting import WaitingJob, WholeJobs
+
+__all__ = ["BackfillScheduler"]
+
+Float = NDArray[np.float64]
+
+
+class BackfillScheduler(WholeJobs):
+    """First come, first served, with EASY backfilling (Lifka 1995): one reservation, for the first waiting job.
+
+    Jobs start in order of arrival. If the next task of the first waiting job (all its tasks if it is a gang) does not
+    fit, it is reserved the earliest moment at which it would fit if running tasks ended at their ``walltime``, and room
+    on the first servers that have it then. Other jobs may start if they fit and end by that moment at their walltime,
+    or if they leave the reserved room free. So no job that passes the first one delays it.
+
+    Parameters
+    ----------
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
+        Units on each server. Of an instance its servers, one for each count, and labels are used.
+    resources, servers, server_types : sequence of str, optional
+        Labels, and the type of each server.
+    placement : str or callable, default "first-fit"
+        The server of a task, as in `Scheduler`. Tasks that would run into the reservation go to the first server where
+        they do not delay it.
+
+    Notes
+    -----
+    Every call needs the time ``at``, which never decreases. The reservation is found again when a task ends.
+
+    Examples
+    --------
+    A gang of four waits for the first four tasks; a short task passes it, a long one may not:
+
+    >>> import fairopt as fo
+    >>> jobs = [fo.Job("a", [1], 10, tasks=3), fo.Job("b", [1], 5, tasks=4, gang=True),
+    ...         fo.Job("long", [1], 11), fo.Job("short", [1], 10)]
+    >>> fo.simulate([4], jobs, scheduler=fo.online.BackfillScheduler([4])).to_frame("job")["first start"].tolist()
+    [0.0, 10.0, 15.0, 0.0]
+    """
+
+    name = "EASY"
+
+    def __init__(
+        self,
+        capacities: ArrayLike | Mapping[str, Any] | Instance,
+        *,
+        resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None,
+        placement: str | Placement = "first-fit",
+    ) -> None:
+        super().__init__(capacities, resources, servers, server_types, placement)
+        self._line: list[WaitingJob] = []
+        self._kind, self._size, self._walltime = np.zeros(8, dtype=int), np.zeros(8), np.zeros(8)  # of the line
+        self._passed = 0  # so many jobs at the front cannot start before a task ends
+        self._ends: list[tuple[float, int, int, int]] = []  # planned end, number, kind and server, sorted
+        self._planned: dict[int, float] = {}
+        self._moment = math.inf  # of the reservation
+        self._later: Float | None = None  # free units then, without what is reserved; None without a reservation
+
+    def submit(
+        self,
+        user: str,
+        demands: ArrayLike | Mapping[str, float],
+        tasks: int = 1,
+        *,
+        walltime: float,
+        weight: float = 1.0,
+        eligible: Sequence[str] | ArrayLike | None = None,
+        gang: bool = False,
+        at: float,
+    ) -> int:
+        """Add a job; return its number. See `Scheduler.submit`; ``walltime`` is the longest that a task runs.
+
+        Weights change nothing, since no shares are compared.
+        """
+        self._advance(at)
+        job = self._submit(user, demands, tasks, weight, eligible, gang, walltime)
+        n = len(self._line)
+        self._line.append(job)
+        if n == len(self._kind):
+            for name in ("_kind", "_size", "_walltime"):
+                setattr(self, name, np.concatenate([getattr(self, name)] * 2))
+        self._kind[n], self._size[n], self._walltime[n] = job.kind, job.size, job.walltime
+        return job.number
+
+    def _advance(self, at: float | None) -> None:
+        if at is None:
+            raise InvalidInstance("backfilling needs the time of every call; give at= as a time that never decreases")
+        super()._advance(at)
+
+    def _next(self) -> WaitingJob | None:
+        """The first job if it fits, else the first one that does not delay it."""
+        line, total = self._line, self._kinds.total
+        if not line:
+            return None
+        if total[line[0].kind] >= line[0].size:
+            return line[0]
+        if self._later is None:
+            self._reserve(line[0])
+        first, n = max(self._passed, 1), len(line)
+        kinds, size = self._kind[first:n], self._size[first:n]
+        fits = total[kinds] >= size
+        ok = fits & (self._time + self._walltime[first:n] <= self._moment)
+        until = int(ok.argmax()) + 1 if ok.any() else n - first  # jobs behind the first short one need no test
+        longer = np.flatnonzero(fits[:until] & ~ok[:until])
+        beside = {k: float(self._beside(k).sum()) for k in np.unique(kinds[longer]).tolist()}
+        for k in longer.tolist():
+            if beside[kinds[k]] >= size[k]:
+                self._passed = first + k
+                return line[self._passed]
+        self._passed = first + until - 1 if ok.any() else n
+        return line[self._passed] if ok.any() else None
+
+    def _take(self, job: WaitingJob) -> list[int]:
+        """Take resources by the rule, or for a job that would run into the reservation on servers beside it."""
+        later = self._later
+        if later is None or job is self._line[0] or self._time + job.walltime <= self._moment:
+            return super()._take(job)
+        request, rows = self._kinds.requests[job.kind], list[int]()
+        most = self._beside(job.kind)
+        for row in np.flatnonzero(most).tolist():
+            count = min(int(most[row]), job.size - len(rows))
+            if count:
+                self._servers.take(request, row, count)
+                later[row] -= count * request.units
+                rows += [row] * count
+        return rows
+
+    def _beside(self, kind: int) -> Float:
+        """How many tasks of a kind fit on each server now and beside the reservation, shape (n_servers,)."""
+        assert self._later is not None
+        request = self._kinds.requests[kind]
+        room = np.minimum(self._servers.room(range(len(self._later))), self._later)
+        most = np.full(len(room), np.inf)
+        for i, units in request.needs:
+            np.minimum(most, room[:, i] // units, out=most)
+        return np.maximum(most, 0.0) if request.allowed is None else np.where(request.allowed, np.maximum(most, 0.0), 0)
+
+    def _reserve(self, job: WaitingJob) -> None:
+        """Find the earliest moment at which a job fits, and what is free then beside it."""
+        request, size = self._kinds.requests[job.kind], job.size
+        most = self._servers.most_of(request).tolist()
+        total, room = sum(most), self._servers.room(range(self.instance.n_servers)).tolist()
+        moment = self._time
+        for end, _, kind, row in self._ends:
+            if total >= size and end > moment:
+                break
+            moment = max(moment, end)
+            there = room[row]
+            for i, units in self._kinds.requests[kind].needs:
+                there[i] += units
+            if request.allowed is None or request.allowed[row]:
+                fits = max(min([there[i] // units for i, units in request.needs]), 0.0)
+                total, most[row] = total + fits - most[row], fits
+        later = np.array(room)
+        left = size
+        for row, fits in enumerate(most):
+            take = min(int(fits), left)
+            if take:
+                later[row] -= take * request.units
+                left -= take
+        self._moment, self._later = moment, later
+
+    def _begun(self, job: WaitingJob, rows: list[int], number: int) -> None:
+        first = job is self._line[0]
+        end = self._time + job.walltime
+        for k, row in enumerate(rows):
+            self._planned[number + k] = end
+            insort(self._ends, (end, number + k, job.kind, row))
+        if first:
+            self._later = None
+        if job.left:
+            return
+        at = 0 if first else self._passed
+        del self._line[at]
+        n = len(self._line)
+        for array in (self._kind, self._size, self._walltime):
+            array[at:n] = array[at + 1 : n + 1]
+
+    def _ended(self, job: WaitingJob, row: int, number: int) -> None:
+        end = self._planned.pop(number)
+        del self._ends[bisect_left(self._ends, (end, number))]
+        self._passed = 0
+        if end != self._time or end > self._moment:  # otherwise the reservation counted on it
+            self._later = None

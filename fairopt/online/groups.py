@@ -1,0 +1,86 @@
+"""Waiting and slowdown of each team or user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidBlock, nearest
+from fairopt.online.timeline import Timeline
+
+__all__ = ["NO_TEAM", "waits", "worst"]
+
+Float = NDArray[np.float64]
+Ints = NDArray[np.int64]
+NO_TEAM = "(no team)"
+
+
+def waits(timeline: Timeline, by: str, threshold: float) -> dict[str, dict[str, Any]]:
+    """See `Timeline.waits`."""
+    names, of_job = _groups(timeline, by)
+    n = len(names)
+    waiting = [*_parts(timeline.waiting, of_job[timeline.task_job], n)]
+    slowdown = [*_parts(timeline.bounded_slowdown(threshold), of_job, n)]
+    unstarted = np.bincount(of_job, timeline.unstarted, minlength=n)
+    return {name: _measures(waiting[k], slowdown[k], unstarted[k]) for k, name in enumerate(names)}
+
+
+def worst(timeline: Timeline) -> dict[str, Any] | None:
+    """The team, or without teams the user, with the longest mean waiting; None without tasks."""
+    if not len(timeline.start):
+        return None
+    by = "team" if timeline.teams else "user"
+    names, of_job = _groups(timeline, by)
+    of_task = of_job[timeline.task_job]
+    tasks = np.bincount(of_task, minlength=len(names))
+    k = int(np.argmax(np.bincount(of_task, timeline.waiting, minlength=len(names)) / np.maximum(tasks, 1)))
+    unstarted = float(timeline.unstarted[of_job == k].sum())
+    slowdown = timeline.bounded_slowdown()[of_job == k]
+    return {by: names[k], **_measures(timeline.waiting[of_task == k], slowdown, unstarted)}
+
+
+def _groups(timeline: Timeline, by: str) -> tuple[Sequence[str], Ints]:
+    """The names of teams or users, and the position of each job's."""
+    table = timeline.table
+    if by not in ("team", "user"):
+        raise InvalidBlock(f"by is {by!r}; {nearest(by, ('team', 'user'))}")
+    if by == "user":
+        return timeline.users, table.user
+    names, of_user = table.teams, table.team_of_user
+    if (of_user < 0).any():
+        names, of_user = (*names, NO_TEAM), np.where(of_user < 0, len(names), of_user)
+    return names, of_user[table.user]
+
+
+def _measures(waiting: Float, slowdown: Float, unstarted: float) -> dict[str, Any]:
+    """The numbers of one team or user."""
+    done = slowdown[np.isfinite(slowdown)]
+    return {
+        "tasks": len(waiting),
+        "unstarted": int(unstarted),
+        "jobs": len(done),
+        "waiting": _spread(waiting),
+        "bounded_slowdown": _spread(done),
+    }
+
+
+def _parts(values: Float, group: Ints, n: int) -> Iterator[Float]:
+    """The values of each of n groups."""
+    order = np.argsort(group, kind="stable")
+    ends = np.searchsorted(group[order], np.arange(1, n))
+    yield from np.split(values[order], ends) if n else ()
+
+
+def _spread(values: Float) -> dict[str, float]:
+    """Mean, 95th percentile and maximum, NaN without values."""
+    if not len(values):
+        return dict.fromkeys(("mean", "p95", "max"), math.nan)
+    return {
+        "mean": float(values.mean()),
+        "p95": float(np.percentile(values, 95)),
+        "max": float(values.max()),
+    }

@@ -1,0 +1,198 @@
+"""Hierarchical DRF of whole tasks: teams, and users in them, by dominant shares."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.errors import InvalidBlock, InvalidInstance
+from fairopt.formulation.whole import SAME
+from fairopt.instance import Instance
+from fairopt.methods.whole.greedy import to_36_bits
+from fairopt.methods.whole.servers import Placement
+from fairopt.online.scheduler import UNIT, in_units
+from fairopt.online.waiting import WaitingJob, WholeJobs
+
+__all__ = ["HierarchicalScheduler"]
+
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class HierarchicalScheduler(WholeJobs):
+    """Hierarchical DRF of whole tasks (Bhattacharya et al. 2013): first the lowest team, then its lowest user.
+
+    Parameters
+    ----------
+    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
+        Units on each server. Of an instance its servers, one for each count, and labels are used.
+    weights : dict of float by team, optional
+        Weights of teams. Default: 1.
+    resources, servers, server_types : sequence of str, optional
+        Labels, and the type of each server.
+    placement : str or callable, default "first-fit"
+        The server of a task, as in `Scheduler`.
+
+    Notes
+    -----
+    A user *can rise* if a waiting task of it, or a gang, fits now; a team if one of its users can. A user's vector is
+    what its running tasks hold, as parts of total capacities. A team's vector is the sum of its users', in which those
+    that can rise are scaled down to the lowest level among them. A level is the largest entry of a vector over the
+    resources that are not in use everywhere, per weight. Of the teams, and users without a team, that can rise the one
+    with the lowest level is next, and of a team its lowest user; ties go to the lower dominant share per weight without
+    scaling, then to the first submission. Of a user the first job that fits starts. `fairopt.HDRF` is the same with
+    divisible tasks.
+
+    Examples
+    --------
+    A user whose tasks need a CPU and a GB each, beside a team of a user of CPUs and one of memory:
+
+    >>> import fairopt as fo
+    >>> scheduler = fo.online.HierarchicalScheduler([10, 10])
+    >>> for user, units, team in (("a", [1, 1], None), ("b1", [1, 0], "b"), ("b2", [0, 1], "b")):
+    ...     job = scheduler.submit(user, units, tasks=10, team=team)
+    >>> started = list(iter(scheduler.next_task, None))
+    >>> scheduler.running
+    {'a': 5, 'b1': 5, 'b2': 5}
+    """
+
+    name = "HDRF"
+
+    def __init__(
+        self,
+        capacities: ArrayLike | Mapping[str, Any] | Instance,
+        weights: Mapping[str, float] | None = None,
+        *,
+        resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None,
+        placement: str | Placement = "first-fit",
+    ) -> None:
+        super().__init__(capacities, resources, servers, server_types, placement)
+        for team, weight in (weights or {}).items():
+            if not (isinstance(weight, (int, float)) and 0 < weight < math.inf):
+                raise InvalidBlock(f"the weight of team {team!r} is {weight!r}; give a finite number > 0")
+        self.weights = dict(weights or {})
+        total = self.instance.total_capacities
+        self._total, self._has = np.where(total > 0, total, 1.0), total > 0
+        self._users: dict[str, int] = {}
+        self._teams: dict[str, int] = {}  # children of the root: teams, and users without one
+        self._team_of = np.zeros(0, dtype=int)
+        self._vectors, self._of_user, self._of_team = np.zeros((0, len(total))), np.zeros(0), np.zeros(0)
+        self._held: list[list[int]] = []  # vectors in whole numbers of UNIT, so that sums are exact
+        self._ratios: list[list[int]] = []  # of one task, by kind
+        self._queues: dict[tuple[int, int, int], int] = {}  # of a user, kind and size
+        self._lines: list[deque[WaitingJob]] = []
+        self._first = np.zeros(0)  # the first job of each queue, infinity without one
+        self._user_of, self._kind_of, self._size_of = (np.zeros(0, dtype=int) for _ in range(3))
+
+    def submit(
+        self,
+        user: str,
+        demands: ArrayLike | Mapping[str, float],
+        tasks: int = 1,
+        *,
+        weight: float = 1.0,
+        team: str | None = None,
+        eligible: Sequence[str] | ArrayLike | None = None,
+        gang: bool = False,
+        at: float | None = None,
+    ) -> int:
+        """Add a job; return its number. See `Scheduler.submit`; a user has one team, or none."""
+        self._advance(at)
+        child = f"user {user}" if team is None else f"team {team}"
+        if user in self._users and self._team_of[self._users[user]] != self._teams.get(child):
+            raise InvalidInstance(f"user {user!r} has jobs of another team than {team!r}; give all the same team")
+        job = self._submit(user, demands, tasks, weight, eligible, gang, math.inf)
+        if child not in self._teams:
+            self._teams[child] = len(self._teams)
+            self._of_team = np.append(self._of_team, 1.0 if team is None else self.weights.get(team, 1.0))
+        if user not in self._users:
+            self._users[user] = len(self._users)
+            self._team_of = np.append(self._team_of, self._teams[child])
+            self._of_user = np.append(self._of_user, weight)
+            self._vectors = np.vstack([self._vectors, np.zeros(len(self._total))])
+            self._held.append([0] * len(self._total))
+        j = self._users[user]
+        self._of_user[j] = weight
+        if team is None:  # a child of the root with one user, whose weight is the user's
+            self._of_team[self._teams[child]] = weight
+        if job.kind == len(self._ratios):
+            ratios = np.where(self._has, self._kinds.requests[job.kind].units / self._total, 0.0)
+            self._ratios.append([*map(in_units, ratios.tolist())])
+        key = j, job.kind, job.size
+        if key not in self._queues:
+            self._queues[key] = len(self._lines)
+            self._lines.append(deque())
+            self._first = np.append(self._first, np.inf)
+            self._user_of, self._kind_of, self._size_of = (
+                np.append(old, new) for old, new in zip((self._user_of, self._kind_of, self._size_of), key, strict=True)
+            )
+        q = self._queues[key]
+        self._lines[q].append(job)
+        self._first[q] = self._lines[q][0].number
+        return job.number
+
+    def _can_rise(self) -> tuple[Mask, Mask]:
+        """The queues of which a job fits, and the users with one."""
+        fits = (self._first < np.inf) & (self._kinds.total[self._kind_of] >= self._size_of)
+        can = np.zeros(len(self._users), dtype=bool)
+        can[self._user_of[fits]] = True
+        return fits, can
+
+    def _levels(self, can: Mask) -> tuple[Float, Float]:
+        """Levels of users and of the children of the root."""
+        room = self._servers.room(range(self.instance.n_servers)).sum(axis=0)  # with the tolerance of SAME
+        counts = self._has & (room > 2 * SAME * self._total)
+        vectors, team_of = self._vectors, self._team_of
+        level = vectors.max(axis=1, where=counts, initial=0.0) / self._of_user
+        lowest = np.full(len(self._teams), np.inf)
+        np.minimum.at(lowest, team_of[can], level[can])
+        scale = np.ones(len(level))
+        above = can & (level > lowest[team_of])
+        scale[above] = lowest[team_of[above]] / level[above]
+        sums = np.zeros((len(self._teams), vectors.shape[1]))
+        np.add.at(sums, team_of, vectors * scale[:, None])
+        return level, sums.max(axis=1, where=counts, initial=0.0) / self._of_team
+
+    def _next(self) -> WaitingJob | None:
+        fits, can = self._can_rise()
+        users = np.flatnonzero(can)
+        if not len(users):
+            return None
+        level, of_team = self._levels(can)
+        team_of = self._team_of
+        sums = np.zeros((len(self._teams), self._vectors.shape[1]))
+        np.add.at(sums, team_of, self._vectors)
+        teams = np.unique(team_of[users])
+        team = _lowest(teams, of_team, sums.max(axis=1) / self._of_team)
+        user = _lowest(users[team_of[users] == team], level, self._vectors.max(axis=1) / self._of_user)
+        queues = np.flatnonzero(fits & (self._user_of == user))
+        return self._lines[int(queues[self._first[queues].argmin()])][0]
+
+    def _begun(self, job: WaitingJob, rows: list[int], number: int) -> None:
+        user = self._users[job.user]
+        self._add(user, job.kind, len(rows))
+        if not job.left:
+            q = self._queues[user, job.kind, job.size]
+            self._lines[q].popleft()
+            self._first[q] = self._lines[q][0].number if self._lines[q] else np.inf
+
+    def _ended(self, job: WaitingJob, row: int, number: int) -> None:
+        self._add(self._users[job.user], job.kind, -1)
+
+    def _add(self, user: int, kind: int, tasks: int) -> None:
+        """Add running tasks to a user's vector."""
+        held = self._held[user] = [h + tasks * r for h, r in zip(self._held[user], self._ratios[kind], strict=True)]
+        self._vectors[user] = [h / UNIT for h in held]
+
+
+def _lowest(among: NDArray[np.intp], level: Float, plain: Float) -> int:
+    """The first of the lowest level, of those with the lowest share without scaling."""
+    keys = np.lexsort((among, to_36_bits(plain[among]), to_36_bits(level[among])))
+    return int(among[keys[0]])

@@ -1,0 +1,214 @@
+"""Waiting jobs, and how many of their tasks fit on each server: the base of backfilling and hierarchical DRF."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.blocks.shares import DominantShare
+from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
+from fairopt.io.notes import counted
+from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
+from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
+from fairopt.online.scheduler import PlacedTask
+
+__all__ = ["Kinds", "WaitingJob", "WholeJobs"]
+
+Float = NDArray[np.float64]
+Key: TypeAlias = tuple[tuple[float, ...], bytes | None]
+
+
+class Kinds:
+    """How many tasks of each kind fit on each server; a kind is a request. ``total`` is by kind."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self.requests: list[Request] = []
+        self.number: dict[Key, int] = {}
+        self._most = np.zeros((8, servers.n_servers))
+        self._units = np.full((8, servers.n_resources), np.inf)
+        self._allowed = np.zeros((8, servers.n_servers), dtype=bool)
+        self._total = np.zeros(8)
+
+    @property
+    def total(self) -> Float:
+        """How many tasks of each kind fit on all servers, shape (n_kinds,)."""
+        return self._total[: len(self.requests)]
+
+    def add(self, request: Request) -> int:
+        """The number of a kind."""
+        key = tuple(request.units.tolist()), None if request.allowed is None else request.allowed.tobytes()
+        if key not in self.number:
+            k = self.number[key] = len(self.requests)
+            if k == len(self._total):
+                for name in ("_most", "_units", "_allowed", "_total"):
+                    setattr(self, name, np.concatenate([getattr(self, name)] * 2))
+            self.requests.append(request)
+            self._units[k] = np.where(request.units > 0, request.units, np.nan)
+            self._allowed[k] = True if request.allowed is None else request.allowed
+            self._most[k] = self.servers.most_of(request)
+            self._total[k] = self._most[k].sum()
+        return self.number[key]
+
+    def changed(self, row: int) -> None:
+        """Count again on a server."""
+        n = len(self.requests)
+        fits = np.fmin.reduce(self.servers.room([row])[0] // self._units[:n], axis=1)
+        fits = np.maximum(fits, 0.0) * self._allowed[:n, row]
+        self._total[:n] += fits - self._most[:n, row]
+        self._most[:n, row] = fits
+
+
+@dataclass(slots=True, eq=False)
+class WaitingJob:
+    """A job with waiting tasks: ``size`` of them start together."""
+
+    number: int
+    user: str
+    kind: int
+    size: int
+    left: float
+    walltime: float
+
+
+class WholeJobs(ABC):
+    """A scheduler of jobs on servers; subclasses say which job is next."""
+
+    def __init__(
+        self,
+        capacities: ArrayLike | Mapping[str, Any] | Instance,
+        resources: Sequence[str] | None,
+        servers: Sequence[str] | None,
+        server_types: Sequence[str] | None,
+        placement: str | Placement,
+    ) -> None:
+        self.placement = placement_rule(placement, "pooled")
+        self.instance = individual_servers(capacities, resources, servers, server_types, placement == "pooled")
+        self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
+        self._servers = Servers(self.instance.capacities)
+        self.requests = Requests(self.instance, self._servers, DominantShare())
+        self._kinds = Kinds(self._servers)
+        self._jobs: list[WaitingJob] = []
+        self._weights: dict[str, float] = {}
+        self._counts: dict[str, list[float]] = {}  # running and waiting tasks of each user
+        self._running: dict[int, tuple[WaitingJob, int]] = {}
+        self._started = 0
+        self._gang: list[PlacedTask] = []  # tasks of a gang that starts, the next one last
+        self._time = -math.inf
+
+    @property
+    def running(self) -> dict[str, int]:
+        """Number of running tasks of each user."""
+        return {user: int(counts[0]) for user, counts in self._counts.items()}
+
+    @property
+    def waiting(self) -> dict[str, float]:
+        """Number of waiting tasks of each user."""
+        return {user: counts[1] for user, counts in self._counts.items()}
+
+    @property
+    def used(self) -> Float:
+        """Units in use on each server, shape (n_servers, n_resources)."""
+        return self._servers.used
+
+    def __repr__(self) -> str:
+        many = f"{sum(self.running.values()):,} tasks running, {sum(self.waiting.values()):,} waiting"
+        who = f"{counted(len(self._counts), 'user')} on {counted(self.instance.n_servers, 'server')}"
+        return f"<{type(self).__name__}: {who}, {many}>"
+
+    def _submit(
+        self, user: str, demands: Any, tasks: float, weight: float, eligible: Any, gang: bool, walltime: float
+    ) -> WaitingJob:
+        """A checked job."""
+        if not isinstance(user, str) or not user:
+            raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
+        number = isinstance(tasks, (int, float, np.integer)) and not isinstance(tasks, bool)
+        if not (number and 1 <= tasks <= MOST_TASKS and tasks % 1 == 0):
+            raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
+        for name, value in (("weight", weight), ("walltime", walltime)):
+            if not (isinstance(value, (int, float, Fraction, np.number)) and value > 0):
+                raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give a number > 0")
+        _, request, _ = self.requests.of(user, demands, eligible)
+        if gang:
+            self.requests.check_gang(user, request, tasks)
+        size = int(tasks) if gang else 1
+        job = WaitingJob(len(self._jobs), user, self._kinds.add(request), size, int(tasks), float(walltime))
+        self._jobs.append(job)
+        self._weights[user] = float(weight)
+        self._counts.setdefault(user, [0, 0])[1] += job.left
+        return job
+
+    def next_task(self, at: float | None = None) -> PlacedTask | None:
+        """Start the next task; None if no task can start now. Tasks of a gang follow one another."""
+        if self._gang:
+            return self._gang.pop()
+        self._advance(at)
+        job = self._next()
+        if job is None:
+            return None
+        return self._start(job, self._take(job))
+
+    def finish(self, task: PlacedTask | int, at: float | None = None) -> None:
+        """End a running task, and release its resources."""
+        number = task.id if isinstance(task, PlacedTask) else task
+        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
+        if held is None:
+            raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
+        self._advance(at)
+        del self._running[number]
+        job, row = held
+        self._servers.give_back(self._kinds.requests[job.kind], row)
+        self._kinds.changed(row)
+        self._counts[job.user][0] -= 1
+        self._ended(job, row, number)
+
+    def _advance(self, at: float | None) -> None:
+        """Set the time of a call."""
+        if at is None:
+            return
+        if not (isinstance(at, (int, float, Fraction, np.number)) and self._time <= at < math.inf):
+            raise InvalidInstance(f"at is {at!r} after {self._time!r}; give at= as a time that never decreases")
+        self._time = float(at)
+
+    def _start(self, job: WaitingJob, rows: list[int]) -> PlacedTask:
+        """Record tasks whose resources are taken."""
+        for row in dict.fromkeys(rows):
+            self._kinds.changed(row)
+        job.left -= len(rows)
+        counts = self._counts[job.user]
+        counts[0] += len(rows)
+        counts[1] -= len(rows)
+        number, self._started = self._started, self._started + len(rows)
+        tasks = []
+        for k, row in enumerate(rows):
+            self._running[number + k] = job, row
+            tasks.append(PlacedTask(number + k, job.user, self.instance.servers[row], job.number))
+        self._begun(job, rows, number)
+        self._gang = tasks[:0:-1]
+        return tasks[0]
+
+    def _take(self, job: WaitingJob) -> list[int]:
+        """Take the resources of the task, or the gang, that starts; the servers."""
+        rows = self._servers.take_all(self._kinds.requests[job.kind], self._rule, job.size)
+        assert rows is not None
+        return rows
+
+    @abstractmethod
+    def _next(self) -> WaitingJob | None:
+        """The job of which a task, or a gang, starts now: it fits."""
+
+    @abstractmethod
+    def _begun(self, job: WaitingJob, rows: list[int], number: int) -> None:
+        """Tasks of a job started, the first with this number."""
+
+    @abstractmethod
+    def _ended(self, job: WaitingJob, row: int, number: int) -> None:
+        """A task ended."""

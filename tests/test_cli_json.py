@@ -31,7 +31,7 @@ CASES: dict[str, list[str]] = {
     "prefer": ["options.csv", "rankings.csv", "--beta", "1,2", "--lam", "0,1"],
     "prove": ["-p", "most-tasks", "--resources", "2", "--property", "si", "--users", "2"],
     "shards": ["demands.npy", "-c", "64", "-c", "8"],
-    "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf"],
+    "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf", "-p", "easy"],
     "verify": ["answer.json"],
     "quotas": ["teams.json", "--diff"],
     "what-if": ["teams.json", "-p", "drf", "--add", "n1=1"],
@@ -81,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fo.DRF().allocate(plain).save(path / "answer.json")
     fo.prove(fo.MostTasks(), "si", resources=2, users=2).proofs[0].export(path / "found.json")
     np.save(path / "demands.npy", np.array([[4.0, 1.0], [1.0, 1.0]]))
-    (path / "jobs.csv").write_text("user,arrival,duration,cpu,gpu\nweb,0,5,1,0\ntune,1,5,2,1\n")
+    (path / "jobs.csv").write_text("user,team,arrival,duration,cpu,gpu\nweb,a,0,5,1,0\ntune,b,1,5,2,1\n")
     (path / "options.csv").write_text("question,option,a,b\n1,x,2,2\n1,y,1,4\n1,z,3,0\n")
     (path / "rankings.csv").write_text("person,question,option,rank\np,1,x,1\np,1,y,2\np,1,z,3\n")
     return path

@@ -132,7 +132,7 @@ def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
         ],
         "kubernetes",
     )
-    assert "note: most tasks: 14 whole tasks of 14 in the certified divisible answer" in result.stderr
+    assert "note: most tasks: 14 whole tasks (14 in the certified divisible answer)" in result.stderr
 
 
 def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
@@ -225,6 +225,14 @@ def test_without_present_quotas_the_difference_says_so(run):
     words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--by", "team").stdout.split())
     assert "no present quotas of these are known: kube has none; give --present FILE" in words
     assert "vision holds 16 nvidia.com/gpu" in words
+
+
+def test_present_quotas_of_nobody_here_are_said_to_be_so(run, tmp_path):
+    (tmp_path / "old.csv").write_text("team,resource,flavor,amount,unit\nvision,amd.com/gpu,,8,\n")
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--present", "old.csv").stdout.split())
+    assert "present quotas without new ones stay as they are: amd.com/gpu" in words
+    assert "no quota in old.csv is for a team, a resource and servers of these" in words
+    assert "kube has none" not in words
 
 
 def test_users_without_teams_have_quotas_each(run, tmp_path):

@@ -66,6 +66,15 @@ def test_json_has_the_records(run: Any) -> None:
     assert [m["name"] for m in found["members"]] == ["train", "label", "parse"]
 
 
+def test_who_is_named_is_told_what_it_holds_and_json_is_not(run: Any) -> None:
+    held = fo.read("cluster.json").replace(held=[[1, 0, 0], [0, 0, 2], [0, 0, 0], [0, 0, 1], [0, 0, 0]])
+    fo.datasets.write(held, "held.json")
+    text = " ".join(run("held.json", "vision").stdout.split())
+    assert "held now: vision holds 4 gpu, " in text and "less than its fair share" in text
+    assert "held now" not in run("held.json").stdout + run("cluster.json", "vision").stdout
+    assert "held now" not in run("held.json", "vision", "--json").stdout
+
+
 def test_an_unknown_name_is_refused(run: Any) -> None:
     result = run("cluster.json", "visoin")
     assert result.exit_code == 2 and "there is no user or team 'visoin'; did you mean 'vision'?" in result.stderr

@@ -145,6 +145,8 @@ def quotas(
         unknown = (
             f"no present quotas of these are known: {source.path} has none; give --present FILE, such as the output of "
             "kubectl get resourcequotas -A -o json, or of sacctmgr show associations --json"
+            if present is None
+            else f"no quota in {present} is for a team, a resource and servers of these"
         )
         changes = replace(changes, notes=(*changes.notes, unknown))
     text_alone = format is not None and not (out or diff or as_json)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fairopt.allocation import Allocation
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import (
     DEFAULT,
@@ -23,7 +24,9 @@ from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working
 from fairopt.display import visible
 from fairopt.operate.explain import Explainer, subject_of
+from fairopt.operate.explanation import Explanation
 from fairopt.policy import accepted, label
+from fairopt.report.held import held_sentence
 from fairopt.report.why import explanation_tables
 
 MOST = 100  # teams or users, if none are named
@@ -68,7 +71,7 @@ def why(
     instance = source.read()
     for one in name or ():  # before anything is solved
         subject_of(instance, one)
-    found = []
+    found, answers = list[Explanation](), list[Allocation]()
     for of in asked:
         mechanism = of(instance)
         say_compared({label(mechanism): mechanism}, instance)
@@ -76,6 +79,7 @@ def why(
             options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
             about = Explainer(mechanism.allocate(instance, **options), time_limit)
             found += [about.explain(one, bool(name)) for one in name or about.worst_first()[:MOST]]
+            answers += [about.allocation] * (len(found) - len(answers))
     kind = "teams" if instance.teams.mixed else "users"
     if not name and len(about.worst_first()) > MOST:
         say_notes([f"at most {MOST} {kind} are explained, the worst off; name others"])
@@ -88,6 +92,8 @@ def why(
             say(f"{each.policy}:", style="bold")
         for line in lines:
             say(visible(line))
+        if name and (held := held_sentence(answers[k], each.name)):
+            say(visible(held))
         if name:
             for table in explanation_tables(each):
                 console_for().print(table)

@@ -20,7 +20,7 @@ class Notes:
     ...     notes.add("{finished pod} {was} left out", name)
     >>> notes.add("{server} {is} powered down", number=1)
     >>> notes.sentences()
-    ['2 finished pods were left out (as web/a)', '1 server is powered down']
+    ['2 finished pods were left out (such as web/a)', '1 server is powered down']
     """
 
     def __init__(self, *sentences: str) -> None:
@@ -47,7 +47,8 @@ class Notes:
     def sentences(self) -> list[str]:
         """The sentences, in the order in which they were first added."""
         return [
-            sentence.format_map(_Words(dict(given), number=number)) + (f" (as {example})" if example else "")
+            sentence.format_map(_Words(dict(given), number=number))
+            + (f" ({'such as ' * (number != 1)}{example})" if example else "")
             for (sentence, given), (number, example) in self._counts.items()
         ]
 

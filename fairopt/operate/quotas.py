@@ -459,11 +459,26 @@ class _Source:
         if len(without):
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota: {user}{more}")
+        if len(self.teams) == len({*self.labelling.of_user.tolist()} - {-1}):
+            notes += self._in_no_quota(rows.values())
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
         given = [(resource, self._units_of[resource]) for resource in self.resources]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
+
+    def _in_no_quota(self, rows: Iterable[Quota]) -> list[str]:
+        """How much of each resource no team's quota has."""
+        total = dict(zip(self.whole.servers.resources, self.whole.servers.total_capacities.tolist(), strict=True))
+        left = total.copy()
+        for row in rows:
+            left[row.resource] -= row.amount
+        parts = [
+            f"{left[name]:,.6g} of {total[name]:,.6g} {_words(name, '', self._units_of[name])}"
+            for name in self.resources
+            if left[name] >= step_of(name, self._units_of[name])
+        ]
+        return [f"in no quota: {', '.join(parts)}"] if parts else []
 
     def _capacity_of(self, flavor: str, places: Sequence[Mapping[str, NDArray[np.bool_]]]) -> NDArray[np.bool_]:
         """The servers that some team's flavor has."""

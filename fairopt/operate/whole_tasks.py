@@ -71,7 +71,7 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
 
 def _number(answer: Allocation, placement: Float) -> str:
     whole, before = float(placement.sum()), float(answer.tasks.sum())
-    return f"{whole:,.0f} whole tasks of {before:,.6g} in the certified divisible answer"
+    return f"{whole:,.0f} whole tasks ({before:,.6g} in the certified divisible answer)"
 
 
 def _of_whole(name: str, made: Allocation, divisible: Allocation | None) -> tuple[str, ...]:
@@ -152,7 +152,11 @@ def _completed(program: Program, start: Float, down: Float, rest: Float) -> Floa
 
 
 def _where_they_run(instance: Instance, placement: Float) -> Float:
-    """The same numbers of tasks, of which those that run now keep their servers, if the others then still fit."""
+    """The same numbers of tasks, of which those that run now keep their servers, as far as the others then still fit.
+
+    All of them, if the others then fit in the classes of servers of the given placement or elsewhere; else those that
+    can move from the given placement to their servers one after another.
+    """
     each, totals = instance.individual(), placement.sum(axis=1)
     if each.held is None or each.held.ndim == 1 or each.demands.ndim == 3 or each.rates is not None:
         return placement
@@ -166,15 +170,38 @@ def _where_they_run(instance: Instance, placement: Float) -> Float:
     beyond = (kept.T @ each.demands > each.capacities).any(axis=1)
     kept[:, beyond] = 0.0
     whole = WholeTasks(program, kept[program.active])
+    given = placement[program.active]
     in_rows = instance._by_row(each.held)[program.active]
     for j in _large_ones_first(whole):
         for row in np.flatnonzero(in_rows[j] >= 1).tolist():
             mine = whole.row == row
-            left = min(in_rows[j, row] - whole.placed[j, mine].sum(), totals[program.active[j]] - whole.held[j].sum())
+            left = min(in_rows[j, row] - whole.placed[j, mine].sum(), given[j].sum() - whole.held[j].sum())
             if left >= 1 and whole.instance.eligible[j, row]:
                 whole.place_on(j, mine, left)
-    _place_large_first(whole, totals[program.active])
-    return whole.placement() if (whole.totals == totals[program.active]).all() else placement
+    wanted = np.array([given[:, mine].sum(axis=1) for mine in whole.members]).T
+    for j in _large_ones_first(whole):
+        whole.place_anywhere(j, wanted[j], float(given[j].sum() - whole.held[j].sum()))
+    if (whole.totals == given.sum(axis=1)).all():
+        return whole.placement()
+    whole = WholeTasks(program, given)
+    for j in _large_ones_first(whole):
+        _move_home(whole, j, in_rows[j])
+    return whole.placement()
+
+
+def _move_home(whole: WholeTasks, user: int, in_rows: Float) -> None:
+    """Move tasks of a user from rows of servers where more are placed than run now to those where fewer are."""
+    over = np.bincount(whole.row, weights=whole.placed[user], minlength=len(in_rows)) - in_rows
+    for row in np.flatnonzero((over <= -1) & whole.instance.eligible[user]).tolist():
+        here = whole.row == row
+        for server in np.flatnonzero((over[whole.row] >= 1) & (whole.placed[user] >= 1)).tolist():
+            other = whole.row[server]
+            most = min(-over[row], over[other], whole.placed[user, server])
+            moved = whole.move(user, server, here, most)
+            over[row] += moved
+            over[other] -= moved
+            if over[row] > -1 or moved + 1 <= most:  # all are back, or no more fit
+                break
 
 
 def _place_large_first(whole: WholeTasks, most: Float) -> None:

@@ -14,7 +14,7 @@ from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
 from fairopt.team_sums import teams_shown
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
-__all__ = ["held_sentences", "held_tables"]
+__all__ = ["held_sentence", "held_sentences", "held_tables"]
 
 NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
 NAMED = 2  # users or teams on each side in the sentence
@@ -23,6 +23,7 @@ NAMED = 2  # users or teams on each side in the sentence
 def held_tables(allocation: Allocation) -> list[Table]:
     """What is fair and held, their difference, and what waits: by team, outermost first, and by user.
 
+    Where each user is a team of its own, the table by user would repeat that by team and is left out.
     Empty if it is not known what is held. Of many rows those with the largest differences are shown.
     """
     by_user = held_now(allocation)
@@ -30,6 +31,8 @@ def held_tables(allocation: Allocation) -> list[Table]:
         return []
     labels = allocation.instance.teams.outermost_first if allocation.instance.teams.mixed else ()
     teams = [(by, held_now(allocation, by, alone=True)) for by in labels]
+    if any(sorted(allocation.instance.teams.labelling(by).of_user) == [*range(len(by_user.names))] for by in labels):
+        by_user = None
     return [_table(allocation.instance, by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
 
 
@@ -68,6 +71,23 @@ def held_sentences(allocation: Allocation) -> list[str]:
     if found is None or not found.names:
         return []
     return [_differences(allocation.instance, found), *_excess(allocation.instance, found)]
+
+
+def held_sentence(allocation: Allocation, name: str) -> str | None:
+    """What a user or a team holds now, beside its fair share; None if it is not known."""
+    instance = allocation.instance
+    labels = (by for by in instance.teams if name in instance.teams.labelling(by).names)
+    found = held_now(allocation, None if name in instance.users else next(labels))
+    if found is None:
+        return None
+    r = found.names.index(name)
+    i = int(found.judged[r])
+    apart, waiting = found.difference[r, 1 + i], found.waiting[r, 1 + i]
+    text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
+    text += (
+        f"{_amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
+    )
+    return text + (f", and waits for {_amount(waiting)}" if 0 < waiting < np.inf else "")
 
 
 def _differences(instance: Instance, found: HeldNow) -> str:

@@ -31,7 +31,10 @@ def _table(resource: str, unit: str, quotas: Quotas) -> Table:
     teams, flavors = [*dict.fromkeys(row.team for row in rows)], [*dict.fromkeys(row.flavor for row in rows)]
     amounts = {(row.team, row.flavor): row.amount for row in rows}
     columns = [
-        Column(flavor or "quota", numbers([amounts.get((team, flavor), np.nan) for team in teams]))
+        Column(
+            flavor or ("in all" if len(flavors) > 1 else "quota"),
+            numbers([amounts.get((team, flavor), np.nan) for team in teams]),
+        )
         for flavor in flavors
     ]
     if len(flavors) > 1 and "" not in flavors:
@@ -55,9 +58,10 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
             "change": lambda row: row.change,
             "held": lambda row: row.held,
         }
-        for header, value in cells.items():
-            found = [np.nan if (number := value(row)) is None else number for row in rows]
-            columns.append(Column(header, numbers(found)))
+        found = [np.nan if (number := value(row)) is None else number for value in cells.values() for row in rows]
+        texts = numbers(found)  # with the same decimals
+        for k, header in enumerate(cells):
+            columns.append(Column(header, texts[k * len(rows) : (k + 1) * len(rows)]))
         title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
         out.append(Table(title, Column(by, shortened([row.team for row in rows]), right=False), [columns]))
     return out

@@ -54,10 +54,10 @@ def test_text_gives_arrivals_durations_limits_gangs_teams_and_places(cluster, wr
     notes = " ".join(trace.notes)
     for what in (
         "1 step of jobs was left out",
-        "1 job that has not ended was left out (as 103)",
-        "1 job that never ran was left out (as 104)",
-        "1 job ran longer than the limit, which counts as the time that it ran (as 102)",
-        "1 job larger than the servers was left out (as 105)",
+        "1 job that has not ended was left out (103)",
+        "1 job that never ran was left out (104)",
+        "1 job ran longer than the limit, which counts as the time that it ran (102)",
+        "1 job larger than the servers was left out (105)",
         "1 job on several servers is a gang",
     ):
         assert what in notes

@@ -139,8 +139,8 @@ def test_amounts_are_looked_up_each_by_itself(read):
 def test_instances_that_request_one_resource_only_count_and_are_told(read):
     made = read([event(0, 0, index=0, memory=""), event(0, 0, index=1, memory=""), event(0, 0, 2, cpus="", memory=1)])
     assert_array_equal(made.demands, [[0.25, 0], [0, 1]])
-    assert said(made, "2 instances that request cpu but no memory count with 0 of it (as 1/0)")
-    assert said(made, "1 instance that requests memory but no cpu counts with 0 of it (as 2/0)")
+    assert said(made, "2 instances that request cpu but no memory count with 0 of it (such as 1/0)")
+    assert said(made, "1 instance that requests memory but no cpu counts with 0 of it (2/0)")
 
 
 @pytest.fixture
@@ -215,8 +215,8 @@ def test_servers_are_those_added_and_not_removed_with_their_last_capacity(read):
     assert made.servers == ("1", "3", "4", "6")
     assert_array_equal(made.capacities, [[0.75, 0.5], [0.125, 0.25], [0, 0.25], [0.5, 0.5]])
     assert made.server_types == ("a", "unnamed platform", "unnamed platform", "a")
-    assert said(made, "1 server without any capacity was left out (as 7)")
-    assert said(made, "1 server with memory but no cpu counts with 0 of it (as 4)")
+    assert said(made, "1 server without any capacity was left out (7)")
+    assert said(made, "1 server with memory but no cpu counts with 0 of it (4)")
 
 
 def test_identical_servers_are_merged(read):
@@ -244,9 +244,9 @@ def test_rows_with_missing_data_are_left_out_and_counted(read):
     )
     assert_array_equal(made.task_limits, [2])
     assert said(made, "4 rows of instance_events.csv without time, type or identity did not count")
-    assert said(made, "1 instance without any request was left out (as 1/6)")
-    assert said(made, "1 instance that requested nothing was left out (as 1/7)")
-    assert said(made, "1 instance on dedicated servers was left out (as 1/8)")
+    assert said(made, "1 instance without any request was left out (1/6)")
+    assert said(made, "1 instance that requested nothing was left out (1/7)")
+    assert said(made, "1 instance on dedicated servers was left out (1/8)")
 
 
 def test_tasks_inside_an_alloc_set_do_not_count_besides_its_reservation(read):
@@ -258,7 +258,7 @@ def test_tasks_inside_an_alloc_set_do_not_count_besides_its_reservation(read):
     ]
     made = read(events)
     assert made.teams["team"] == ("2", "3", "5")
-    assert said(made, "1 instance inside alloc sets, whose reservations count, was left out (as 1/0)")
+    assert said(made, "1 instance inside alloc sets, whose reservations count, was left out (1/0)")
     assert read([*events, event(1, "FINISH", collection=5)]).teams["team"] == ("1", "2", "3")
 
 
@@ -266,7 +266,7 @@ def test_constraints_are_said_to_be_not_modelled(read):
     made = read(
         [event(0, 0, constraint="[{'name': 'x'}]"), event(0, 0, index=1, constraint="[]"), event(0, 0, index=2)]
     )
-    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (as 1/0)")
+    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (1/0)")
 
 
 # -- owners ---------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_owners_may_be_priorities_and_tiers(read):
     tiers = read(events, users="tier")
     assert tiers.teams["team"] == ("best-effort batch", "free", "mid", "monitoring", "production")
     assert_array_equal(tiers.task_limits, [2, 2, 1, 2, 2])
-    assert said(tiers, "1 instance without priority was left out (as 1/9)")
+    assert said(tiers, "1 instance without priority was left out (1/9)")
     assert "priority 116" in read(events, users="priority").teams["team"]
 
 
@@ -286,7 +286,7 @@ def test_owners_may_be_the_users_of_collections(read):
     made = read(events, collections=[[1, "eve", 0], [1, "", 1], [2, "eve", 0], [3, "bob", 0], [4, "", 0]], users="user")
     assert made.teams["team"] == ("bob", "eve")
     assert_array_equal(made.task_limits, [1, 2])
-    assert said(made, "1 instance of collections that collection_events.csv gives no user was left out (as 4/0)")
+    assert said(made, "1 instance of collections that collection_events.csv gives no user was left out (4/0)")
 
 
 def test_shapes_make_a_user_of_each_request(read):
@@ -419,14 +419,14 @@ def test_empty_lists_of_constraints_do_not_count_in_large_lists_either(parquet, 
     table = nested(arrow)
     large = arrow.array([["x"], [], ["x"]], arrow.large_list(arrow.string()))
     made = parquet(table.set_column(table.column_names.index("constraint"), "constraint", large))
-    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (as 2/0)")
+    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (2/0)")
 
 
 def test_parquet_gives_the_same_as_csv_nested_or_flat(parquet, arrow, read):
     made = parquet(nested(arrow))
     assert made == parquet(nested(arrow, flat=True))
     assert made.server_types == ("a|unnamed platform",)
-    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (as 2/0)")
+    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (2/0)")
     events = [event(0, 0), event(1, 3, cpus="", memory=""), event(0, 0, collection=2, cpus=0.5)]
     servers = [[0, 1, 1, 1, 0.5, "a"], [0, 2, 1, 1, 0.5, ""]]
     assert read(events, servers) == made

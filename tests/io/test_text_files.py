@@ -264,4 +264,4 @@ def test_what_slurm_itself_reports_is_repeated():
         slurm({"errors": [*errors, errors[0]][:2]}, {"jobs": []})
     job = {"job_id": 1, "account": "a", "cpus": 1}
     made = slurm({"nodes": [NODE], "errors": errors[:1]}, {"jobs": [job]})
-    assert 'Slurm reported 1 error in nodes (as "Unable to contact slurm controller")' in made.notes
+    assert 'Slurm reported 1 error in nodes ("Unable to contact slurm controller")' in made.notes

@@ -36,7 +36,7 @@ def test_owners_whose_different_requests_are_averaged_are_counted():
         Work("c", (3, 0), FIRST, 2),
     ]
     how = "--tasks shapes (in Python tasks='shapes') keeps them separate"
-    assert f"the different requests of 2 owners are averaged; {how} (as a: 2 requests)" in made(*work).notes
+    assert f"the different requests of 2 owners are averaged; {how} (such as a: 2 requests)" in made(*work).notes
     assert not any("averaged" in note for note in made(*work, tasks="shapes").notes)
     assert made(Work("a", (1, 0)), Work("a", (1, 0))).notes == ()
 
@@ -113,7 +113,7 @@ def test_tasks_that_fit_on_no_server_are_left_out_and_counted():
     )
     instance = made(*work, notes=Notes("one"), word="job")
     assert instance.users == ("a/1 cpu",)
-    assert instance.notes == ("one", "4.5 jobs that fit on no server were left out (as b/y)")
+    assert instance.notes == ("one", "4.5 jobs that fit on no server were left out (such as b/y)")
 
 
 def test_a_task_larger_than_any_server_stays():
@@ -122,9 +122,9 @@ def test_a_task_larger_than_any_server_stays():
 
 def test_tasks_that_no_single_server_can_hold_are_counted():
     work = Work("a", (17, 1), None, 2, "x"), Work("b", (5, 2), None, 3, "y")
-    assert made(*work).notes == ("2 tasks are larger than any eligible server (as x: 17 of cpu)",)
+    assert made(*work).notes == ("2 tasks are larger than any eligible server (such as x: 17 of cpu)",)
     caps = [[16, 1], [4, 4], [0, 0]]  # each amount fits somewhere, but not both on one server
-    assert made(work[1], capacities=caps).notes == ("3 tasks are larger than any eligible server (as y)",)
+    assert made(work[1], capacities=caps).notes == ("3 tasks are larger than any eligible server (such as y)",)
 
 
 def test_a_resource_without_capacity_is_left_out_with_those_who_need_it():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.operate.held import held_now
-from fairopt.report.held import held_sentences, held_tables
+from fairopt.report.held import held_sentence, held_sentences, held_tables
 from fairopt.report.pages import allocation_page
 from fairopt.report.tables import describe
 
@@ -165,6 +165,8 @@ def test_of_several_labels_the_outermost_is_first():
     assert titles == ["org", "team", "user"]
     one_each = of_teams(teams={"team": ["a", "b", "c"]})
     assert [table.first.header for table in held_tables(one_each)] == ["user"]
+    both = of_teams(teams={"team": ["a", "b", "c"], "org": ["ml", "ml", "web"]})
+    assert [table.first.header for table in held_tables(both)] == ["org", "team"]  # users are teams of one
 
 
 def test_of_many_users_those_with_the_largest_differences_are_shown_and_fit_80_columns():
@@ -196,6 +198,20 @@ def test_a_sentence_says_who_holds_more_and_less_and_waits():
     )
     assert held_sentences(alike([9, 9], [6, 6])) == ["held now: each has its fair share"]
     assert held_sentences(fo.DRF().allocate(fo.Instance(np.zeros((0, 1)), [4], held=np.zeros(0)))) == []
+
+
+def test_the_sentence_on_a_team_or_user_says_what_it_holds_and_waits_for():
+    answer = of_teams()
+    assert (
+        held_sentence(answer, "vision") == "held now: vision holds 8 gpu, 3 more than its fair share, and waits for 1"
+    )
+    assert held_sentence(answer, "tune") == "held now: tune holds 2 gpu, 3 less than its fair share, and waits for 6"
+    assert (
+        held_sentence(alike([9, 9], [6, 6]), "user2") == "held now: user2 holds 6 cpu, its fair share, and waits for 3"
+    )
+    cores = of_teams(units={"cpu": "core", "gpu": ""})
+    assert held_sentence(cores, "parse") == ("held now: parse holds 6 cpu, 4 less than its fair share, and waits for 4")
+    assert held_sentence(of_teams(held=None), "vision") is None
 
 
 def test_a_sentence_says_that_a_team_or_all_hold_more_than_there_is():

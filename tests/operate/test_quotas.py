@@ -132,7 +132,7 @@ def test_a_policy_is_solved_again_in_whole_tasks_and_the_loss_is_said():
     quotas = answer.quotas()
     whole = fo.DRF().allocate(pool, integral=True)
     assert [row.amount for row in quotas.rows] == (whole.tasks * [2, 3]).tolist()
-    assert quotas.notes[0].startswith(f"DRF: {whole.tasks.sum():g} whole tasks of 3.75 in the certified divisible")
+    assert quotas.notes[0].startswith(f"DRF: {whole.tasks.sum():g} whole tasks (3.75 in the certified divisible")
     assert f"at most {100 * whole.certificate.gap:.3g}% of the objective is lost" in quotas.notes[0]
     assert whole.quotas().rows == quotas.rows  # an answer in whole tasks is taken as it is
     rounded = answer.quotas(integral="rounded")
@@ -206,6 +206,36 @@ def test_tasks_that_run_on_unknown_servers_of_a_row_keep_the_row():
         ("z", "gpu", "a"): 0,
         ("z", "gpu", "b"): 12,
     }
+
+
+@pytest.mark.parametrize("held", [[0, 0, 0], [0, 4, 0]])
+def test_tasks_without_gpus_keep_their_servers_though_others_are_placed_anew(held):
+    cluster = fo.Instance(
+        [[1, 1], [1, 1], [4, 0]],
+        [[40, 8], [8, 4], [16, 0]],
+        users=["any", "small", "parse"],
+        resources=["cpu", "gpu"],
+        servers=["large-1", "small-1", "cpu-1"],
+        server_types=["large", "small", "cpu"],
+        teams={"team": ["x", "y", "z"]},
+        eligible={"small": ["small-1"]},  # if all of `any` stays on small-1, or goes there, `small` has no server
+        task_limits=[8, 4, 5],
+        held=[held, [0, 0, 0], [0, 0, 4]],
+    )
+    placement = fo.HDRF().allocate(cluster).quotas()._source.whole.placement
+    assert placement.sum(axis=1).tolist() == [8, 4, 5]
+    assert placement[2].tolist() == [1, 0, 4]
+    assert fo.allocation.feasibility(cluster, placement) <= 1e-9
+
+
+def test_notes_say_what_is_in_no_quota():
+    answer = fo.DRF().allocate(two_types())
+    note = "in no quota: 42 of 80 cpu, 4 of 12 gpu"  # 24 + 14 and 6 + 2 are
+    assert note in answer.quotas().notes
+    assert "in no quota: 4 of 12 gpu" in answer.quotas(resources=["gpu"]).notes
+    assert not any("in no quota" in line for line in answer.quotas(teams=["nlp"]).notes)
+    full = fo.Instance([[1]], [4], resources=["gpu"], teams={"team": ["vision"]})
+    assert not any("in no quota" in line for line in fo.DRF().allocate(full).quotas().notes)
 
 
 def test_policies_that_decide_bundles_have_quotas_of_the_tasks_that_run_in_them():

@@ -180,6 +180,9 @@ class Queues:
         for owner, path in paths.items():
             for k, cohort in enumerate(reversed(path)):
                 labels[_label(depth - k)][owner] = names[cohort]
+        alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
+        if depth:
+            self._notes.add("{cluster queue} in no cohort {counts} beside the cohorts at the top", *alone)
         missing = sorted(names.keys() - self._found.cohorts.keys())
         self._notes.add("{cohort} without an object {counts} as one without a parent, as in Kueue", *missing)
         return labels, names

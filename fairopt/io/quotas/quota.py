@@ -86,15 +86,20 @@ def steps_in_words(resources: Sequence[tuple[str, str]], whole_cores: bool = Fal
 def matching(name: str, known: Iterable[str]) -> str | None:
     """The one of some names of resources that is meant: the name, or the only one with the same last part.
 
+    Two different domains are two resources.
+
     Examples
     --------
     >>> matching("gpu", ["cpu", "nvidia.com/gpu"]), matching("gpu", ["amd.com/gpu", "nvidia.com/gpu"])
     ('nvidia.com/gpu', None)
+    >>> matching("amd.com/gpu", ["cpu", "nvidia.com/gpu"])
     """
     names = [*known]
     if name in names:
         return name
-    alike = [one for one in names if one.rpartition("/")[2] == name.rpartition("/")[2]]
+    domain, _, last = name.rpartition("/")
+    parts = [(one, *one.rpartition("/")[::2]) for one in names]
+    alike = [one for one, other, end in parts if end == last and not ("." in domain and "." in other)]
     return alike[0] if len(alike) == 1 else None
 
 

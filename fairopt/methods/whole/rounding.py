@@ -74,6 +74,17 @@ class WholeTasks:
         """Place up to ``count`` more tasks of a user on some servers by best fit; return their number."""
         return self._place(user, self._request(user, 0)._replace(allowed=servers), count)
 
+    def move(self, user: int, server: int, to: NDArray[np.bool_], count: float) -> float:
+        """Move up to ``count`` tasks of a user from a server to other servers by best fit; return their number."""
+        request, moved = self._request(user, int(self.classes[server])), 0.0
+        while moved + 1 <= count and (new := self.servers.choose(request._replace(allowed=to), "best-fit")) is not None:
+            self.servers.give_back(request, server)
+            self.placed[user, server] -= 1
+            self.held[user, self.classes[server]] -= 1
+            self._take(user, new, 1)
+            moved += 1
+        return moved
+
     def _place(self, user: int, request: Request, count: float) -> float:
         """Place up to ``count`` tasks of a request by best fit; return their number."""
         placed, most = 0.0, min(count, self.most[user] - self.held[user].sum())

@@ -111,17 +111,17 @@ def test_units_types_and_labels_are_those_of_the_cluster(documents):
 
 def test_everything_left_out_is_counted_in_notes(documents):
     assert kubernetes(*documents, users="label:team").notes == (
-        "1 cordoned server was left out (as memory-09)",
-        "45 finished pods were left out (as ci/build-1000)",
-        "20 pods without any request were left out (as default/toy-0)",
-        "3 servers where none of these pods may run were left out (as control-00)",
+        "1 cordoned server was left out (memory-09)",
+        "45 finished pods were left out (such as ci/build-1000)",
+        "20 pods without any request were left out (such as default/toy-0)",
+        "3 servers where none of these pods may run were left out (such as control-00)",
         "60 pods of DaemonSets or static: subtracted from the capacity of the servers "
-        "(as kube-system/agent-control-00)",
-        "1 pod of DaemonSets or static, on no known server, was left out (as kube-system/agent-gone-01)",
+        "(such as kube-system/agent-control-00)",
+        "1 pod of DaemonSets or static, on no known server, was left out (kube-system/agent-gone-01)",
         "40 pods without the label 'team': counted as those of '(no team)'",
-        "4 pods that fit on no server were left out (as ml-serving/dream-0)",
+        "4 pods that fit on no server were left out (such as ml-serving/dream-0)",
         "the different requests of 3 owners are averaged; --tasks shapes (in Python tasks='shapes') keeps them "
-        "separate (as frontend: 3 requests)",
+        "separate (such as frontend: 3 requests)",
         "3 of 5 owners have several kinds of pods: each kind is a user, and the owner is their team",
     )
 
@@ -157,7 +157,7 @@ def test_a_pod_counts_as_one_pod_even_if_it_requests_nothing_else():
 def test_pods_without_a_request_for_named_resources_are_left_out():
     other = pod("web", "site-2", {"containers": [container({"memory": "1Gi"})]})
     instance = kubernetes(listed(NODE), listed(POD, other), resources=["cpu"])
-    assert instance.notes == ("1 pod without a request for cpu was left out (as web/site-2)",)
+    assert instance.notes == ("1 pod without a request for cpu was left out (web/site-2)",)
 
 
 @pytest.mark.parametrize("bound", [True, False])
@@ -183,7 +183,7 @@ def test_capacity_below_nothing_is_nothing_and_said(bound):
     other = changed(node("n2", "general.16", "zone-a"))
     instance = kubernetes(listed(NODE, other), listed(POD, agent), merge=False)
     assert instance.capacities[:, 0].tolist() == [0, 15.89]
-    assert "1 capacity below 0 after these pods were subtracted: set to 0 (as cpu of n1)" in instance.notes
+    assert "1 capacity below 0 after these pods were subtracted: set to 0 (cpu of n1)" in instance.notes
     assert instance.eligible.tolist() == [[False, True]]
 
 
@@ -212,7 +212,7 @@ def test_a_node_without_allocatable_has_its_capacity_and_one_without_either_is_l
     instance = kubernetes(listed(capacity, nothing), listed(POD))
     assert_array_equal(instance.capacities, [[7, 8]])
     assert instance.notes == (
-        "1 server without status.allocatable was left out (as n0)",
+        "1 server without status.allocatable was left out (n0)",
         "1 server without status.allocatable: assumed to have status.capacity",
     )
     with pytest.raises(InvalidInstance, match=r"no servers to share; 1 server without status.allocatable was left"):
@@ -252,7 +252,7 @@ def test_rules_that_are_not_modelled_are_counted():
         ),
     )
     (note,) = kubernetes(listed(NODE), pods).notes
-    assert note.startswith("4 pods with required rules") and note.endswith("not modelled (as web/b)")
+    assert note.startswith("4 pods with required rules") and note.endswith("not modelled (such as web/b)")
 
 
 @pytest.mark.parametrize("kind", ["List", "PodList", None])
@@ -364,4 +364,4 @@ def test_pods_on_servers_left_out_count_as_waiting():
     running = changed(POD, "spec", nodeName="n9")
     found = kubernetes(listed(NODE), listed(running))
     assert found.held is None
-    assert "1 pod on servers that were left out counts as waiting (as web/site-1)" in found.notes
+    assert "1 pod on servers that were left out counts as waiting (web/site-1)" in found.notes

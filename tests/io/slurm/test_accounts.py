@@ -54,7 +54,7 @@ def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_
         "industry": (None, None),
     }
     assert made.team_weights == {"bio": 2, "med": 1, "industry": 10, "science": 30, "life": 3}
-    assert said(made, "1 account with the fairshare of the parent counts with a fairshare of 1 (as phys)")
+    assert said(made, "1 account with the fairshare of the parent counts with a fairshare of 1 (phys)")
     assert made.teams.outermost_first == ("parent2", "parent1", "team")
 
 
@@ -68,13 +68,13 @@ def test_jobs_of_an_account_above_others_are_members_of_it():
 def test_accounts_that_are_not_in_the_tree_are_right_below_the_root():
     made = cluster("bio", "new")
     assert made.teams["parent2"] == ("science", None)
-    assert said(made, "1 account that is not in associations counts as right below the root (as new)")
+    assert said(made, "1 account that is not in associations counts as right below the root (new)")
 
 
 def test_accounts_without_a_fairshare_are_left_out():
     made = cluster("bio", "phys", tree=[*TREE[:6], account("phys", "science", 0)])
     assert made.teams["team"] == ("bio",)
-    assert said(made, "1 job of accounts with a fairshare of 0 was left out (as 1)")
+    assert said(made, "1 job of accounts with a fairshare of 0 was left out (1)")
 
 
 def test_other_owners_have_no_tree():

@@ -78,7 +78,7 @@ def test_owners_may_be_accounts_users_partitions_or_qos(users, names):
 def test_jobs_without_an_account_have_an_owner_of_their_own():
     made = cluster(job(), job(job_id=5, account="(null)"), job(account=None))
     assert made.teams["team"] == ("bio", "no account")
-    assert said(made, "2 jobs without an account count as those of 'no account' (as 5)")
+    assert said(made, "2 jobs without an account count as those of 'no account' (such as 5)")
 
 
 def test_a_user_without_a_name_has_a_number():
@@ -95,9 +95,9 @@ def test_finished_held_and_empty_jobs_are_left_out_and_counted():
         job(job_id=5, tres_req_str="node=1"),
     )
     assert_array_equal(made.task_limits, [1])
-    assert said(made, "2 jobs had finished and were left out (as 1)")
-    assert said(made, "2 jobs on hold were left out (as 3)")
-    assert said(made, "1 job that requests nothing was left out (as 5)")
+    assert said(made, "2 jobs had finished and were left out (such as 1)")
+    assert said(made, "2 jobs on hold were left out (such as 3)")
+    assert said(made, "1 job that requests nothing was left out (5)")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_job_of_two_servers_is_two_tasks_of_half_of_it(fields):
 def test_a_job_larger_than_each_server_that_it_may_use_is_noted():
     nodes = [node("n1"), node("n2", cpus=400, partitions=["other"])]
     one = cluster(job(tres_req_str="cpu=320,mem=64G", partition="all"), job(partition="all"), nodes=nodes)
-    assert said(one, "1 job is larger than any eligible server (as 7: 320 of cpu)")
+    assert said(one, "1 job is larger than any eligible server (7: 320 of cpu)")
     ten = cluster(job(tres_req_str="cpu=320,mem=64G,node=10", partition="all"), nodes=nodes)
     assert ten.notes == () and ten.task_limits.tolist() == [10]
 
@@ -149,7 +149,7 @@ def test_of_an_array_with_a_limit_as_many_wait_as_may_start_beside_those_that_ru
     assert_array_equal(made.task_limits, [count])
     left_out = len(running) + 400 - count
     assert said(
-        made, f"{left_out} waiting jobs of arrays beyond the limit on jobs at once were left out (as 7: 400 wait"
+        made, f"{left_out} waiting jobs of arrays beyond the limit on jobs at once were left out (such as 7: 400 wait"
     )
 
 
@@ -233,7 +233,7 @@ def test_the_only_type_is_no_resource_of_its_own():
 def test_a_job_that_needs_a_type_of_no_server_is_left_out():
     made = cluster(job(), job(job_id=9, tres_per_node="gpu:h100:1"), nodes=GPUS)
     assert made.n_users == 1
-    assert said(made, "1 job ")[0].endswith("left out (as 9)")
+    assert said(made, "1 job ")[0].endswith("left out (9)")
 
 
 def test_requests_by_job_and_by_task_are_spread_over_its_servers():
@@ -279,7 +279,7 @@ def test_servers_have_what_is_not_set_aside(fields, cpu, memory):
 def test_servers_that_can_start_no_jobs_are_left_out(state):
     made = cluster(job(), nodes=[node("n1"), node("n2", state=state)], merge=False)
     assert made.servers == ("n1",)
-    assert said(made, "1 server that can start no jobs was left out (as n2: ")
+    assert said(made, "1 server that can start no jobs was left out (n2: ")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_servers_that_can_start_no_jobs_are_left_out(state):
 def test_states_may_be_written_as_sinfo_shortens_them(state, shown):
     made = cluster(job(), nodes=[node("n1"), node("n2", state=state)], merge=False)
     assert made.servers == ("n1",)
-    assert said(made, f"1 server that can start no jobs was left out (as n2: {shown})")
+    assert said(made, f"1 server that can start no jobs was left out (n2: {shown})")
 
 
 @pytest.mark.parametrize("state", ["alloc", "idle~", "mix#", "resv", "plnd", "idle@", "comp", "mix-"])
@@ -313,14 +313,14 @@ def test_short_states_of_servers_in_use_count(state):
 def test_states_that_are_not_known_count_and_are_told():
     made = cluster(job(), nodes=[node("n1"), node("n2", state=["IDLE", "WEIRD"])])
     assert made.counts.tolist() == [2]
-    assert said(made, "1 server in an unknown state counts as usable (as n2: WEIRD)")
+    assert said(made, "1 server in an unknown state counts as usable (n2: WEIRD)")
 
 
 @pytest.mark.parametrize("state", [["PENDING", "REVOKED"], ["REVOKED"], "RV"])
 def test_jobs_that_another_cluster_runs_are_left_out(state):
     made = cluster(job(), job(job_id=8, job_state=state))
     assert_array_equal(made.task_limits, [1])
-    assert said(made, "1 job that another cluster of the federation runs was left out (as 8)")
+    assert said(made, "1 job that another cluster of the federation runs was left out (8)")
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_number_that_is_set_must_be_there(value, words):
 def test_all_memory_of_a_server_is_said_not_to_count(fields):
     made = cluster(job(), job(job_id=9, account="cfd", **({"tres_req_str": "cpu=4"} | fields)))
     assert_array_equal(made.demands, [[4, 16], [4, 0]])
-    what = "1 job that requests all the memory of a server, as --mem=0 does, counts without memory (as 9)"
+    what = "1 job that requests all the memory of a server, as --mem=0 does, counts without memory (9)"
     assert said(made, what)
     assert not said(cluster(job(), job(tres_req_str="cpu=4", memory_per_node=number(0, False))), "all the memory")
 
@@ -352,7 +352,7 @@ def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_ha
     nodes = [node("n1", gres="gpu:4090:8")]
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 4090]])
-    assert said(made, "1 job is larger than any eligible server (as 7: 4090 of gpu)")
+    assert said(made, "1 job is larger than any eligible server (7: 4090 of gpu)")
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 1]])
     assert made.notes == ()
@@ -444,7 +444,7 @@ def test_placement_follows_from_partitions_constraints_and_lists(fields, allowed
 def test_what_is_not_understood_of_a_placement_restricts_nothing_and_is_said(fields):
     made = cluster(job(**fields), nodes=PLACES, merge=False)
     assert made.eligible.all()
-    assert said(made, "1 job with a constraint or list of servers that is not modelled may run more widely (as 7)")
+    assert said(made, "1 job with a constraint or list of servers that is not modelled may run more widely (7)")
 
 
 def test_servers_of_an_old_version_have_no_partitions_and_count_as_in_all():
@@ -606,8 +606,8 @@ def test_running_jobs_on_unknown_servers_count_as_waiting():
     gone = job(job_state=["RUNNING"], nodes="n7")
     made = cluster(gone, job(job_id=8, job_state="R", nodes="n1"), job(job_id=9, job_state="R"), merge=False)
     assert made.held.tolist() == [[1, 0]]
-    assert said(made, "on servers that were left out: tasks there count as waiting (as 7)")
-    assert said(made, "1 running job without a list of its servers counts as waiting (as 9)")
+    assert said(made, "on servers that were left out: tasks there count as waiting (7)")
+    assert said(made, "1 running job without a list of its servers counts as waiting (9)")
 
 
 # -- what is not modelled is said -----------------------------------------------------------------------------
@@ -616,15 +616,15 @@ def test_running_jobs_on_unknown_servers_count_as_waiting():
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"resv_name": "class"}, "1 job in a reservation may run on any server (as 7)"),
-        ({"state_reason": "Dependency"}, "1 job that waits for another job or for a time counts (as 7)"),
+        ({"resv_name": "class"}, "1 job in a reservation may run on any server (7)"),
+        ({"state_reason": "Dependency"}, "1 job that waits for another job or for a time counts (7)"),
         (
             {"tres_per_node": "gres/shard:2"},
-            "1 job that requests parts of GPUs (shard, mps): not counted as GPUs (as 7)",
+            "1 job that requests parts of GPUs (shard, mps): not counted as GPUs (7)",
         ),
         (
             {"tres_req_str": "cpu=4,node=1", "memory_per_tres": "gres/gpu:16384"},
-            "1 job that requests memory by GPU counts without memory (as 7)",
+            "1 job that requests memory by GPU counts without memory (7)",
         ),
     ],
 )

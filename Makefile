@@ -50,7 +50,7 @@ docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are e
 	@$(BIN)/python -m pytest -q tests/test_docs.py
 	@echo "open docs/_build/html/index.html"
 
-refresh: $(STAMP) ## draw the README's picture, and write the documentation's table of claims, again
+refresh: $(STAMP) ## draw the README's picture, and write the documentation's claims and commands, again
 	@$(BIN)/python docs/refresh.py
 
 notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in them

@@ -43,7 +43,18 @@ html_theme_options = {
     "footer_start": ["sphinx-version"],
     "footer_end": ["theme-version"],
 }
-WITHOUT_PAGES_BELOW = ("index", "start", "notions", "properties", "papers", "files", "large", "code", "bibliography")
+WITHOUT_PAGES_BELOW = (
+    "index",
+    "start",
+    "notions",
+    "properties",
+    "papers",
+    "files",
+    "commands",
+    "large",
+    "code",
+    "bibliography",
+)
 html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_PAGES_BELOW}
 html_show_sourcelink = False
 nitpicky = True

@@ -1,24 +1,97 @@
-"""Draw the README's picture and write the table of claims again: fairopt's own output in the documentation."""
+"""Draw the README's picture, and write the table of claims and the page of commands again: fairopt's own output."""
 
+import re
 from pathlib import Path
+from typing import Any
 
-import matplotlib
+import typer
+from rich.text import Text
 
 import fairopt as fo
+from fairopt.cli import app
+from fairopt.cli.application import EXIT_CODES
 from fairopt.properties.literature.claims import markdown
 
 DOCS = Path(__file__).parent
 BELOW = "<!-- `make refresh` writes what is below. -->\n\n"
+OPTIONS_OF_THE_INPUT = "Options of the input"  # a panel, of several commands
+OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 
 
 def main() -> None:
-    """The demo's cluster under three notions, by fairopt's own picture; and all claims, with verdicts."""
+    """The demo's cluster under three notions, by fairopt's own picture; all claims, with verdicts; all commands."""
+    import matplotlib
+
     matplotlib.use("Agg")
     result = fo.compare(["drf", "fds:alpha=1", "most-tasks"], fo.datasets.demo())
     result.plot().savefig(DOCS / "_static" / "shares.png", dpi=110, metadata={"Software": None})
-    page = DOCS / "properties.md"
-    above, mark, _ = page.read_text(encoding="utf-8").partition(BELOW)
-    page.write_text(f"{above}{mark}{markdown()}\n", encoding="utf-8")
+    for name, text in (("properties", markdown()), ("commands", commands())):
+        page = DOCS / f"{name}.md"
+        above, mark, _ = page.read_text(encoding="utf-8").partition(BELOW)
+        page.write_text(f"{above}{mark}{text}\n", encoding="utf-8")
+
+
+def commands() -> str:
+    """All commands as Markdown, from their help."""
+    found: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    shared = {p.name: p for one in found.values() for p in one.params if _is_shared(p)}
+    readers = ", ".join(f"`{name}`" for name, one in found.items() if any(map(_is_shared, one.params)))
+    parts = [
+        escaped(EXIT_CODES),
+        "## Options of the input",
+        f"Commands that read a cluster take these options too: {readers}.",
+        _options(list(shared.values())),
+    ]
+    for name, command in found.items():
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        usage = " ".join([f"fairopt {name}", *(p.metavar or p.name.upper() for p in arguments)])
+        parts += [f"## {name}", f"```text\n{usage} [OPTIONS]\n```", _prose(command.help)]
+        parts.append(_options([p for p in command.params if p.name != "help" and not _is_shared(p)]))
+    return "\n\n".join(filter(None, parts))
+
+
+def escaped(text: str) -> str:
+    """Text without Rich's markup, as Markdown; options are code."""
+    words = OPTION.split(Text.from_markup(text).plain)
+    return "".join(f"`{w}`" if k % 2 else re.sub(r"([\\`*_<>$\[\]|#~{}])", r"\\\1", w) for k, w in enumerate(words))
+
+
+def _is_shared(parameter: Any) -> bool:
+    panel = getattr(parameter, "rich_help_panel", None)
+    return panel == OPTIONS_OF_THE_INPUT and parameter.name != "input"
+
+
+def _prose(text: str) -> str:
+    r"""The help of a command: paragraphs, and lines after ``\b`` as they stand."""
+    out = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
+        if lines[0] != "\b":
+            out.append(escaped(paragraph))
+            continue
+        title, *rest = lines[1:]
+        out.append(f"**{escaped(title)}**")
+        if rest:
+            code = "\n".join(Text.from_markup(line).plain.removeprefix("  ") for line in rest)
+            alone = all(line.startswith(("fairopt ", " ")) for line in code.split("\n")) and " > " not in code
+            out.append(f"```{'bash' if alone else 'text'}\n{code}\n```")
+    return "\n\n".join(out)
+
+
+def _options(parameters: list[Any]) -> str:
+    """A table of arguments and options, with defaults that are not empty."""
+    rows = []
+    for p in parameters:
+        names = ", ".join(f"`{name}`" for name in (p.opts if p.param_type_name == "option" else [p.metavar or p.name]))
+        takes = p.metavar or "VALUE"
+        flag = p.param_type_name == "argument" or getattr(p, "is_flag", False)
+        given = (
+            p.default if isinstance(p.default, (str, int, float, Path)) and not isinstance(p.default, bool) else None
+        )
+        default = f" Default: `{given}`." if given not in (None, "") and "Default:" not in (p.help or "") else ""
+        required = " Required." if p.required and p.param_type_name == "option" else ""
+        rows.append(f"| {names}{'' if flag else ' ' + escaped(takes)} | {escaped(p.help or '')}{required}{default} |")
+    return "\n".join(["| | |", "|---|---|", *rows])
 
 
 if __name__ == "__main__":

@@ -1,14 +1,31 @@
-"""Text made safe for terminals, on one line and without control characters; names of resources in sentences."""
+"""Text made safe for terminals: on one line, without control characters; names cut where they are the same, and names
+of resources in sentences.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LONG", "label", "of_units", "sentence", "shorter", "visible", "without_vendor"]
+__all__ = [
+    "LEAST",
+    "LONG",
+    "label",
+    "of_units",
+    "sentence",
+    "short",
+    "shortened",
+    "shorter",
+    "visible",
+    "without_vendor",
+]
 
 LONG = 100  # longer names, such as the text of a block, are shortened, in characters
 
+NAME = 24  # characters of a name: leaves room for numbers on 80 columns
+LEAST = 6  # characters of a name on a narrow terminal
+_WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
 _JOINERS = "\u200c\u200d"  # part of words in some scripts and of emoji
 
 
@@ -73,3 +90,82 @@ def label(mechanism: Any) -> str:
         return str(mechanism)  # blocks and policies shorten their parameters
     text = mechanism if isinstance(mechanism, str) else repr(mechanism)
     return type(mechanism).__name__ if text == object.__repr__(mechanism) else shorter(sentence(text), LONG)
+
+
+def width(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def short(name: str, most: int = NAME) -> str:
+    """A name cut in the middle to a width, since names may differ at both ends."""
+    name = visible(name)
+    if width(name) <= most:
+        return name
+    tail = _cut(name[::-1], (most - 1) // 3)[::-1]
+    return _cut(name, most - 1 - width(tail)) + "…" + tail
+
+
+def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
+    """Names cut to a width where they are the same; those that differ in too much for it get a number."""
+    cut = _differing([*dict.fromkeys(map(visible, names))], most)
+    used = {name: name for name in cut if width(name) <= most}
+    for name, text in cut.items():
+        k = 1
+        while used.setdefault(cut[name], name) != name:
+            k += 1
+            cut[name] = short(text, most - len(f" {k}")) + f" {k}"
+    return [cut[visible(name)] for name in names]
+
+
+def _differing(names: Sequence[str], most: int) -> dict[str, str]:
+    """Names cut to a width, by name; those that begin alike keep the part in which they differ."""
+    cut = {name: short(name, most) for name in names}
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        if width(name) > most:
+            groups.setdefault(cut[name].partition("…")[0], []).append(name)
+    for group in groups.values():
+        if len(group) > 1:
+            cut |= _around_difference(group, most)
+    return cut
+
+
+def _around_difference(names: Sequence[str], most: int) -> dict[str, str]:
+    """Names cut around the words in which they differ or, if these are too long, around the characters."""
+    first, start = names[0], _same(names)
+    end = len(first) - _same([name[start:][::-1] for name in names])
+    before, after, left = _WORD_AT_END.sub("", first[:start]), _WORD_AT_START.sub("", first[end:]), most - 2
+    parts = {name: name[len(before) : len(name) - len(after)] for name in names}
+    if max(map(width, parts.values())) > left:  # which leaves room for "…" on both sides
+        before, after = first[:start], first[end:]
+        parts = {name: name[len(before) : len(name) - len(after)] for name in names}
+        if max(map(width, parts.values())) > left:
+            left = most - LEAST
+    if left < LEAST:
+        return {}
+    shown = _differing([*parts.values()], left)
+    room = most - max(map(width, shown.values()))
+    after = _beginning(after[::-1], max(room // 2, room - width(before)))[::-1]
+    before = _beginning(before, room - width(after))
+    return {name: before + shown[part] + after for name, part in parts.items()}
+
+
+def _beginning(text: str, places: int) -> str:
+    """The beginning of a text, with "…" for what is cut to a width."""
+    return text if width(text) <= places else _cut(text, places - 1) + "…"
+
+
+def _cut(text: str, places: int) -> str:
+    """The beginning of a text, cut to a width."""
+    while width(text) > places:
+        text = text[: min(places, len(text) - 1)]
+    return text
+
+
+def _same(names: Sequence[str]) -> int:
+    """The number of characters with which all names begin."""
+    found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
+    return next(found, min(map(len, names)))

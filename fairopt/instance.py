@@ -14,7 +14,7 @@ from fairopt import validation
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.hostlists import hostlist, names_of
-from fairopt.labels import by_label, joined
+from fairopt.labels import by_label, joined, whole_name
 from fairopt.runtime.lazy import later
 from fairopt.teams import Teams, split_weights
 
@@ -943,13 +943,17 @@ class Instance:
     def resource_index(self, resource: str | int) -> int:
         """Index of a resource given by label or by index; `InvalidInstance` if there is none.
 
+        The vendor's prefix of a label may be left out if only one resource fits.
+
         Examples
         --------
         >>> import fairopt as fo
-        >>> fo.Instance([[1, 2]], [4, 8], resources=["cpu", "memory"]).resource_index("memory")
-        1
+        >>> cluster = fo.Instance([[1, 2]], [4, 8], resources=["cpu", "nvidia.com/gpu"])
+        >>> cluster.resource_index("nvidia.com/gpu"), cluster.resource_index("gpu")
+        (1, 1)
         """
-        return validation.index_of(resource, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
+        name = whole_name(resource, self.resources)
+        return validation.index_of(name, {r: i for i, r in enumerate(self.resources)}, self.n_resources, "resource")
 
     def server_index(self, server: str | int) -> int:
         """Index of a server row given by label, index, or one of the names in its label, as of ``a100-[01-09]``.

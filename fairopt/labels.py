@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 
-__all__ = ["axes_of", "by_label", "joined", "refuse_labels"]
+__all__ = ["axes_of", "by_label", "joined", "refuse_labels", "whole_name"]
 
 _AXES = {
     "demands": ("user", "resource"),
@@ -86,6 +86,23 @@ def by_label(value: Any) -> Any:
     if axes is None or len(axes) > 1 or _is_default(axes[0]):
         return value
     return dict(zip(_names(axes[0], "a series", "user"), np.asarray(value).tolist(), strict=True))
+
+
+def whole_name(name: Any, resources: Iterable[str]) -> Any:
+    """The resource that a name without its vendor's prefix means; other names, and indices, are returned as they are.
+
+    Examples
+    --------
+    >>> whole_name("gpu", ["cpu", "nvidia.com/gpu"]), whole_name("disk", ["cpu"])
+    ('nvidia.com/gpu', 'disk')
+    """
+    known = list(resources)
+    if name in known:
+        return name
+    found = [resource for resource in known if resource.rpartition("/")[2] == name]
+    if len(found) > 1:
+        raise InvalidInstance(f"{name!r} is short for the resources {_some(found)}; give the whole name of one")
+    return found[0] if found else name
 
 
 def refuse_labels(**values: Any) -> None:

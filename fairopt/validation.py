@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.hostlists import hosts
+from fairopt.labels import whole_name
 
 Float = NDArray[np.float64]
 
@@ -296,7 +297,7 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
             )
         some: dict[str, float] = {}
         for resource, amount in units.items():
-            name = resources[index_of(resource, position, len(resources), "resource")]
+            name = resources[index_of(whole_name(resource, resources), position, len(resources), "resource")]
             number = as_floats(amount, f"guarantees of team {team!r}")
             if number.ndim or not 0 <= number < np.inf:
                 raise InvalidInstance(

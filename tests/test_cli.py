@@ -331,7 +331,7 @@ def test_policies_are_listed_with_how_to_write_your_own(run: Any) -> None:
     for name in fo.policies.known_policies():
         assert name in result.stdout
     assert "--policy notions.py:MINE" in result.stdout
-    assert json.loads(run("policies", "--json").stdout)[0]["name"] == "drf"
+    assert json.loads(run("policies", "--json").stdout)["policies"][0]["name"] == "drf"
 
 
 def test_solvers_are_listed_installed_or_not(run: Any) -> None:
@@ -339,7 +339,7 @@ def test_solvers_are_listed_installed_or_not(run: Any) -> None:
     assert any(line.split()[:5] == ["CLARABEL", "yes", "yes", "yes", "yes"] for line in lines)
     assert any(line.split()[:5] == ["HIGHS", "yes", "yes", "-", "-"] for line in lines)
     assert any(line.startswith("ECOS ") for line in lines)
-    assert {"name", "installed", "power"} <= set(json.loads(run("solvers", "--json").stdout)[0])
+    assert {"name", "installed", "power"} <= set(json.loads(run("solvers", "--json").stdout)["solvers"][0])
 
 
 def test_the_demonstration_tells_its_story_and_leaves_files(run: Any, tmp_path: Path) -> None:
@@ -451,9 +451,11 @@ NO_ANSWER: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("case", NO_ANSWER)
 def test_no_certified_answer_is_one_line_and_exit_code_1(run: Any, case: str) -> None:
     arguments, start = NO_ANSWER[case]
-    result = run(*arguments, "--json")
+    result = run(*arguments)
     assert result.exit_code == 1
     assert one_line(result).startswith(start)
+    told = json.loads(run(*arguments, "--json").stdout)
+    assert told["exit_code"] == 1 and f"{told['error']}: {told['message']}".startswith(start)
 
 
 def test_no_picture_and_no_file_is_left_by_a_failure(run: Any, tmp_path: Path) -> None:

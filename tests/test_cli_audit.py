@@ -47,7 +47,7 @@ def test_what_is_saved_can_be_replayed(run: Any, tmp_path: Path) -> None:
     assert done.exit_code == 0 and "written: found.json" in done.stdout
     again = run("replay", "found.json")
     assert again.exit_code == 0 and "still refutes" in again.stdout
-    assert json.loads(run("replay", "found.json", "--json").stdout)[0]["refutes"] is True
+    assert json.loads(run("replay", "found.json", "--json").stdout)["counterexamples"][0]["refutes"] is True
     assert run("replay", "found.json", "--policy", "drf").exit_code == 1
     data = json.loads((tmp_path / "found.json").read_text())
     del data["digest"]

@@ -253,7 +253,7 @@ def test_users_without_teams_have_quotas_each(run, tmp_path):
         (("slurm", "--users", "qos", "-f", "slurm"), "limits of Slurm are of accounts, but --users qos makes other"),
         (("kube", "-f", "yaml"), "--format yaml: give csv, kubernetes, kueue or slurm"),
         (("kube", "--out", "q.pdf"), "cannot write q.pdf; give a name that ends in .csv"),
-        (("kube", "--resource", "gpu"), "there is no resource 'gpu'"),
+        (("kube", "--resource", "tpu"), "there is no resource 'tpu'"),
         (("kube", "--team", "visoin"), "there is no team 'visoin'; did you mean 'vision'?"),
         (("kube", "--present", "missing.csv"), "missing.csv cannot be read"),
         (("kube", "-f", "kueue", "--api-version", "v2"), "the API version is 'v2'; give v1beta2 or v1beta1"),

@@ -68,9 +68,13 @@ def test_totals_of_teams_are_printed_and_in_json(run):
     assert "Sum of each org" in shown and "Sum of each team" in shown
     told = solved(run("solve", "c", "--teams", "org,team", "--json"))
     instance = fo.read("c", labels=["org", "team"])
-    held = fo.HDRF(by=("org", "team")).allocate(instance).to_frame("team").loc["vision"]
+    answer = fo.HDRF(by=("org", "team")).allocate(instance)
+    held = answer.to_frame("team").loc["vision"]
     assert told["teams"]["team"]["vision"] == {
+        "users": ["train", "parse"],
         "weight": 1.0,
+        "guarantee": {},
+        "tasks": answer.tasks[:2].sum(),
         "dominant_share": held["dominant share"],
         "units": {"cpu": held["cpu"], "gpu": held["gpu"]},
     }

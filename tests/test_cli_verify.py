@@ -65,5 +65,5 @@ def test_a_missing_file_ends_the_command_before_it_proves_others(run: Any) -> No
 def test_json_has_an_entry_for_each_file(run: Any) -> None:
     result = run("drf.json", "changed.json", "--json")
     assert result.exit_code == 1
-    found = json.loads(result.stdout)
+    found = json.loads(result.stdout)["files"]
     assert [one["ok"] for one in found] == [True, False] and len(found[1]["faults"]) == 1

@@ -14,6 +14,7 @@ import ast
 import contextlib
 import doctest
 import re
+import runpy
 import shlex
 import shutil
 import textwrap
@@ -201,6 +202,11 @@ def test_the_documentation_shows_the_claims_as_they_stand() -> None:
     total, refuted = len(claims()), sum(c.verdict == "refuted" for c in claims())
     for page in (README, DOCS / "properties.md"):
         assert f"Of {total} claims {refuted} are refuted" in " ".join(text_of(page).split()), page
+
+
+def test_the_page_of_commands_is_that_of_their_help() -> None:
+    refresh = runpy.run_path(str(DOCS / "refresh.py"))
+    assert text_of(DOCS / "commands.md").endswith(f"{refresh['BELOW']}{refresh['commands']()}\n"), "run make refresh"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -527,10 +527,11 @@ def test_a_failed_policy_shows_dashes_and_its_reason() -> None:
     assert any(line.startswith("2-DF: OutOfDomain: user 'user1'") for line in lines)
 
 
-def test_tasks_by_user_stand_beside_each_other() -> None:
+def test_tasks_by_user_stand_beside_units_of_the_most_used_resource() -> None:
     lines = drawn(compare(["drf", "2df"], TWO).tasks_table())
-    assert lines[1].split() == ["user", "DRF", "2-DF"]
-    assert lines[3].split() == ["batch", "2.500", "1.923"]
+    assert lines[0] == f"Tasks and {TWO.resources[0]} of each user, the most used resource"
+    assert re.split(r"\s{2,}", lines[1]) == ["user", "DRF: tasks", TWO.resources[0], "2-DF: tasks", TWO.resources[0]]
+    assert lines[3].split() == ["batch", "2.500", "100", "1.923", "76.92"]
 
 
 def test_of_many_users_both_ends_are_shown() -> None:
@@ -648,7 +649,7 @@ def test_units_of_teams_are_of_the_resource_that_is_used_most() -> None:
     teams = {"team": ["vision", "vision", "nlp"]}
     cluster = fo.Instance([[1, 2, 0], [1, 1, 0], [2, 1, 0]], [90, 8, 0], resources=["ram", "gpu", "none"], teams=teams)
     titles = [table.title for table in compare(["drf", "hdrf:by=team"], cluster).team_tables()]
-    assert titles == ["Dominant share of each team (%)", "gpu of each team, the most used resource"]
+    assert titles == ["Dominant share of each team (%)", "Tasks and gpu of each team, the most used resource"]
 
 
 @pytest.mark.parametrize(

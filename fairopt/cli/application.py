@@ -5,24 +5,28 @@ from __future__ import annotations
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED, stoppable
-from fairopt.cli.progress import complain
+from fairopt.cli.progress import complain, nothing_shown, show_error
 from fairopt.cli.streams import TOO_LARGE, message_of, streams
 from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
 
 __all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "register", "run"]
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
+AS_JSON = "fairopt.json"  # key of the context: whether --json is given
 TRACE_LINES = 5  # of the user's own files, shown with an error
 EXIT_CODES = (
     "Exit codes: 0 if all answers are certified, 1 if some are not (infeasible, undefined, not certified), 2 for bad "
-    "input or a file that cannot be written, 3 if memory runs out, 130 after Ctrl-C."
+    "input or a file that cannot be written, 3 if memory runs out, 130 after Ctrl-C. With --json an error is JSON on "
+    "stdout too, unless the answer was printed before: {format: fairopt.error/1, error, message, exit_code}."
 )
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Share a cluster fairly: compute, certify and compare allocations under any fairness notion.
@@ -52,8 +56,41 @@ COMMANDS = {
     "what-if": "what_if",
     "why": "why",
 }
+
+
+class Commands(TyperGroup):
+    """The commands; with ``--json`` errors in options and arguments are JSON on stdout too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Note whether ``--json`` is among the arguments."""
+        nothing_shown()
+        ctx.meta[AS_JSON] = "--json" in args
+        with self._shown(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with self._shown(ctx):
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _shown(self, ctx: Any) -> Iterator[None]:
+        """Show errors that `guarded` does not handle."""
+        try:
+            yield
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if ctx.meta[AS_JSON]:
+                of_usage = getattr(error, "format_message", None)  # of click's exceptions, or of typer's
+                text = f"{type(error).__name__}: {error}" if of_usage is None else of_usage()
+                show_error(error, [text], getattr(error, "exit_code", NOT_CERTIFIED))
+            raise
+
+
 app = typer.Typer(
     name="fairopt",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -65,33 +102,35 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def guarded(command: _Command) -> _Command:
-    """Turn errors and Ctrl-C into one line on stderr and an exit code.
+    """Turn errors and Ctrl-C into one line on stderr and an exit code; with ``--json`` also into JSON on stdout.
 
     An error raised in the user's own code, such as a policy, is shown with the lines of that code.
     """
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
+        def failed(error: BaseException, code: int, *lines: str) -> typer.Exit:
+            for line in lines:
+                complain(line)
+            if options.get("as_json"):
+                show_error(error, lines, code)
+            return typer.Exit(code)
+
         try:
             return command(*arguments, **options)
         except (FairoptError, OSError, MemoryError) as error:
-            complain(message_of(error))
-            raise typer.Exit(exit_code(error)) from None
+            raise failed(error, exit_code(error), message_of(error)) from None
         except Exception as error:
-            lines = own_lines(error)
-            if not lines:  # a bug in fairopt: keep the traceback
+            own = own_lines(error)
+            if not own:  # a bug in fairopt: keep the traceback
                 raise
             message = traceback.TracebackException.from_exception(error).format_exception_only()  # with its notes
-            complain("; ".join(map(str.strip, message)))
-            for line in lines[-TRACE_LINES:]:
-                complain(line)
-            raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            complain(INTERRUPTED)
-            raise typer.Exit(STOPPED) from None
+            raise failed(error, BAD_INPUT, "; ".join(map(str.strip, message)), *own[-TRACE_LINES:]) from None
+        except KeyboardInterrupt as error:
+            raise failed(error, STOPPED, INTERRUPTED) from None
         except SystemExit as error:
-            complain(f"a policy called exit({error.code!r}); return an allocation or raise an error instead")
-            raise typer.Exit(NOT_CERTIFIED) from None
+            line = f"a policy called exit({error.code!r}); return an allocation or raise an error instead"
+            raise failed(error, NOT_CERTIFIED, line) from None
 
     return run  # type: ignore[return-value]
 

@@ -10,7 +10,7 @@ import typer
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import STOPPED
-from fairopt.cli.progress import complain, console_for, working, written
+from fairopt.cli.progress import complain, console_for, show_json, working, written
 from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label
 from fairopt.properties.audit.audit import audit as search
@@ -100,7 +100,7 @@ def audit(
 
     def show(report: AuditReport) -> None:
         if as_json:
-            typer.echo(files.as_json(report.to_dict()))
+            show_json("fairopt.findings/1", {**report.to_dict(), "interrupted": report.interrupted})
         else:
             console_for().print(report)
         if save is not None:
@@ -159,7 +159,7 @@ def replay_file(
         compared = None if share is None else named_share(share)
         found = replay(file, None if policy is None else named_policy(policy), compared)
     if as_json:
-        typer.echo(files.as_json([one.to_dict() for one in found]))
+        show_json("fairopt.replay/1", {"counterexamples": [one.to_dict() for one in found]})
     else:
         console = console_for()
         for one in found:

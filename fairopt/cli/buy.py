@@ -13,7 +13,7 @@ import typer
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose, named, say_compared
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import console_for, say, working, written
+from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import advised, checked_costs
 from fairopt.instance import Instance
@@ -84,21 +84,11 @@ def buy(
         found = purchases(answer, costs, clock, **options)
     advice = advised(found.resources, instance, costs is not None) if found.resources else NOTHING
     if as_json:
+        about = {"policy": label(mechanism), "blocks": repr(mechanism), "advice": advice}
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in found.resources]
-        typer.echo(
-            files.as_json(
-                {
-                    "format": "fairopt.purchases/1",
-                    "policy": label(mechanism),
-                    "blocks": repr(mechanism),
-                    "advice": advice,
-                    "purchases": plain,
-                    "servers": [asdict(row) for row in found.servers],
-                    "idle": found.idle,
-                    "no_derivatives": found.no_derivatives,
-                }
-            )
-        )
+        servers = [asdict(row) for row in found.servers]
+        others = {"servers": servers, "idle": found.idle, "no_derivatives": found.no_derivatives}
+        show_json("fairopt.purchases/1", {**about, "purchases": plain, **others})
     else:
         for table in (_resources(found, costs is not None), _servers(found)):
             if table.first.cells:

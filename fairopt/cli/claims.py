@@ -8,9 +8,8 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.progress import console_for
+from fairopt.cli.progress import console_for, show_json
 from fairopt.properties.literature import claims as literature
-from fairopt.report import files
 
 CLAIMS = """List the claims of papers on fairness notions, and whether they hold.
 
@@ -36,7 +35,7 @@ def claims(
     """List the claims."""
     found = literature.claims(paper)
     if as_json:
-        typer.echo(files.as_json([claim.to_dict() for claim in found]))
+        show_json("fairopt.claims/1", {"claims": [claim.to_dict() for claim in found]})
         return
     console = console_for()
     for part in literature.tables(found, reasons=paper is not None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +15,12 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.interrupts import STOPPED
-from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
+from fairopt.policies.amounts import Amounts
 from fairopt.policies.registry import named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import catalogue, comparison, demonstration, files, held, tables
@@ -40,15 +42,15 @@ If the input says which tasks run now, further tables show what each team and us
   fairopt solve cluster/ --policy "AlphaFair(2, KDominantShare(2))" --json
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
-  fairopt solve cluster/ --teams org,team --guarantee vision=gpu:16
+  fairopt solve cluster/ --teams org,team --guarantee vision=16gpu
   fairopt solve cluster/ --policy drf --integral
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
 If a policy has no certified answer, its row gives the reason, and the exit code is 1.
 
-If a team has several users, further tables show the dominant share of each team and its units of the most used \
-resource; --json has all resources.
+If a team has several users, further tables show the dominant share of each team, its tasks and its units of the \
+most used resource; --json has all resources.
 
 If servers have types (the column "type" of servers.csv; the GPU model in openb), further tables show tasks and use of \
 each resource by type, and --plot-types draws them.
@@ -104,7 +106,9 @@ Constraints = Annotated[
         "--constraint",
         "-c",
         metavar="BLOCK",
-        help="Add a constraint to every policy: 'MaxShare(0.3)' or file.py:NAME (which runs the file); repeatable.",
+        help="Add a constraint to every policy: 'MaxShare(0.3)', with amounts by name and in units, as in "
+        "'MaxShare(\"vision=16gpu, web=0.2\")' or 'Reserve(\"8gpu\")', or file.py:NAME (which runs the file); "
+        "repeatable.",
     ),
 ]
 Integral = Annotated[
@@ -117,13 +121,14 @@ Rounded = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
 
-def constrained(mechanism: Any, constraints: Sequence[Constraint]) -> Any:
-    """A policy with more constraints."""
+def constrained(mechanism: Any, constraints: Sequence[Constraint | Amounts], instance: Instance) -> Any:
+    """A policy with more constraints, and amounts in units as fractions of the instance."""
     if not constraints:
         return mechanism
     if not isinstance(mechanism, Policy):
         raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so --constraint cannot be added; leave it out")
-    return mechanism.with_constraints(*constraints)
+    known = (one.on(instance) if isinstance(one, Amounts) else (one,) for one in constraints)
+    return mechanism.with_constraints(*chain.from_iterable(known))
 
 
 def named(text: str | None, constraints: Sequence[str] | None = None) -> Callable[[Instance], Any]:
@@ -141,7 +146,7 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
             mechanism = named_family(OF_TEAMS)(**({"by": by} if by else {}))
         elif mechanism is None:
             mechanism = named_policy(OF_USERS)
-        return constrained(mechanism, more)
+        return constrained(mechanism, more, instance)
 
     return of
 
@@ -197,7 +202,7 @@ def solve(
         )
         allocation = mechanism.allocate(instance, **options)
     if as_json:
-        typer.echo(files.as_json(tables.describe(allocation)))
+        show_json(tables.FORMAT, tables.describe(allocation))
     else:
         for table in (*tables.allocation_tables(allocation), *held.held_tables(allocation)):
             console_for().print(table)
@@ -253,7 +258,7 @@ def compare(
     def show(result: Comparison) -> None:
         console = console_for()
         if as_json:
-            typer.echo(files.as_json(result.to_dict()))
+            show_json(comparison.FORMAT, result.to_dict())
         elif result.outcomes:
             console.print(result)
             if result.allocations and instance.n_users <= FEW_USERS:
@@ -322,7 +327,7 @@ def policies(as_json: AsJson = False) -> None:
     """List the named policies, and show how to write your own."""
     rows = catalogue.policy_rows()
     if as_json:
-        typer.echo(files.as_json(rows))
+        show_json("fairopt.policies/1", {"policies": rows})
         return
     lines = [(r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows]
     _print_table(("policy", "description"), lines)
@@ -335,7 +340,7 @@ def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, whether they are installed, and what each can solve."""
     rows = catalogue.solver_rows()
     if as_json:
-        typer.echo(files.as_json(rows))
+        show_json("fairopt.solvers/1", {"solvers": rows})
         return
     mark = {True: "yes", False: "-"}
     _print_table(
@@ -356,14 +361,20 @@ def list_solvers(as_json: AsJson = False) -> None:
 @guarded
 def demo(
     folder: Annotated[Path, typer.Option(help="Folder for the pictures and the data.")] = Path("demo-out"),
+    as_json: AsJson = False,
 ) -> None:
     """Compare five policies on an example cluster, and explain the results."""
     with working("five policies on ten users", verbose=False):
         result = comparison.compare(demonstration.POLICIES, datasets.demo())
-    for part in demonstration.story(result):
+    for part in () if as_json else demonstration.story(result):
         say(part)
     drawn = find_spec("matplotlib") is not None
     files_made = demonstration.save(result, folder, drawn)
+    if as_json:
+        findings = demonstration.findings(result)
+        made = [*map(str, files_made)]
+        show_json("fairopt.demonstration/1", {"findings": findings, "comparison": result.to_dict(), "written": made})
+        return
     say("Written: " + ", ".join(map(str, files_made)))
     if not drawn:
         say("To draw pictures too: pip install 'fairopt[plots]'")

@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import console_for, working, written
+from fairopt.cli.progress import console_for, show_json, working, written
 from fairopt.datasets import write
 from fairopt.errors import InvalidInstance
 from fairopt.io.files import files_to_write
+from fairopt.report.tables import described_instance
 
 CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
 
@@ -74,6 +76,7 @@ def convert(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read a cluster and write it in another format."""
     kind, files = files_to_write(output, to)
@@ -81,8 +84,12 @@ def convert(
     if existing and not force:
         raise InvalidInstance(f"{' and '.join(existing)} would be replaced; give --force or another name")
     instance = source.read_as_given()
-    console = console_for()
-    console.print(f"read: {instance!r}", markup=False, soft_wrap=True)
+    if not as_json:
+        console_for().print(f"read: {instance!r}", markup=False, soft_wrap=True)
     with working(f"writing {output}"):
         write(instance, output, kind)
-    written(*(file for file in files if file.exists()))
+    made = [file for file in files if file.exists()]
+    if as_json:
+        show_json("fairopt.conversion/1", {**described_instance(instance), "written": [*map(str, made)]})
+    else:
+        written(*made)

@@ -14,7 +14,7 @@ from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import AsJson, Constraints, constrained
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
-from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
@@ -23,7 +23,7 @@ from fairopt.policies.registry import named_constraint, named_family
 from fairopt.report import files
 from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
-from fairopt.tradeoff.frontier import frontier
+from fairopt.tradeoff.frontier import FORMAT, frontier
 
 FRONTIER = """Trade fairness against efficiency: sweep one or two parameters of a family of notions.
 
@@ -97,10 +97,10 @@ def sweep(
         check(kind, len(axes), of)
     blocks = [named_constraint(text) for text in constraint or ()]  # raises before anything is solved
     make = named_family(family)
-    if blocks:
-        made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), blocks))
-        make.__name__ = family
     instance = source.read()
+    if blocks:
+        made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), blocks, instance))
+        make.__name__ = family
 
     def interrupted() -> None:
         complain(
@@ -110,7 +110,7 @@ def sweep(
     with working(family, on_interrupt=interrupted):
         result = frontier(make, instance, axes, processes=processes, resume=resume, time_limit=time_limit)
     if as_json:
-        typer.echo(files.as_json(result.to_dict()))
+        show_json(FORMAT, result.to_dict())
     else:
         console_for().print(frontier_table(result))
         for line in remarks(result):

@@ -86,7 +86,7 @@ _OPTIONS: dict[str, Any] = {
         list[str] | None,
         _option(
             "--guarantee",
-            "What a user (web=10, in tasks) or a team (vision=gpu:16, in units) gets first; repeatable.",
+            "What a user (web=10, in tasks) or a team (vision=16gpu, in units) gets first; repeatable.",
             "NAME=NUMBER",
         ),
     ],

@@ -12,9 +12,20 @@ import typer
 
 from fairopt import plots
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import DEFAULT, WHAT_POLICY, Method, Solver, TimeLimit, Verbose, ask, named, say_compared
-from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import complain, console_for, working, written
+from fairopt.cli.commands import (
+    DEFAULT,
+    WHAT_POLICY,
+    AsJson,
+    Method,
+    Solver,
+    TimeLimit,
+    Verbose,
+    ask,
+    named,
+    say_compared,
+)
+from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.progress import complain, show_json, working, written
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation import solvers
 from fairopt.io.standard_input import DASH
@@ -74,6 +85,7 @@ def plot(
     solver: Solver = None,
     method: Method = "auto",
     time_limit: TimeLimit = None,
+    as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Draw the answers of policies."""
@@ -89,11 +101,16 @@ def plot(
     plots.check(instance, kind, how=_how, **two)
 
     def show(result: Comparison) -> None:
+        complaints: list[str] = []
         if result.allocations:
             with working(f"drawing {path}"):
                 complaints = _save(lambda: plots.comparison(result, kind=kind, size=size, **two), path, dpi)
-            for line in complaints:
-                console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
+            say_notes(complaints)
+        made = [str(path)] if result.allocations else []
+        if as_json:
+            about = {"kind": kind, "written": made, "notes": [*instance.notes, *complaints], "rows": result.rows()}
+            show_json("fairopt.picture/1", about)
+        elif made:
             written(path)
         for name, error in result.errors.items():
             complain(f"{name}: {type(error).__name__}: {error}")

@@ -12,7 +12,7 @@ import typer
 from fairopt import datasets, plots
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock, OutOfTime, nearest
 from fairopt.instance import Instance
@@ -92,7 +92,7 @@ def prefer(
     tau, points = np.array(list(consistency(surveys).values())).T
     together = {"explained": (points > 0).mean(), "tau": np.nanmean(tau) if np.isfinite(tau).any() else None}
     if as_json:
-        typer.echo(files.as_json({"questions": found, "all_questions": together}))
+        show_json("fairopt.preferences/1", {"questions": found, "all_questions": together})
     else:
         console_for().print(_table(found))
         say(LEGEND, style="dim")

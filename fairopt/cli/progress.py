@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fairopt.cli.interrupts import INTERRUPTED, pressed, stoppable
 from fairopt.display import sentence
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["complain", "console_for", "say", "working", "written"]
+__all__ = ["complain", "console_for", "nothing_shown", "say", "show_error", "show_json", "working", "written"]
 
+ERROR = "fairopt.error/1"
 BAR = 20  # characters: leaves room for text on 80 columns
 
 
@@ -36,6 +38,32 @@ def say(text: str, style: str = "") -> None:
 def written(*paths: object) -> None:
     """Report on stdout, on one line, which files were written."""
     console_for().print(f"written: {', '.join(map(str, paths))}", markup=False, soft_wrap=True)
+
+
+_json_shown = threading.Event()  # by the current command
+
+
+def nothing_shown() -> None:
+    """Start a command, which prints at most one JSON document on stdout."""
+    _json_shown.clear()
+
+
+def show_json(kind: str, data: Mapping[str, Any]) -> None:
+    """Print data as JSON on stdout; its key ``format`` is the kind, such as ``fairopt.answer/1``."""
+    import typer
+
+    from fairopt.report.files import as_json
+
+    _json_shown.set()
+    typer.echo(as_json({"format": kind, **data}))
+
+
+def show_error(error: BaseException, lines: Sequence[str], code: int) -> None:
+    """Print an error as JSON on stdout, unless the command has printed JSON before."""
+    if not _json_shown.is_set():
+        name = type(error).__name__
+        message = "; ".join(map(sentence, lines)).removeprefix(f"{name}: ")
+        show_json(ERROR, {"error": name, "message": message, "exit_code": code})
 
 
 def complain(line: str) -> None:

@@ -10,7 +10,7 @@ import typer
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
-from fairopt.cli.progress import complain, console_for, working, written
+from fairopt.cli.progress import complain, console_for, show_json, working, written
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.properties.prove.proof import Proof, ProofReport
@@ -71,7 +71,7 @@ def prove(
         if found is None:
             return
         if as_json:
-            typer.echo(files.as_json(found.to_dict()))
+            show_json("fairopt.proofs/1", ProofReport.of(known).to_dict())
         elif isinstance(found, ProofReport):
             console_for().print(found)
         else:

@@ -21,7 +21,7 @@ from fairopt.cli.commands import (
     say_compared,
 )
 from fairopt.cli.inputs import Source, reading, say_notes
-from fairopt.cli.progress import console_for, say, working, written
+from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock
 from fairopt.io.quotas.cluster_queues import InputQueues, read_queues
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
@@ -29,7 +29,7 @@ from fairopt.io.saving import write_whole
 from fairopt.operate.quotas import FORMATS, TEAM, quotas_of
 from fairopt.policy import accepted, label
 from fairopt.report import files
-from fairopt.report.quotas import changes_tables, described_quotas, quotas_tables
+from fairopt.report.quotas import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt.runtime.clock import begin
 
 ENDINGS = {"csv": (".csv",), "kubernetes": (".yaml", ".yml"), "kueue": (".yaml", ".yml"), "slurm": (".sh", ".txt")}
@@ -151,7 +151,7 @@ def quotas(
         changes = replace(changes, notes=(*changes.notes, unknown))
     text_alone = format is not None and not (out or diff or as_json)
     if as_json:
-        typer.echo(files.as_json(described_quotas(made, label(mechanism), repr(mechanism), changes)))
+        show_json(FORMAT, described_quotas(made, label(mechanism), repr(mechanism), changes))
     elif text_alone:
         typer.echo(made.text(), nl=False)
         say_notes([*made.notes, *source.below])

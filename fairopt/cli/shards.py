@@ -12,11 +12,10 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.progress import console_for, working, written
+from fairopt.cli.progress import console_for, show_json, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance, SolverUnavailable, optional
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
-from fairopt.report import files
 from fairopt.runtime import subprocesses
 from fairopt.scale.sharded import allocate_sharded
 
@@ -69,7 +68,7 @@ def shards(
     with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:
         found = allocate_sharded(mechanism, source, capacities=units, client=client, out=out, time_limit=time_limit)
     if as_json:
-        typer.echo(files.as_json(found.summary()))
+        show_json("fairopt.shards/1", found.summary())
         return
     console = console_for()
     console.print(f"{found!r}", markup=False, soft_wrap=True)

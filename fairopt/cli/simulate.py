@@ -16,7 +16,7 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
-from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
@@ -214,7 +214,7 @@ def replay_jobs(
     def show() -> None:
         if as_json:
             done = {name: timeline_data(run, threshold) for name, run in runs.items()}
-            typer.echo(files.as_json({"notes": trace.notes, "policies": done}))
+            show_json("fairopt.simulations/1", {"notes": trace.notes, "policies": done})
         elif runs:
             console_for().print(timelines_table(runs))
             if (waits := waits_table(runs, threshold)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.errors import InvalidBlock
+from fairopt.policies.amounts import amount_of
 from fairopt.policies.registry import parsed_value
 
 __all__ = ["VALUES", "labelled_guarantee", "labelled_number", "typed_values"]
@@ -54,11 +55,14 @@ def labelled_number(option: str, text: str, label: str, example: str) -> tuple[s
 
 
 def labelled_guarantee(option: str, text: str) -> tuple[str, float | dict[str, float]]:
-    """The user and the tasks of ``web=10``, or the team and the units of ``vision=gpu:16``."""
+    """The user and the tasks of ``web=10``, or the team and the units of ``vision=16gpu`` or ``vision=gpu:16``."""
     name, _, value = text.rpartition("=")
     resource, colon, number = value.rpartition(":")
     try:
-        return name, {resource: float(number)} if colon else float(number)
+        if colon:
+            return name, {resource: float(number)}
+        amount, unit = amount_of(value)
+        return name, amount if unit is None else {unit: amount}
     except ValueError:
-        fix = "give the tasks of a user, such as web=10, or units of a team, such as vision=gpu:16"
+        fix = "give the tasks of a user, such as web=10, or units of a team, such as vision=16gpu"
         raise InvalidBlock(f"{option} {text!r}: {fix}") from None

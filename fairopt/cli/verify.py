@@ -11,9 +11,8 @@ import typer
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, comparing
-from fairopt.cli.progress import console_for, working
+from fairopt.cli.progress import console_for, show_json, working
 from fairopt.proofs import verify as checker
-from fairopt.report import files
 from fairopt.runtime.clock import checked
 
 VERIFY = """Check saved allocations by arithmetic alone, without a solver.
@@ -61,6 +60,6 @@ def verify(
             name = f"{path}: " if len(paths) > 1 else ""
             console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
     if as_json:
-        typer.echo(files.as_json([{"file": name} | asdict(one) for name, one in found.items()]))
+        show_json("fairopt.verifications/1", {"files": [{"file": name} | asdict(one) for name, one in found.items()]})
     if not all(one.ok for one in found.values()):
         raise typer.Exit(1)

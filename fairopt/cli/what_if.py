@@ -23,7 +23,7 @@ from fairopt.cli.commands import (
     say_compared,
 )
 from fairopt.cli.inputs import Source, changes_of, reading
-from fairopt.cli.progress import console_for, say, working, written
+from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.display import sentence
 from fairopt.errors import InvalidBlock
@@ -49,7 +49,7 @@ fractions of the total. Compare tasks and units then.
 [bold]Examples[/]
   fairopt what-if cluster/ --add a100-00=4
   fairopt what-if cluster/ -p hdrf --weight nlp=2 --plot nlp.png
-  fairopt what-if now.json --guarantee web=10 --guarantee vision=gpu:16
+  fairopt what-if now.json --guarantee web=10 --guarantee vision=16gpu
   fairopt what-if now.json -p drf --drop-resource efa --without audio
   fairopt what-if cluster.json --limit batch=500 --json"""
 
@@ -78,7 +78,7 @@ def what_if(
         list[str] | None,
         _change(
             "--guarantee",
-            "Change what a user (web=10, in tasks) or a team (vision=gpu:16, all its units) gets first",
+            "Change what a user (web=10, in tasks) or a team (vision=16gpu, all its units) gets first",
             "NAME=NUMBER",
         ),
     ] = None,
@@ -132,7 +132,7 @@ def what_if(
             integral=integral,
         )
     if as_json:
-        typer.echo(files.as_json(found.to_dict()))
+        show_json(report.FORMAT, found.to_dict())
     else:
         say(f"What if: {sentence('; '.join(found.changes))}", style="bold")
         for table in report.what_if_tables(found):

@@ -21,12 +21,11 @@ from fairopt.cli.commands import (
     say_compared,
 )
 from fairopt.cli.inputs import Source, reading, say_notes
-from fairopt.cli.progress import console_for, say, working
+from fairopt.cli.progress import console_for, say, show_json, working
 from fairopt.display import visible
 from fairopt.operate.explain import Explainer, subject_of
 from fairopt.operate.explanation import Explanation
 from fairopt.policy import accepted, label
-from fairopt.report import files
 from fairopt.report.held import held_sentence
 from fairopt.report.why import explanation_tables
 
@@ -85,7 +84,7 @@ def why(
     if not name and len(about.worst_first()) > MOST:
         say_notes([f"at most {MOST} {kind} are explained, the worst off; name others"])
     if as_json:
-        typer.echo(files.as_json({"format": "fairopt.explanations/1", "explanations": [e.to_dict() for e in found]}))
+        show_json("fairopt.explanations/1", {"explanations": [e.to_dict() for e in found]})
         return
     for k, each in enumerate(found):
         lines = each.sentences if name else each.sentences[:1]

@@ -15,6 +15,7 @@ from fairopt.derivatives.leximin import SAME
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest, optional
 from fairopt.instance import Instance
+from fairopt.labels import whole_name
 from fairopt.runtime.clock import checked
 from fairopt.runtime.lazy import later
 from fairopt.tolerances import NOISE
@@ -379,12 +380,15 @@ def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, f
     """Costs of a unit by resource; `InvalidBlock` for an unknown resource or a cost that is not a positive number."""
     if not isinstance(costs, Mapping):
         raise InvalidBlock(f"costs are {costs!r}; give a dict by resource, such as {{{instance.resources[0]!r}: 3}}")
-    for resource, cost in costs.items():
+    out = {}
+    for given, cost in costs.items():
+        resource = whole_name(given, instance.resources)
         if resource not in instance.resources:
             raise InvalidBlock(f"costs name an unknown resource {resource!r}; {nearest(resource, instance.resources)}")
         if not (isinstance(cost, (int, float, np.number)) and 0 < cost < np.inf):
             raise InvalidBlock(f"the cost of {resource!r} is {cost!r}; give a positive number per unit")
-    return {resource: float(cost) for resource, cost in costs.items()}
+        out[resource] = float(cost)
+    return out
 
 
 def _name(instance: Instance, s: int, i: int) -> str:

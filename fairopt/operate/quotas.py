@@ -22,6 +22,7 @@ from fairopt.io.quotas.objects import resource_name
 from fairopt.io.quotas.present import read_quotas
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
+from fairopt.labels import whole_name
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.teams import Labelling
 
@@ -280,7 +281,8 @@ def quotas_of(
         labelling = instance.teams.labelling(label)
     present = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
     chosen = _chosen("team", teams, present)
-    kept = _chosen("resource", resources, instance.resources)
+    wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
+    kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
     whole = whole_answer(answer, labelling, integral, time_limit)
     source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version)

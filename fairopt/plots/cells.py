@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.display import shortened
 from fairopt.instance import Instance
-from fairopt.plots.common import Inches, number_in_cell, shorter
+from fairopt.plots.common import Inches, number_in_cell
 from fairopt.server_sums import capacity_of, part_of, sum_by
 
-__all__ = ["Classes", "cells", "classes_of"]
+__all__ = ["LETTERS", "Classes", "cells", "classes_of"]
 
 Float = NDArray[np.float64]
 
 MOST = 60  # classes shown: those with the most servers
+LETTERS = 40  # of a name beside cells
 ZERO_CAPACITY = "#DDDDDD"
 COLOUR_MAP = "Blues"  # a single hue, legible without colour vision
 
@@ -41,9 +43,10 @@ class Classes:
         """Units by server row as percentages of the capacity of each class shown; NaN for zero capacity."""
         return 100 * part_of(self.instance, self.instance._server_classes, units)[self.shown]
 
-    def labels(self, between: str = " ", most: int = 30) -> list[str]:
+    def labels(self, between: str = " ", most: int = LETTERS) -> list[str]:
         """Names with the number of servers."""
-        return [f"{shorter(n, most)}{between}({q:,})" for n, q in zip(self.names, self.counts.tolist(), strict=True)]
+        names = shortened(self.names, most)
+        return [f"{name}{between}({q:,})" for name, q in zip(names, self.counts.tolist(), strict=True)]
 
     def size(self, n_columns: int, wide: float = 0.42) -> Inches:
         """Preferred size of the axes."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from fairopt.display import shorter
+from fairopt.display import shortened, shorter
 from fairopt.errors import InvalidBlock, optional
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "new_figure",
     "number_in_cell",
     "plain",
+    "shortened",
     "shorter",
     "size_of",
     "ticks_below",

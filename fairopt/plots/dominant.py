@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
-from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shorter
+from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shortened
 from fairopt.plots.panels import Picture
 from fairopt.team_sums import team_sums, teams_shown
 from fairopt.tolerances import GAP_TOLERANCE
@@ -43,7 +43,7 @@ class DominantShares(Picture):
         self.from_log = smallest if self.largest > DECADES * smallest else None
         self.limited = any(self._done(a).any() for a in allocations)
         self.size = (2.6, 0.2 * max(len(names), 4)) if self.few else (2.9, 2.7)
-        self.beside = [shorter(names[j], 30) for j in self.order] if self.few else ()
+        self.beside = shortened([names[j] for j in self.order], 40) if self.few else ()
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """Draw the bars with their numbers, or the curve."""

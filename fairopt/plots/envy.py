@@ -9,7 +9,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import Inches, number_in_cell, shorter
+from fairopt.plots.common import Inches, number_in_cell, shortened
 from fairopt.plots.panels import Picture, one
 from fairopt.properties.envy import WHOLE, Envy
 from fairopt.tolerances import GAP_TOLERANCE
@@ -49,7 +49,7 @@ class EnvyMatrix(Picture):
         side = 0.32 * max(n, 5) if n <= NUMBERED else 0.2 * n if n <= NAMED else 3.6
         self.size = (side, side)
         if n <= NAMED:
-            self.below = self.beside = [shorter(user, 18) for user in self.users]
+            self.below = self.beside = shortened(self.users, 24)
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
         """Draw the cells, with numbers for up to 12 users."""

@@ -27,7 +27,7 @@ from fairopt.plots.common import (
     matplotlib_or_missing,
     new_figure,
     plain,
-    shorter,
+    shortened,
     size_of,
     ticks_beside,
 )
@@ -120,7 +120,7 @@ def held_bars(
             room = size_of(panels[0])
         letters = max(int(min(NAMES * figure.get_size_inches()[0], 30)), 5)
         for ax in named:
-            ticks_beside(ax, [shorter(name, letters) for name in names], room[1])
+            ticks_beside(ax, shortened(names, letters), room[1])
         for ax, i in zip(panels, shown, strict=True):
             none = ": none" if instance.total_capacities[i] == 0 else ""
             ax.set_title(cut(instance.resources[i], max(int(room[0] / LETTER) - len(none), 4)) + none, fontsize=8)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
-from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shorter
+from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shortened, shorter
 from fairopt.team_sums import team_sums
 
 __all__ = ["Layer", "by_largest", "by_size", "by_team"]
@@ -45,9 +45,10 @@ def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -
     n = len(users)
     most = n if n <= most + 1 else most  # a group of one would need a legend entry as well
     named = np.sort(np.argsort(-size, kind="stable")[:most])
+    names = shortened([users[j] for j in named], 26)
     out = [
-        Layer(shorter(users[j]), np.array([j]), colour(k), HATCHES[k // len(COLOURS)])
-        for k, j in enumerate(named.tolist())
+        Layer(name, np.array([j]), colour(k), HATCHES[k // len(COLOURS)])
+        for k, (name, j) in enumerate(zip(names, named.tolist(), strict=True))
     ]
     rest = np.setdiff1d(np.arange(n), named)
     return [*out, Layer(f"{len(rest):,} others", rest, GREYS[1])] if len(rest) else out

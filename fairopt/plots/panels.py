@@ -13,6 +13,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
+from fairopt.labels import whole_name
 from fairopt.plots.common import (
     Inches,
     check_axes,
@@ -23,6 +24,7 @@ from fairopt.plots.common import (
     lay_out,
     matplotlib_or_missing,
     new_figure,
+    shortened,
     shorter,
     size_of,
     ticks_below,
@@ -125,10 +127,11 @@ def two_of(
         return 0, 1
     if isinstance(chosen, str) or len(chosen) != 2 or chosen[0] == chosen[1]:
         raise InvalidBlock(f"{what}={chosen!r}; give two different names, such as {example}")
-    for name in chosen:
+    whole = [whole_name(name, names) if what == "resources" else name for name in chosen]
+    for name in whole:
         if name not in names:
             raise InvalidBlock(f"there is no {name!r} among the {what}; {nearest(name, names)}")
-    return names.index(chosen[0]), names.index(chosen[1])
+    return names.index(whole[0]), names.index(whole[1])
 
 
 # -- pieces -----------------------------------------------------------------------------------------------------------
@@ -221,10 +224,13 @@ def _fit(picture: Picture, ax: Any, room: Inches, figure: Inches) -> None:
     """Shorten and scale names and numbers to fit axes of size ``room`` and a row of the figure."""
     wide, high = (max(int(min(NAMES * side, 40)), 5) for side in figure)
     if picture.below:
-        names = ["\n".join(shorter(line, high) for line in name.split("\n")) for name in picture.below]
+        lines = [name.split("\n") for name in picture.below]
+        first = shortened([of[0] for of in lines], high)
+        below = ([name, *(shorter(line, high) for line in of[1:])] for name, of in zip(first, lines, strict=True))
+        names = ["\n".join(of) for of in below]
         ticks_below(ax, names, room[0])
     if picture.beside:
-        ticks_beside(ax, [shorter(name, wide) for name in picture.beside], room[1])
+        ticks_beside(ax, shortened(picture.beside, wide), room[1])
     for name, letters in zip((ax.xaxis.label, ax.yaxis.label), (int(side / 0.08) for side in room), strict=True):
         if max(map(len, name.get_text().split("\n"))) > letters:
             name.set_text(textwrap.fill(name.get_text(), max(letters, 12)))

@@ -12,7 +12,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
-from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain, shorter
+from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain, shortened, shorter
 from fairopt.plots.panels import Picture
 from fairopt.policy import label
 from fairopt.tolerances import GAP_TOLERANCE
@@ -42,7 +42,7 @@ class PriceBars(Picture):
         self.instance = instance
         self.classes = classes_of(instance)
         self.bars = len(self.classes.names) == 1
-        self.below = [shorter(r, 18) for r in instance.resources]
+        self.below = shortened(instance.resources)
         if not self.bars:
             self.scale_title = TITLE
             self.size = self.classes.size(instance.n_resources, wide=0.6)

@@ -21,7 +21,7 @@ from fairopt.plots.common import (
     lighter,
     new_figure,
     plain,
-    shorter,
+    shortened,
     size_of,
     ticks_below,
 )
@@ -71,7 +71,8 @@ def server_types(
         ax.set_yticks(range(0, 101, 25))
         ax.set_ylabel(textwrap.fill(f"{cut(resource, 20)} in use (%)", 20), fontsize=8)
     panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
-    names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
+    kinds = shortened([found.names[t] for t in shown], 24)
+    names = [f"{kind}\n({found.servers[t]:,})" for kind, t in zip(kinds, shown, strict=True)]
     if axes is None:
         figure.legend(handles=_handles(found), loc="outside right upper", **LEGEND)
         figure.align_ylabels(panels)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
-from fairopt.plots.common import Inches, label_bars, plain, shorter
+from fairopt.plots.common import Inches, label_bars, plain, shortened
 from fairopt.plots.layers import by_largest, by_team
 from fairopt.plots.panels import Picture
 from fairopt.team_sums import teams_shown
@@ -39,7 +39,7 @@ class StackedShares(Picture):
         by = teams_shown(instance)
         self.layers = by_largest(instance, allocations) if by is None else by_team(allocations, by)
         self.size = (max(1.8, 0.5 * instance.n_resources), 2.6)
-        self.below = [shorter(r, 18) for r in instance.resources]
+        self.below = shortened(instance.resources)
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """Draw the bars with the percentage in use above each."""

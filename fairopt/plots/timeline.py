@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.display import LONG, shorter
+from fairopt.display import LONG, shortened, shorter
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.online.units import NAMES
@@ -20,6 +20,7 @@ from fairopt.plots.common import (
     GREYS,
     colour,
     cut,
+    escaped,
     fall_back_fonts,
     matplotlib_or_missing,
     new_figure,
@@ -45,6 +46,7 @@ WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # size of panels in inches; widths by the
 BESIDE, ABOVE = 2.0, 0.4  # inches for a legend and for titles
 MOMENTS = 2_000  # most points of a curve; an axes has fewer pixels
 NUMBERS = 4_000_000  # largest moments times users of a block, to limit memory
+NAME = 40  # letters of a name of a timeline
 LINES = 6  # users with a line each
 RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markerfacecolor": "none"}
 STYLES = ("-", "--", ":", "-.")  # distinguish repeated colours
@@ -129,7 +131,7 @@ def _drawn(
     check_timelines(kind, between)
     span = _span([*timelines.values()], between)
     _check(timelines, kind, span)
-    names = list(timelines)
+    names = shortened(list(timelines), NAME)
     columns, panels = _plan([*timelines.values()], names, kind, span)
     alone = axes is None
     width = WIDTHS[min(columns, len(WIDTHS)) - 1]
@@ -152,16 +154,16 @@ def _drawn(
             shown = in_readable_ticks(ax, unit)
             label += f" ({NAMES[shown]})" if shown else ""
         ax.set_xlabel(label, fontsize=8)
-        ax.set_ylabel("\n".join(textwrap.fill(cut(line, 50), 28) for line in beside.split("\n")), fontsize=8)
+        ax.set_ylabel("\n".join(textwrap.fill(cut(line, LONG), 28) for line in beside.split("\n")), fontsize=8)
         if len(names) > 1 and kind in ("allocation", "shares"):
             if k < columns or kind == "shares":
                 ax.set_title(cut(names[k], letters), fontsize=9, loc="left")
         elif alone and k == 0:
             what = TIMELINE_KINDS[kind]
-            if kind == "shares" and not len(timelines[names[0]].fair_at):
+            if kind == "shares" and not len(next(iter(timelines.values())).fair_at):
                 what = what.split(",")[0]  # without rings
-            title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
-            ax.set_title(cut(title, letters), fontsize=9, loc="left")
+            title = f"{next(iter(timelines))}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
+            ax.set_title(textwrap.fill(cut(title, LONG), letters), fontsize=9, loc="left")
         if alone and same_scale:
             ax.label_outer()
     for ax in axes:  # after all panels are drawn, which may share it
@@ -295,7 +297,7 @@ def _in_use(ax: Any, lines: Sequence[tuple[str, Timeline, int]], span: Span) -> 
     for k, (name, run, i) in enumerate(lines):
         moments = _moments(run, span)
         used = 100 * run.utilisation(moments)[:, i]
-        ax.plot(moments, used, drawstyle="steps-post", **_line_style(k), label=cut(name, 40))
+        ax.plot(moments, used, drawstyle="steps-post", **_line_style(k), label=escaped(name))
     ax.set_ylim(0, 105)
 
 
@@ -304,7 +306,7 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
 
     Tasks that did not start count as waiting for ever.
     """
-    groups = [(cut(name, 40), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
+    groups = [(escaped(name), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
     styles = [*map(_line_style, range(len(runs)))]
     if len(runs) == 1 and len(runs[0].users) > 1:
         layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks).astype(np.float64), LINES)
@@ -339,7 +341,7 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Sp
             **_line_style(k),
             markersize=3,
             clip_on=False,
-            label=cut(name, 40),
+            label=escaped(name),
         )
     ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # keeps rounding invisible
 

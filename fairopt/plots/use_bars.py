@@ -9,8 +9,8 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.plots.cells import cells, classes_of
-from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, cut, label_bars, lighter, plain, shorter
+from fairopt.plots.cells import LETTERS, cells, classes_of
+from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, escaped, label_bars, lighter, plain, shortened
 from fairopt.plots.panels import Picture
 from fairopt.tolerances import GAP_TOLERANCE
 
@@ -35,10 +35,10 @@ class UseBars(Picture):
         n_classes, m = len(self.classes.names), instance.n_resources
         self.bars = n_classes * m <= BARS
         self.by_resource = n_classes == 1  # a single class has resources on the x axis and no legend
-        self.below = [shorter(r, 18) for r in instance.resources]
+        self.below = shortened(instance.resources)
         if self.bars:
             self.size = (max(1.8, 0.25 * n_classes * m, 0.62 * max(n_classes, m * self.by_resource)), 2.4)
-            self.below = self.below if self.by_resource else self.classes.labels("\n", 18)
+            self.below = self.below if self.by_resource else self.classes.labels("\n", 24)
         else:
             self.scale_title = "in use (%)"
             if self.bundles:
@@ -63,11 +63,11 @@ class UseBars(Picture):
     def _bars(self, ax: Any, used: Any, held: Any) -> None:
         m, at = self.instance.n_resources, np.arange(len(used))
         width = GROUP / m
-        for i, resource in enumerate(self.instance.resources):
+        for i, resource in enumerate(shortened(self.instance.resources, LETTERS)):
             x = np.array([float(i)]) if self.by_resource else at + (i - (m - 1) / 2) * width
             how = {"width": 0.7 if self.by_resource else 0.9 * width, **bar_style(0 if self.by_resource else i)}
             low = np.nan_to_num(used[:, i])
-            top = ax.bar(x, low, label=cut(resource), **how)
+            top = ax.bar(x, low, label=escaped(resource), **how)
             more = np.maximum(np.nan_to_num(held[:, i]) - low, 0.0)
             if more.max(initial=0.0) > 100 * GAP_TOLERANCE:
                 top = ax.bar(x, more, bottom=low, alpha=HELD_OPACITY, **how)
@@ -93,5 +93,5 @@ class UseBars(Picture):
 
         if not self.bars:
             return []
-        named = () if self.by_resource else self.instance.resources
-        return [Patch(label=cut(r), **bar_style(i)) for i, r in enumerate(named)] + [lighter()] * self.bundles
+        named = () if self.by_resource else shortened(self.instance.resources, LETTERS)
+        return [Patch(label=escaped(r), **bar_style(i)) for i, r in enumerate(named)] + [lighter()] * self.bundles

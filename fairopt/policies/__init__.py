@@ -13,7 +13,8 @@ The files:
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
 * `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
-* `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr.
+* `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr. `amounts`:
+  bounds such as ``MaxShare("vision=16gpu")``, as fractions of a cluster.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -9,6 +9,7 @@ from typing import Any
 from fairopt.blocks import bundles, constraints, efficiency, ideal, objectives, shares, teams
 from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.policies.amounts import Amounts
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.hierarchical import HDRF
@@ -49,16 +50,18 @@ def parse_policy(text: str) -> Policy:
     return value
 
 
-def parse_constraint(text: str) -> constraints.Constraint:
-    """A constraint from text such as ``MaxShare(0.3)``; `InvalidBlock` for anything else.
+def parse_constraint(text: str) -> constraints.Constraint | Amounts:
+    """A constraint from text such as ``MaxShare(0.3)`` or ``MaxShare("16gpu")``; `InvalidBlock` for anything else.
 
     Examples
     --------
     >>> parse_constraint("MinTasks({'web': 2})")
     MinTasks({'web': 2.0})
+    >>> print(parse_constraint("MaxShare('vision=16gpu')"))
+    MaxShare('vision=16gpu')
     """
     value = _read(text, "MaxShare(0.3)")
-    if not isinstance(value, constraints.Constraint):
+    if not isinstance(value, (constraints.Constraint, Amounts)):
         raise InvalidBlock(f"{_cut(text)!r} is not a constraint; write one such as SharingIncentive() or MaxShare(0.3)")
     return value
 
@@ -164,7 +167,12 @@ def _call(node: ast.Call, text: str) -> Any:
     kind = Policy if name == "Policy" else BLOCKS.get(name, MECHANISMS.get(name))
     if kind is None:
         raise InvalidBlock(f"no block {name!r} in {text!r}; {nearest(name, BLOCKS)}")
+    parts = [part for one in (*arguments, *keywords.values()) for part in (one if isinstance(one, tuple) else (one,))]
+    if amount := next((part for part in parts if isinstance(part, Amounts)), None):
+        raise InvalidBlock(f"{amount} in {text!r} needs a cluster; give it by --constraint, or as a fraction")
     try:
+        if Amounts.meant(kind, arguments) and keywords.keys() <= {"share"}:
+            return Amounts(kind, *arguments, **keywords)
         return kind(*arguments, **keywords)
     except TypeError as error:
         raise InvalidBlock(f"{name} in {text!r}: {error}") from error

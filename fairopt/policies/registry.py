@@ -19,6 +19,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
+from fairopt.policies.amounts import Amounts
 from fairopt.policies.bargaining import KalaiSmorodinsky, NashBargaining
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
@@ -173,8 +174,8 @@ def _looked_up(name: str) -> tuple[str, dict[str, Notion]]:
     return name if name in known else name.lower(), known
 
 
-def named_constraint(text: str) -> Constraint:
-    """A constraint from text: a block, ``module:NAME`` or ``file.py:NAME``.
+def named_constraint(text: str) -> Constraint | Amounts:
+    """A constraint from text: a block, perhaps with amounts such as ``16gpu``, ``module:NAME`` or ``file.py:NAME``.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def named_share(text: str) -> Share:
     return _named_block(text, Share, parse_share, "a share", "one such as ThroughputShare()")
 
 
-def _named_block(text: str, kind: type[B], parse: Callable[[str], B], what: str, such: str) -> B:
+def _named_block(text: str, kind: type[B], parse: Callable[[str], Any], what: str, such: str) -> Any:
     """A block of a kind from its text, or from a module."""
     name, _, rest = text.strip().partition(":")
     if "(" in text or not _is_place(name, rest):

@@ -676,9 +676,12 @@ class Cluster:
         return [found.get(user) for user in self.users]
 
     def resource(self, name: Any) -> int:
-        """The index of a resource, given by label or index."""
+        """The index of a resource, given by label, by a label without the vendor's prefix, or by index."""
         if name in self.resources:
             return self.resources.index(name)
+        found = [i for i, label in enumerate(self.resources) if label.rpartition("/")[2] == name]
+        if len(found) == 1:
+            return found[0]
         if type(name) is int and -self.m <= name < self.m:
             return name
         raise Fault(f"the policy names an unknown resource {name!r}")

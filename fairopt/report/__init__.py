@@ -1,6 +1,6 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-The name for users, beside `fairopt.compare`, which returns it: `Comparison`.
+The names for users: `Comparison`, which `fairopt.compare` returns, and `schema`, the JSON Schema of output of commands.
 
 The files:
 
@@ -8,7 +8,8 @@ The files:
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
-* `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
+* `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
+  `demonstration`: ``fairopt demo``.
 * `what_if`: answers before and after a change.
 * `held`: tables and sentences of what runs now beside what is fair.
 """

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fairopt.allocation import Allocation
+from fairopt.allocation import Allocation, units_of
 from fairopt.display import sentence, visible
 from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
+from fairopt.operate.held import most_used
 from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
@@ -24,11 +25,13 @@ from fairopt.report.tables import (
     Column,
     Table,
     both_ends,
+    described_instance,
     described_teams,
     numbers,
     percents,
     short,
     shortened,
+    tasks_and_units,
     team_tables,
     type_tables,
     users_column,
@@ -173,13 +176,7 @@ class Comparison:
             row["teams"] = None if made.allocation is None else described_teams(made.allocation)
         return {
             "format": FORMAT,
-            "instance": {
-                "users": instance.n_users,
-                "servers": int(instance.counts.sum()),
-                "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True)),
-            },
-            "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
-            "notes": list(instance.notes),
+            **described_instance(instance),
             "findings": self.findings(),
             "interrupted": self.interrupted,
             "unanswered": list(self.unanswered),
@@ -303,7 +300,7 @@ class Comparison:
         return type_tables(self.by_type, whole_names) if several_types(self.instance) and self.allocations else []
 
     def team_tables(self, whole_names: bool = False) -> list[Table]:
-        """Dominant share of each team under each policy, and its units of the most used resource, for `rich`.
+        """Dominant share of each team under each policy, and its tasks and units of the most used resource, for `rich`.
 
         `to_dict` has the units of all resources.
 
@@ -320,12 +317,19 @@ class Comparison:
         return team_tables(self.instance, self.allocations, whole_names)
 
     def tasks_table(self) -> Table:
-        """Tasks of each user under each policy, for `rich`."""
-        tasks = np.array([a.tasks for a in self.allocations.values()])
+        """Tasks of each user under each policy, and units of the most used resource, for `rich`."""
+        found = [*self.allocations.values()]
+        tasks = np.array([a.tasks for a in found])
         spread = np.ptp(tasks, axis=0) if len(tasks) else np.zeros(self.instance.n_users)
         names, chosen = shortened(list(self.allocations)), both_ends(spread)
-        columns = [Column(n, numbers(a.tasks[chosen])) for n, a in zip(names, self.allocations.values(), strict=True)]
-        return Table("Tasks of each user", users_column(self.instance, chosen), [columns])
+        if not found or self.instance.n_resources == 0:
+            return Table("Tasks of each user", users_column(self.instance, chosen), [])
+        i = most_used(found)
+        units = [units_of(a, chosen)[:, i] for a in found]
+        groups = tasks_and_units(names, [a.tasks[chosen] for a in found], units, self.instance.resources[i])
+        said = ", the most used resource" if self.instance.n_resources > 1 else ""
+        title = f"Tasks and {self.instance.resource_titles[i]} of each user{said}"
+        return Table(title, users_column(self.instance, chosen), groups)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from _console(self)

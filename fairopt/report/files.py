@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, optional
+from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.io.files import is_read_as
 from fairopt.io.saving import unwritable, write_whole
 from fairopt.report.frames import csv_text, user_rows
@@ -23,6 +24,7 @@ __all__ = [
     "PICTURES",
     "as_json",
     "check",
+    "schema",
     "write_allocation",
     "write_comparison",
     "write_picture",
@@ -30,6 +32,7 @@ __all__ = [
 
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
+SCHEMAS = Path(__file__).parent / "schemas"
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -55,6 +58,36 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
         optional("pyarrow", "parquet", str(path))
     if path.suffix.lower() in PICTURES:
         optional("matplotlib.figure", "plots", "a picture")
+
+
+def schema(format: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what a command prints with ``--json``, by the key ``format`` of the output.
+
+    Parameters
+    ----------
+    format : str
+        Such as ``fairopt.answer/1``.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    InvalidBlock
+        If there is no such format.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.report.schema("fairopt.error/1")["required"]
+    ['format', 'error', 'message', 'exit_code']
+    """
+    known = {"fairopt." + "/".join(file.stem.rsplit("-", 1)): file for file in sorted(SCHEMAS.glob("*.json"))}
+    if format not in known:
+        raise InvalidBlock(f"no format {format!r}; {nearest(format, known)}")
+    found: dict[str, Any] = json.loads(known[format].read_text(encoding="utf-8"))
+    return found
 
 
 def as_json(data: Any) -> str:

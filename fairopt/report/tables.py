@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from rich.cells import cell_len
 from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
-from fairopt.display import visible
+from fairopt.display import LEAST, short, shortened, visible
 from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
@@ -29,6 +28,7 @@ __all__ = [
     "allocation_tables",
     "both_ends",
     "describe",
+    "described_instance",
     "described_teams",
     "instance_tables",
     "numbers",
@@ -36,6 +36,7 @@ __all__ = [
     "price_columns",
     "short",
     "shortened",
+    "tasks_and_units",
     "team_tables",
     "type_tables",
     "users_column",
@@ -43,11 +44,8 @@ __all__ = [
 
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
-NAME = 24  # characters of a name: leaves room for numbers on 80 columns
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
-LEAST = 6  # characters of a name on a narrow terminal
 ROOM = 12  # characters of a type's name as a column header
-_WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
 PLACEMENT = (
     "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
     "found."
@@ -254,12 +252,13 @@ def price_title(allocation: Allocation) -> str:
 
 
 def describe(allocation: Allocation) -> dict[str, Any]:
-    """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
+    """An allocation and its instance as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
-    Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (nonzero tasks by user and server),
-    ``teams`` (by label and team), ``held`` (what runs now beside what is fair, None if unknown), ``metrics``,
-    ``prices`` and ``prices_left`` by server and resource (None if unknown or infinite), ``certificate``, ``units`` by
-    resource or None, and ``notes``.
+    Keys are ``policy``, ``blocks`` (its text), ``objective``, ``tasks``, ``shares`` and ``dominant_shares`` by user,
+    ``users`` (what is given of each, and ``usage``, the units that it gets), ``servers`` (number, type, capacities and
+    use of each row), ``placement`` (nonzero tasks by user and server), ``teams`` (by label and team), ``held`` (what
+    runs now beside what is fair, None if unknown), ``metrics``, ``prices`` and ``prices_left`` by server and resource
+    (None if unknown or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -270,7 +269,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         name: None
         if side is None
         else {
-            server: {r: p if np.isfinite(p) else None for r, p in zip(instance.resources, row.tolist(), strict=True)}
+            server: _by_resource(instance, np.where(np.isfinite(row), row, np.nan))
             for server, row in zip(instance.servers, side, strict=True)
         }
         for name, side in zip(("prices", "prices_left"), allocation._shown_prices, strict=True)
@@ -280,37 +279,106 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "policy": label(allocation.policy),
         "blocks": repr(allocation.policy),
         "objective": allocation.objective,
-        "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
+        "tasks": _by_user(instance, allocation.tasks),
+        "shares": _by_user(instance, allocation.shares),
+        "dominant_shares": _by_user(instance, allocation.share(DominantShare())),
+        "users": _described_users(allocation),
+        "servers": _described_servers(allocation),
         "placement": placement,
         "teams": described_teams(allocation),
         "held": described_held(allocation),
         "metrics": allocation.metrics(),
         **sides,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
+        **described_instance(instance),
+    }
+
+
+def described_instance(instance: Instance) -> dict[str, Any]:
+    """The size of an instance, total capacities, units of resources and notes, as plain data."""
+    return {
+        "instance": {
+            "users": instance.n_users,
+            "servers": int(instance.counts.sum()),
+            "resources": _by_resource(instance, instance.total_capacities),
+        },
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(instance.notes),
     }
 
 
 def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any]]]:
-    """Weight, dominant share and units of each team, by label and team."""
+    """Members, weight, guarantee, tasks, dominant share and units of each team, by label and team."""
+    instance = allocation.instance
     out: dict[str, dict[str, dict[str, Any]]] = {}
-    for by in allocation.instance.teams:
+    for by in instance.teams:
         sums = team_sums(allocation, by)
-        numbers_of = zip(sums.weights.tolist(), sums.dominant.tolist(), sums.units.tolist(), strict=True)
+        numbers_of = zip(sums.members, sums.weights.tolist(), sums.dominant.tolist(), sums.units, strict=True)
         out[by] = {
             name: {
+                "users": [instance.users[j] for j in members],
                 "weight": weight,
+                "guarantee": instance.team_guarantees.get(name, {}),
+                "tasks": float(allocation.tasks[members].sum()),
                 "dominant_share": dominant,
-                "units": dict(zip(allocation.instance.resources, units, strict=True)),
+                "units": _by_resource(instance, units),
             }
-            for name, (weight, dominant, units) in zip(sums.names, numbers_of, strict=True)
+            for name, (members, weight, dominant, units) in zip(sums.names, numbers_of, strict=True)
         }
     return out
 
 
+def _described_users(allocation: Allocation) -> dict[str, dict[str, Any]]:
+    """Teams, own weight, limit, guarantee, demands, eligible servers (None for all) and usage of each user."""
+    instance, given = allocation.instance, units_of(allocation, range(allocation.instance.n_users))
+    limits = [limit if np.isfinite(limit) else None for limit in instance.task_limits.tolist()]
+    labels = {by: instance.teams[by] for by in instance.teams}
+    out = {}
+    for j, user in enumerate(instance.users):
+        demands, rows = instance.demands[j], np.flatnonzero(instance.eligible[j])
+        names = [instance.servers[s] for s in rows]
+        out[user] = {
+            "teams": {by: of[j] for by, of in labels.items()},
+            "weight": float(instance._own_weights[j]),
+            "limit": limits[j],
+            "guarantee": float(instance.guarantees[j]),
+            "demands": _by_resource(instance, demands) if demands.ndim == 1 else None,
+            "demands_by_server": {name: _by_resource(instance, demands[s]) for name, s in zip(names, rows, strict=True)}
+            if demands.ndim == 2
+            else None,
+            "servers": None if instance._everywhere else names,
+            "usage": _by_resource(instance, given[j]),
+        }
+    return out
+
+
+def _described_servers(allocation: Allocation) -> dict[str, dict[str, Any]]:
+    """Number, type, capacities of one server, and use of each row of servers together."""
+    instance = allocation.instance
+    return {
+        server: {
+            "count": int(instance.counts[s]),
+            "type": None if instance.server_types is None else instance.server_types[s],
+            "capacities": _by_resource(instance, instance.capacities[s]),
+            "usage": _by_resource(instance, allocation.usage[s]),
+        }
+        for s, server in enumerate(instance.servers)
+    }
+
+
+def _by_resource(instance: Instance, values: NDArray[np.float64]) -> dict[str, float | None]:
+    """Numbers by resource; None for NaN."""
+    numbers = (None if value != value else value for value in values.tolist())
+    return dict(zip(instance.resources, numbers, strict=True))
+
+
+def _by_user(instance: Instance, values: NDArray[np.float64]) -> dict[str, float]:
+    """Numbers by user."""
+    return dict(zip(instance.users, values.tolist(), strict=True))
+
+
 def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:
-    """For each label, dominant shares of teams and their units of the most used resource, with policies as columns."""
+    """For each label, dominant shares of teams, and their tasks and units of the most used resource, by policy."""
     if not (instance.teams.mixed and allocations):
         return []
     out: list[Table] = []
@@ -324,9 +392,24 @@ def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole
         first = Column(by + fewer, names if whole_names else shortened(names), right=False)
         shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
         out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
-        units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
-        out.append(Table(f"{instance.resource_titles[i]} of each {by}{said}", first, [units]))
+        tasks = [
+            [a.tasks[of.members[t]].sum() for t in chosen] for a, of in zip(allocations.values(), sums, strict=True)
+        ]
+        units = [of.units[chosen, i] for of in sums]
+        title = f"Tasks and {instance.resource_titles[i]} of each {by}{said}"
+        out.append(Table(title, first, tasks_and_units(headers, tasks, units, instance.resources[i])))
     return out
+
+
+def tasks_and_units(
+    headers: Sequence[str], tasks: Sequence[Any], units: Sequence[Any], resource: str
+) -> list[list[Column]]:
+    """For each policy a column of tasks beside one of units of a resource."""
+    name = short(resource)
+    return [
+        [Column(f"{header}: tasks", numbers(some)), Column(name, numbers(held))]
+        for header, some, held in zip(headers, tasks, units, strict=True)
+    ]
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
@@ -382,78 +465,6 @@ def price_columns(
     if not np.allclose(prices, left, rtol=SIDES, atol=SIDES * float(np.abs(prices).max(initial=0.0))):
         out.append((left, [less.format(f"{name}{unit}") for name, unit in zip(names, per, strict=True)]))
     return out
-
-
-def short(name: str, most: int = NAME) -> str:
-    """A name cut in the middle to a width, since names may differ at both ends."""
-    name = visible(name)
-    if cell_len(name) <= most:
-        return name
-    tail = _cut(name[::-1], (most - 1) // 3)[::-1]
-    return _cut(name, most - 1 - cell_len(tail)) + "…" + tail
-
-
-def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut to a width where they are the same; those that differ in too much for it get a number."""
-    cut = _differing([*dict.fromkeys(map(visible, names))], most)
-    used = {name: name for name in cut if cell_len(name) <= most}
-    for name, text in cut.items():
-        k = 1
-        while used.setdefault(cut[name], name) != name:
-            k += 1
-            cut[name] = short(text, most - len(f" {k}")) + f" {k}"
-    return [cut[visible(name)] for name in names]
-
-
-def _differing(names: Sequence[str], most: int) -> dict[str, str]:
-    """Names cut to a width, by name; those that begin alike keep the part in which they differ."""
-    cut = {name: short(name, most) for name in names}
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        if cell_len(name) > most:
-            groups.setdefault(cut[name].partition("…")[0], []).append(name)
-    for group in groups.values():
-        if len(group) > 1:
-            cut |= _around_difference(group, most)
-    return cut
-
-
-def _around_difference(names: Sequence[str], most: int) -> dict[str, str]:
-    """Names cut around the words in which they differ or, if these are too long, around the characters."""
-    first, start = names[0], _same(names)
-    end = len(first) - _same([name[start:][::-1] for name in names])
-    before, after, left = _WORD_AT_END.sub("", first[:start]), _WORD_AT_START.sub("", first[end:]), most - 2
-    parts = {name: name[len(before) : len(name) - len(after)] for name in names}
-    if max(map(cell_len, parts.values())) > left:  # which leaves room for "…" on both sides
-        before, after = first[:start], first[end:]
-        parts = {name: name[len(before) : len(name) - len(after)] for name in names}
-        if max(map(cell_len, parts.values())) > left:
-            left = most - LEAST
-    if left < LEAST:
-        return {}
-    shown = _differing([*parts.values()], left)
-    room = most - max(map(cell_len, shown.values()))
-    after = _beginning(after[::-1], max(room // 2, room - cell_len(before)))[::-1]
-    before = _beginning(before, room - cell_len(after))
-    return {name: before + shown[part] + after for name, part in parts.items()}
-
-
-def _beginning(text: str, places: int) -> str:
-    """The beginning of a text, with "…" for what is cut to a width."""
-    return text if cell_len(text) <= places else _cut(text, places - 1) + "…"
-
-
-def _cut(text: str, places: int) -> str:
-    """The beginning of a text, cut to a width."""
-    while cell_len(text) > places:
-        text = text[: min(places, len(text) - 1)]
-    return text
-
-
-def _same(names: Sequence[str]) -> int:
-    """The number of characters with which all names begin."""
-    found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
-    return next(found, min(map(len, names)))
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:

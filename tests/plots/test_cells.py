@@ -311,3 +311,13 @@ def test_any_label_can_be_drawn_and_is_taken_literally(kind: str) -> None:
     shown = [t.get_text() for t in figure.findobj(Text)]
     assert all(len(line) <= 60 for text in shown for line in text.split("\n"))
     assert not any("\t" in text for text in shown)
+
+
+@pytest.mark.parametrize("many", [4, 20])
+def test_names_of_servers_that_begin_and_end_alike_keep_the_part_that_differs(many: int) -> None:
+    rows = [f"production-a100-pool-{k:02}-europe-west4-highmem" for k in range(many)]
+    pool = fo.Instance([[1, 1], [1, 0]], np.arange(2 * many).reshape(many, 2) + 1, servers=rows)
+    ax = fo.DRF().allocate(pool).plot("utilisation")
+    shown = names(ax.xaxis if many == 4 else ax.yaxis)
+    assert len(set(shown)) == many
+    assert all(f"{k:02}" in name for k, name in enumerate(shown))

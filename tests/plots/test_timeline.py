@@ -190,3 +190,18 @@ def test_what_cannot_be_drawn_is_refused(run: fo.online.Timeline, monkeypatch: p
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtra, match="matplotlib"):
         run.plot()
+
+
+@pytest.mark.parametrize("kind", ["waiting", "utilisation"])
+def test_legends_keep_the_part_in_which_names_of_policies_differ(kind: str, run: fo.online.Timeline) -> None:
+    long = "Leximin(PNormShare(2)) of averages with a half-life of one "
+    axes = draw_timelines({long + "hour": run, long + "week": run}, kind).axes
+    first, second = axes[0].get_legend_handles_labels()[1]
+    assert (first[-4:], second[-4:]) == ("hour", "week")
+
+
+def test_a_long_title_is_wrapped_and_not_cut(run: fo.online.Timeline) -> None:
+    name = "first come, first served, on the north cluster"
+    title = draw_timelines({name: run}, "utilisation").axes[0].get_title(loc="left")
+    assert " ".join(title.split()) == f"{name}: {TIMELINE_KINDS['utilisation']}"
+    assert "\n" in title

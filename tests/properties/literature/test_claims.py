@@ -665,7 +665,7 @@ def test_command_gives_reasons_for_one_paper(run):
 
 def test_command_gives_json(run):
     code, out = run("claims", "--paper", "k-DF", "--json")
-    rows = json.loads(out)
+    rows = json.loads(out)["claims"]
     lie = next(row for row in rows if row["property"] == "strategy-proof" and row["verdict"] == "refuted")
     assert code == 0
     assert lie["cases"][0]["misreport"] == [1, 1] and lie["cases"][0]["after"] == ["1/4"]

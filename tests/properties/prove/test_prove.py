@@ -638,7 +638,8 @@ def test_the_command(tmp_path):
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0 and "proved by z3" in found.output and where.exists(), found.output
     found = CliRunner().invoke(app, ["prove", "-p", "2df", "--property", "si", "--resources", "2", "--json"])
-    assert json.loads(found.output)["verdict"] == "refuted"
+    (proof,) = json.loads(found.output)["proofs"]
+    assert proof["verdict"] == "refuted"
 
 
 def test_claims_and_proofs_agree():

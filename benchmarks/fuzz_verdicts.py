@@ -640,13 +640,11 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
     if name == "FairnessEfficiency" and not concave_region(objective):
         return _plane(question, objective, z)
     needs_all = getattr(objective, "alpha", 0) >= 1 or getattr(objective, "beta", 0) > 1
-    every = needs_all or name == "FairnessEfficiency"
-    if (
-        every
-        and min(z) <= 0
-        and exact_lp.smallest(question.forms_of(objective), question.all_rows, question.equal) <= 0
-    ):
-        return claimed(says, 0.0) if name == "FairnessEfficiency" else ""  # conditions leave one of them nothing
+    forms = question.forms_of(objective)
+    if needs_all and min(z) <= 0 and exact_lp.smallest(forms, question.all_rows, question.equal) <= 0:
+        return ""  # conditions leave one of them nothing
+    if max(z) <= 0 and exact_lp.maximise(total(forms), question.all_rows, question.equal).value <= 0:
+        return claimed(says, 0.0) if name == "FairnessEfficiency" else ""  # or all of them
     if needs_all and min(z) <= 0:
         return f"worse: shares per weight {z.tolist()} where all can be positive"
     with np.errstate(all="ignore"):

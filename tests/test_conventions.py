@@ -8,23 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rooms import ROOMS
 
 import fairopt as fo
 from fairopt.policies.bottleneck import BottleneckVerdict
 from fairopt.tradeoff.frontier import _digest
 
-ROOMS = (
-    "blocks",
-    "derivatives",
-    "online",
-    "operate",
-    "policies",
-    "proofs",
-    "properties",
-    "report",
-    "scale",
-    "tradeoff",
-)
 PLACES = (fo, fo.datasets, fo.metrics, fo.tradeoff.preferences, *(getattr(fo, room) for room in ROOMS))
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 

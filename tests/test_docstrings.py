@@ -9,22 +9,11 @@ import re
 import types
 
 import pytest
+from rooms import ROOMS
 
 import fairopt as fo
 from fairopt.runtime.lazy import public_places
 
-ROOMS = (
-    "blocks",
-    "derivatives",
-    "online",
-    "operate",
-    "policies",
-    "proofs",
-    "properties",
-    "report",
-    "scale",
-    "tradeoff",
-)
 PUBLIC = {name: getattr(fo, name) for name in fo.__all__ if not inspect.ismodule(getattr(fo, name))}
 PUBLIC |= {
     name: getattr(getattr(fo, room), name)

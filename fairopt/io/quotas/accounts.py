@@ -12,7 +12,7 @@ from pydantic import Field
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown
 from fairopt.io.quotas.quota import Quota, by_team, is_memory
-from fairopt.io.slurm.fields import Text, Whole, tres
+from fairopt.io.slurm.fields import Amounts, Text, Trackable, tres, tres_of_list
 
 _NAME = re.compile(r"[^\s,='\"\\]+")
 _TRES = re.compile(r"[A-Za-z0-9_./:+-]+")
@@ -81,16 +81,16 @@ def read_sacctmgr(text: str, name: str) -> list[Quota]:
         account, limits = (words[len(_COMMAND)], words[-1]) if known else ("", "")
         if not (account.startswith("name=") and limits.startswith("GrpTRES=")):
             raise InvalidInstance(f"{place}: give lines such as {' '.join(_COMMAND)} name=bio set GrpTRES=cpu=8")
-        out += _quotas(account.removeprefix("name="), limits.removeprefix("GrpTRES="), place)
+        try:
+            amounts = tres(limits.removeprefix("GrpTRES="))
+        except InvalidInstance as error:
+            raise InvalidInstance(f"{place}: {error}") from None
+        out += _quotas(account.removeprefix("name="), amounts)
     return out
 
 
-def _quotas(account: str, limits: str, place: str) -> list[Quota]:
-    """The quotas in a list such as ``cpu=8,mem=64G,gres/gpu:a100=2``."""
-    try:
-        found = tres(limits)
-    except InvalidInstance as error:
-        raise InvalidInstance(f"{place}: {error}") from None
+def _quotas(account: str, found: Amounts) -> list[Quota]:
+    """The quotas in amounts such as those of ``cpu=8,mem=64G,gres/gpu:a100=2``."""
     out = []
     for resource, amount in found.plain.items():
         if resource == "cpu":
@@ -103,18 +103,12 @@ def _quotas(account: str, limits: str, place: str) -> list[Quota]:
     return out
 
 
-class _Tres(Part):
-    type: Text = ""
-    name: Text = ""
-    count: Whole = None
-
-
-class _Trackable(Part):
-    total: list[_Tres] = Field(default_factory=list)
+class _Total(Part):
+    total: list[Trackable] = Field(default_factory=list)
 
 
 class _Most(Part):
-    tres: _Trackable = Field(default_factory=_Trackable)
+    tres: _Total = Field(default_factory=_Total)
 
 
 class _Association(Part):
@@ -132,13 +126,7 @@ def read_associations(document: Mapping[str, Any], name: str) -> list[Quota]:
         raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
     out: list[Quota] = []
     for k, entry in enumerate(entries):
-        place = f"associations[{k}]"
-        found = checked(_Association, entry, name, place)
+        found = checked(_Association, entry, name, f"associations[{k}]")
         if found.account and not found.user and not found.partition:
-            limits = [
-                f"{one.type}{'/' * bool(one.name)}{one.name}={one.count}{'M' * (one.type == 'mem')}"
-                for one in found.max.tres.total
-                if one.count is not None
-            ]
-            out += _quotas(found.account, ",".join(limits), f"{name}: {place}")
+            out += _quotas(found.account, tres_of_list(found.max.tres.total))
     return out

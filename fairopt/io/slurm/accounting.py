@@ -18,7 +18,7 @@ from fairopt.io.files import place_of
 from fairopt.io.jobs import JobArguments, distinct, in_order
 from fairopt.io.json_text import Part, checked, read_json_text, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
-from fairopt.io.slurm.fields import Amounts, States, Text, Whole, states, tres, whole
+from fairopt.io.slurm.fields import Amounts, States, Text, Trackable, Whole, states, tres, tres_of_list, whole
 from fairopt.io.tables import InputTable, check_columns, short
 from fairopt.io.text_files import read_text
 from fairopt.io.times import duration_seconds, seconds_of
@@ -279,15 +279,9 @@ def _lasted(table: InputTable, column: str, raw: float) -> list[float]:
 # -- sacct --json ---------------------------------------------------------------------------------------------
 
 
-class _Resource(Part):
-    type: Text = ""
-    name: Text = ""
-    count: Whole = None
-
-
 class _Resources(Part):
-    requested: list[_Resource] = Field(default_factory=list)
-    allocated: list[_Resource] = Field(default_factory=list)
+    requested: list[Trackable] = Field(default_factory=list)
+    allocated: list[Trackable] = Field(default_factory=list)
 
 
 class _Times(Part):
@@ -320,7 +314,7 @@ def _of_json(path: str | os.PathLike[str], name: str) -> Iterator[_Record]:
     for k, entry in enumerate(steps(entries, f"jobs of {os.path.basename(name)}", len(entries))):
         number = entry.get("job_id") if isinstance(entry, Mapping) else None
         job = checked(_Job, entry, name, f"jobs[{k}]" + (f" (job {shown_key(str(number))})" if number else ""))
-        requested, allocated = _total(job.tres.requested), _total(job.tres.allocated)
+        requested, allocated = tres_of_list(job.tres.requested), tres_of_list(job.tres.allocated)
         amounts = requested if requested.plain or requested.total else allocated
         times = job.time
         lasted = times.elapsed or max((times.end or 0) - (times.start or times.end or 0), 0)
@@ -335,13 +329,3 @@ def _of_json(path: str | os.PathLike[str], name: str) -> Iterator[_Record]:
             max(job.allocation_nodes or int(amounts.plain.get("node", 0)), 1),
             amounts,
         )
-
-
-def _total(given: list[_Resource]) -> Amounts:
-    """Trackable resources of a list, as those of a text; memory in MiB."""
-    parts = []
-    for one in given:
-        name = f"{one.type}/{one.name}" if one.name else one.type
-        if one.count is not None:
-            parts.append(f"{name}={one.count}" + ("M" if one.type == "mem" else ""))
-    return tres(",".join(parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, NamedTuple
@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from pydantic import PlainValidator
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
+from fairopt.io.json_text import Part, shown
 
 # NO_VAL16 and NO_VAL of slurm.h (INFINITE is above them); versions before 0.0.39 write them as plain numbers
 _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
@@ -224,3 +224,22 @@ Tres = Annotated[Amounts, PlainValidator(tres)]
 Gres = Annotated[Amounts, PlainValidator(gres)]
 Requested = Annotated[Amounts, PlainValidator(lambda value: gres(value, requested=True))]
 ArrayTasks = Annotated[ArrayText, PlainValidator(array_tasks)]
+
+
+class Trackable(Part):
+    """An entry of a list of trackable resources in JSON, such as ``{"type": "gres", "name": "gpu", "count": 8}``."""
+
+    type: Text = ""
+    name: Text = ""
+    count: Whole = None
+
+
+def tres_of_list(entries: Iterable[Trackable]) -> Amounts:
+    """Trackable resources of a list, as `tres` reads those of a text; memory is in MiB there."""
+    return tres(
+        ",".join(
+            f"{one.type}{'/' * bool(one.name)}{one.name}={one.count}{'M' * (one.type == 'mem')}"
+            for one in entries
+            if one.count is not None
+        )
+    )

@@ -1,0 +1,14 @@
+"""The packages with public names beside those at the top."""
+
+ROOMS = (
+    "blocks",
+    "derivatives",
+    "online",
+    "operate",
+    "policies",
+    "proofs",
+    "properties",
+    "report",
+    "scale",
+    "tradeoff",
+)

@@ -54,7 +54,7 @@ def notions(instance: fo.Instance) -> dict[str, str]:
         found["ordered"] = f"Policy(OrderedWeighted(({weights})))"
     if instance.n_servers > 1:
         found["tsf"] = "tsf"
-    if instance.teams:
+    if instance.teams and instance.n_users <= MOST_LISTED:  # its answer is the tasks
         found["hdrf"] = f"hdrf:by=({','.join(instance.teams.outermost_first)})"
     if instance._has_guarantees:
         found["surplus"] = "Policy(Leximin(Surplus()))"

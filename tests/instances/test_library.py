@@ -122,7 +122,7 @@ def test_check_tells_worse_from_infeasible_and_better_from_wrong() -> None:
     assert not case.check([4, 18 / 11], "nash")
     with pytest.raises(InvalidBlock, match="has no answer of 'nahs'; did you mean 'nash'"):
         case.check([3, 2], "nahs")
-    with pytest.raises(InvalidBlock, match="give notion=, one of drf"):
+    with pytest.raises(InvalidBlock, match="give name=, one of drf"):
         case.check(fo.FDS(3).allocate(case.instance))
     with pytest.raises(InvalidInstance, match="tasks have shape"):
         case.check([3, 2, 1], "drf")

@@ -158,7 +158,7 @@ class Case:
         entries = self._data.get("answers", {})
         return Answers({name: answer_of(name, entry) for name, entry in entries.items()}, self.name)
 
-    def check(self, found: Any, notion: str | None = None) -> Agreement:
+    def check(self, found: Any, name: str | None = None) -> Agreement:
         """Whether an answer agrees with the library's.
 
         Parameters
@@ -166,8 +166,8 @@ class Case:
         found : Allocation, exception or array-like
             An allocation; the error that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers),
             or (n_users,) on one server.
-        notion : str, optional
-            Which answer to compare with. Default: the one whose policy the allocation has.
+        name : str, optional
+            Which answer to compare with, as ``drf``. Default: the one whose policy the allocation has.
 
         Returns
         -------
@@ -188,15 +188,15 @@ class Case:
         >>> case.check([1, 2], "drf").reason
         'it is 6.7e-01 below the optimum 2/3'
         """
-        if notion is None:
+        if name is None:
             policy = getattr(found, "policy", None)
-            fitting = [name for name, answer in self.answers.items() if policy is not None and answer.make() == policy]
+            fitting = [key for key, answer in self.answers.items() if policy is not None and answer.make() == policy]
             if not fitting:
                 raise InvalidBlock(
-                    f"{self.name!r} has no answer of {policy!r}; give notion=, one of {', '.join(self.answers)}"
+                    f"{self.name!r} has no answer of {policy!r}; give name=, one of {', '.join(self.answers)}"
                 )
-            notion = fitting[0]
-        return compared(self.answers[notion], self.instance, found)
+            name = fitting[0]
+        return compared(self.answers[name], self.instance, found)
 
     def to_entry(self) -> dict[str, Any]:
         """What is known of the case without reading it, as plain data.

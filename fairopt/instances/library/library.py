@@ -128,12 +128,12 @@ class Library(Mapping[str, Case]):
                 raise InvalidInstance(f"no case has the tag {tag!r}; {nearest(tag, known)}")
         return Library({name: case for name, case in self.items() if set(tags) <= set(case.tags)})
 
-    def answers(self, notion: str | None = None, status: str | None = None) -> Iterator[tuple[Case, Answer]]:
+    def answers(self, name: str | None = None, status: str | None = None) -> Iterator[tuple[Case, Answer]]:
         """All answers with their cases.
 
         Parameters
         ----------
-        notion : str, optional
+        name : str, optional
             Only answers of this notion, as ``drf``.
         status : str, optional
             Only ``optimal``, ``infeasible``, ``unbounded`` or ``out of domain`` ones.
@@ -145,14 +145,12 @@ class Library(Mapping[str, Case]):
         Examples
         --------
         >>> import fairopt as fo
-        >>> for case, answer in fo.datasets.library().answers("2df", "out of domain"):
-        ...     print(case.name, answer.reason)
-        ...     break
-        ghodsi-2011-...
+        >>> [case.name for case, _ in fo.datasets.library().answers("minima-total", "infeasible")]
+        ['hard-minima-conflict']
         """
         for case in self.values():
-            for name, answer in case.answers.items():
-                if notion in (None, name) and status in (None, answer.status):
+            for notion, answer in case.answers.items():
+                if name in (None, notion) and status in (None, answer.status):
                     yield case, answer
 
     def family(self, name: str, **parameters: Any) -> Case:

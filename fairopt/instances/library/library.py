@@ -40,7 +40,7 @@ def library() -> Library:
     >>> fo.DRF().allocate(case.instance).tasks
     array([3., 2.])
     """
-    return Library({entry["name"]: Case(entry, partial(read_data, entry["name"])) for entry in _index()})
+    return Library({entry["name"]: Case(entry, partial(_read, entry)) for entry in read_data("index")["cases"]})
 
 
 class Library(Mapping[str, Case]):
@@ -265,15 +265,21 @@ class Library(Mapping[str, Case]):
         return f"Library({len(self)} case{'s' * (len(self) != 1)}: {words})"
 
 
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """The file of the folder ``data`` that has a case: its first tag."""
+    kind: str = entry["tags"][0]
+    return kind
+
+
 @cache
-def _index() -> list[dict[str, Any]]:
-    """What is known of all cases without reading them."""
-    entries: list[dict[str, Any]] = read_data("index")["cases"]
-    return entries
-
-
-def read_data(name: str) -> dict[str, Any]:
-    """A file of the folder ``data``."""
-    file = package_files.files("fairopt.instances.library") / "data" / f"{name}.json"
+def read_data(kind: str) -> dict[str, Any]:
+    """A file of the folder ``data``: cases of one kind by name, or the index of all."""
+    file = package_files.files("fairopt.instances.library") / "data" / f"{kind}.json"
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _read(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A case, from the file of its kind."""
+    found: dict[str, Any] = read_data(kind_of(entry))[entry["name"]]
     return found

@@ -87,42 +87,42 @@ def near_ties() -> Iterator[Entry]:
         "near-demands",
         "Three users whose demands differ by 1e-10",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 2], [1 + TINY, 2], [1, 2 - TINY]], [3, 6]),
     )
     yield _case(
         "near-capacities",
         "Two resources that fill within 1e-10 of each other",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 1], [1, 1]], [1, 1 + TINY]),
     )
     yield _case(
         "near-levels",
         "A second level 1e-10 above the first",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 0], [1, 0], [0, 1]], [2, 1 + TINY]),
     )
     yield _case(
         "near-limits",
         "A task limit 1e-10 below what capacities give",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1], [1]], [2], task_limits=[1 - TINY, None]),
     )
     yield _case(
         "near-weights",
         "Weights that differ by 1e-10",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 3], [3, 1]], [10, 10], weights=[1, 1 + TINY]),
     )
     yield _case(
         "trace",
         "A trace of 1e-10 of a full resource: giving up 1e-10 of a level would let the next rise by half",
         "tests of certificates: what slack of one level buys in the next",
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, TINY], [2, 5]], [[6, 6], [4, 3]], weights=[3, 2], eligible=[[1, 1], [0, 1]]),
     )
     rng = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def near_ties() -> Iterator[Entry]:
         "nearly-identical-users",
         "Twenty users whose demands differ by 1e-9",
         "random, seed 0",
-        ("near ties",),
+        ("near-ties",),
         fo.Instance(np.round(np.array([1.0, 2.0, 3.0]) * (1 + 1e-9 * rng.uniform(-1, 1, (20, 3))), 12), [10, 20, 30]),
     )
 
@@ -207,7 +207,7 @@ def scales() -> Iterator[Entry]:
         "hard-log-uniform-by-server",
         "Eight users whose demands differ by server",
         script("fo.datasets.log_uniform, seed 7"),
-        ("hard", "scale", "demands by server"),
+        ("hard", "scale", "by-server"),
         fo.datasets.log_uniform(
             8, 2, decades=2, min_positive=2, n_servers=3, different_servers=True, different_demands=True, seed=7
         ),
@@ -228,7 +228,7 @@ def degenerate() -> Iterator[Entry]:
         "nearly-parallel",
         "Two nearly parallel capacities",
         made,
-        ("cancellation", "near ties"),
+        ("cancellation", "near-ties"),
         fo.Instance([[1, 1 + 1e-7], [1, 1]], [1, 1]),
     )
     yield _case(

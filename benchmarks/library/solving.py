@@ -366,7 +366,7 @@ def _of_fractions(exact: Exact, notion: str, policy: str) -> Answer:
 
 
 def _listed(values: Row | None) -> tuple[Any, ...] | None:
-    """Fractions, or the floats next to them where these have too many digits; nothing of too many users."""
+    """Fractions, or the nearest floats where these have too many digits; nothing of too many users."""
     if values is None or len(values) > MOST_LISTED:
         return None
     return tuple(values) if max(len(str(x)) for x in (*values, 0)) <= LONGEST else tuple(map(float, values))

@@ -125,8 +125,10 @@ def test_check_tells_worse_from_infeasible_and_better_from_wrong() -> None:
         case.check([3, 2], "nahs")
     with pytest.raises(InvalidBlock, match="give name=, one of drf"):
         case.check(fo.FDS(3).allocate(case.instance))
-    with pytest.raises(InvalidInstance, match="tasks have shape"):
-        case.check([3, 2, 1], "drf")
+    assert case.check({"A": 3, "B": 2}, "drf") and not case.check({"A": 3}, "drf")
+    for wrong in ([3, 2, 1], "x", None, {"C": 1}):
+        with pytest.raises(InvalidInstance):
+            case.check(wrong, "drf")
 
 
 def test_errors_agree_where_the_library_has_no_optimum() -> None:

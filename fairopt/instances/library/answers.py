@@ -15,6 +15,7 @@ from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomai
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import later
 from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.validation import as_floats
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -43,7 +44,7 @@ class Answer:
     reason : str
         Why there is no optimum; empty if there is one.
     exact : bool
-        Whether it was computed in fractions. Fractions of more than 60 characters are stored as the floats next to them.
+        Whether it was computed in fractions. Fractions of more than 60 characters are stored as the nearest floats.
     value : Fraction or None
         The optimal value in natural units, where it is rational and short. For `Leximin` it is the smallest level.
     interval : tuple of float or None
@@ -201,7 +202,9 @@ def _of_error(answer: Answer, error: BaseException) -> Agreement:
 
 def _measured(answer: Answer, instance: Instance, tasks: Any) -> Allocation:
     """Tasks as an allocation, without a proof."""
-    given = np.asarray(tasks, dtype=float)
+    if isinstance(tasks, Mapping) and instance.n_servers == 1:
+        tasks = instance.per_user(tasks, "tasks", default=0.0)
+    given = as_floats(tasks, "tasks")
     if given.ndim == 1 and instance.n_servers == 1:
         given = given[:, None]
     if given.shape != (instance.n_users, instance.n_servers):

@@ -163,9 +163,9 @@ class Case:
 
         Parameters
         ----------
-        found : Allocation, exception or array-like
+        found : Allocation, exception, array-like or dict by user
             An allocation; the error that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers),
-            or (n_users,) on one server.
+            or on one server (n_users,) or a dict by user.
         name : str, optional
             Which answer to compare with, as ``drf``. Default: the one whose policy the allocation has.
 

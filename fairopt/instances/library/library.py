@@ -261,8 +261,9 @@ class Library(Mapping[str, Case]):
         return later("fairopt.report.library:library_page")(self)
 
     def __repr__(self) -> str:
-        words = ", ".join(f"{count} {tag}" for tag, count in self.tags.items())
-        return f"Library({len(self)} case{'s' * (len(self) != 1)}: {words})"
+        kinds = Counter(case.tags[0] for case in self.values())
+        words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return f"Library({len(self)} case{'s' * (len(self) != 1)}{': ' * bool(kinds)}{words})"
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ def entries() -> Iterator[Entry]:
     yield from near_ties()
     yield from scales()
     yield from degenerate()
+    yield from regressions()
     yield from edges()
     yield from infeasible()
 
@@ -266,6 +267,84 @@ def degenerate() -> Iterator[Entry]:
         ("degenerate", "leximin"),
         fo.Instance(
             [[1]] * 4, [[1], [2], [1], [2]], eligible=np.eye(4, dtype=bool) | np.roll(np.eye(4, dtype=bool), 1, 1)
+        ),
+    )
+
+
+def regressions() -> Iterator[Entry]:
+    """Instances on which some method or solver once failed, kept by the tests."""
+    leximin, pools = "tests of leximin on servers", "tests of methods on one pool"
+    yield _case(
+        "little",
+        "A user who needs 1e-7 of what two others share",
+        leximin,
+        ("scale", "leximin"),
+        fo.Instance([[0, 1], [0, 1], [1, 1e-7]], [[10, 10], [7, 9]]),
+    )
+    yield _case(
+        "later-level-falls",
+        "More of one capacity lowers the second level",
+        leximin,
+        ("leximin",),
+        fo.Instance([[1, 0], [1, 1]], [[10, 10], [5, 20]]),
+    )
+    yield _case(
+        "apart",
+        "One user alone on a small server, two on a large one",
+        leximin,
+        ("leximin",),
+        fo.Instance([[1], [1], [1]], [[1], [10]], eligible=[[1, 0], [0, 1], [0, 1]]),
+    )
+    yield _case(
+        "spread-limits",
+        "Thirty users with limits from 1 to 2 that all fit",
+        leximin,
+        ("degenerate", "leximin"),
+        fo.Instance(np.ones((30, 2)), [[500, 500], [400, 600]], task_limits=np.round(np.linspace(1, 2, 30), 6)),
+    )
+    yield _case(
+        "swapped-demands",
+        "Demands that swap resources between two servers",
+        leximin,
+        ("by-server",),
+        fo.Instance([[[3, 0], [0, 3]], [[0, 1], [1, 0]]], [[4, 3], [1, 6]]),
+    )
+    yield _case(
+        "thirds",
+        "Seven identical users whose tasks have no finite decimals",
+        pools,
+        ("ties",),
+        fo.Instance([[3, 1, 2]] * 7, [10, 11, 12]),
+    )
+    yield _case(
+        "staircase",
+        "Resources that fill one after another",
+        pools,
+        ("degenerate", "leximin"),
+        fo.Instance([[1, 1, 1], [1, 1, 1], [0, 1, 1], [0, 0, 1]], [2, 3, 4]),
+    )
+    yield _case(
+        "odd-weights",
+        "Two users of one resource each, with weights 5 and 5.64",
+        pools,
+        ("scale",),
+        fo.Instance([[0, 9], [1, 0]], [1, 5], weights=[5, 5.64]),
+    )
+    yield _case(
+        "large-user",
+        "A user whose tasks are fifty times as large as those of the others",
+        "tests of totals on servers",
+        ("scale",),
+        fo.Instance([[1, 1], [1, 2], [50, 40]], [[2, 3], [3, 2]]),
+    )
+    yield _case(
+        "wild-units",
+        "Resources counted in units of 1e-150 and of 1e112",
+        "tests of certificates: wild units",
+        ("scale",),
+        fo.Instance(
+            [[1.5e-150, 2e112], [1.8e-150, 2e112], [6e-151, 4e112]],
+            [9e-150, 1.2e113],
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,6 +108,15 @@ class Case:
 
     Cases come from `fairopt.datasets.library`. The instance and the answers are read on first use.
 
+    Parameters
+    ----------
+    entry : dict
+        Name, title, source, tags, command and size, as `to_entry` gives them.
+    data : function
+        Reads the case, as `to_dict` gives it.
+    instance : Instance, optional
+        The instance, if it is made already.
+
     Attributes
     ----------
     name, title : str
@@ -129,7 +138,7 @@ class Case:
     (Instance(2 users x 2 resources on 1 server), (Fraction(3, 1), Fraction(2, 1)))
     """
 
-    def __init__(self, entry: Mapping[str, Any], data: Any, instance: Instance | None = None) -> None:
+    def __init__(self, entry: Mapping[str, Any], data: Callable[[], Any], instance: Instance | None = None) -> None:
         self.name: str = entry["name"]
         self.title: str = entry["title"]
         self.source = Source(**entry["source"])

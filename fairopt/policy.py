@@ -70,7 +70,7 @@ class Policy:
 
     >>> import cvxpy as cp
     >>> inline = fo.Policy(lambda model: cp.sum(cp.log(model.tasks - 1)), lambda model: model.tasks[0] >= 2)
-    >>> inline.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(4)
+    >>> inline.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(2)
     array([ 2.9, 10.5])
     """
 
@@ -241,7 +241,7 @@ class Policy:
         array([ 2.5, 12.5])
         """
         further = tuple(one for given in constraints for one in constraints_of(given))
-        name = self.name and f"{self.name} under {', '.join(map(str, further))}"
+        name = f"{self.name} under {', '.join(map(str, further))}" if self.name and further else self.name
         return Policy(self.objective, (*self.constraints, *further), name)
 
     def problem(self, instance: Instance) -> cp.Problem:

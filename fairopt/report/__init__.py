@@ -6,6 +6,7 @@ The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
+* `latex`: allocations, frontiers and reports by property in LaTeX.
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;

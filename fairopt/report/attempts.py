@@ -1,0 +1,214 @@
+"""One solver or method on one problem: the status that it reports by itself, and the answer that fairopt certifies.
+
+`bench` runs these functions in a subprocess, so they take and return plain data.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.model import Point
+from fairopt.certificate import Certificate
+from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, SolverUnavailable
+from fairopt.formulation import solvers
+from fairopt.formulation.highs import silence_banner
+from fairopt.formulation.problem import first_program
+from fairopt.formulation.program import Program
+from fairopt.instance import Instance
+from fairopt.policies.registry import named_policy
+from fairopt.policy import Policy
+from fairopt.proofs.read import judge_problem
+from fairopt.runtime.lazy import cp
+
+__all__ = [
+    "CERTIFIED",
+    "NOT_APPLICABLE",
+    "NO_CLAIM",
+    "REFUSED",
+    "RIGHT",
+    "WRONG",
+    "Certified",
+    "Claim",
+    "Optimum",
+    "certified",
+    "claimed",
+    "computed",
+    "measured",
+    "ready",
+]
+
+CERTIFIED, REFUSED, NOT_APPLICABLE = "certified", "refused", "not applicable"
+RIGHT, WRONG, NO_CLAIM = "right", "wrong", "none"
+IMPOSSIBLE = ("infeasible", "unbounded")  # statuses that are wrong where an optimum is known
+STEP = 1e-6  # relative change of all tasks, for the unit of gaps
+QUICK = 0.1  # seconds; shorter calls are repeated, since the first one in a process also imports
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The optimal value of the first tier, or of the smallest level, and the unit of gaps: the change of the value per
+    relative change of all tasks.
+    """
+
+    value: float
+    unit: float
+
+    def shortfall(self, value: float) -> float:
+        """How far a value is below the optimum, in units of a certificate's gap; negative above it."""
+        short = self.value - value
+        if abs(short) <= 1e-15 * abs(self.value):
+            return 0.0
+        found = short / self.unit if self.unit > 0 else np.inf
+        return float(found) if found == found else float(np.inf)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a solver reports about the CVXPY problem in natural units, with its own options.
+
+    ``gap`` is the true one of its answer, after the tasks are cut to the capacities, or the violation of a constraint if
+    that is larger; None without an answer that the solver calls optimal.
+    """
+
+    claim: str
+    status: str | None = None
+    gap: float | None = None
+    seconds: float | None = None
+    lacks: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Certified:
+    """What ``allocate`` returns with a solver or method; ``gap`` is proved, ``true_gap`` the distance to the optimum."""
+
+    outcome: str
+    gap: float | None = None
+    true_gap: float | None = None
+    seconds: float | None = None
+    method: str | None = None
+    lacks: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def ready() -> None:
+    """Import what the other functions need."""
+    cp.settings  # noqa: B018
+    silence_banner()
+
+
+def computed(policy: Any, instance: Instance, time_limit: float) -> Optimum | str:
+    """The certified optimum of a policy on an instance, or the reason why there is none."""
+    try:
+        mechanism = policy_of(policy)
+        answer = mechanism.allocate(instance, time_limit=time_limit)
+    except FairoptError as error:
+        return _reason(error)
+    return optimum_of(mechanism, answer)
+
+
+def optimum_of(policy: Policy, answer: Allocation) -> Optimum:
+    """The value and the unit of gaps of a certified answer."""
+    program, point = _at(policy, answer.instance, answer.tasks_by_server, answer.given_bundles)
+    if point is None:
+        return Optimum(0.0, 0.0)
+    value, less = (float(program.objective.value(one)) for one in (point, point.scaled(1 - STEP)))
+    return Optimum(value, (value - less) / STEP)
+
+
+def value_of(policy: Policy, instance: Instance, tasks: Any, bundles: Any) -> float:
+    """The objective of the first tier, or the smallest level, at tasks of shape (n_users, n_servers) and bundles."""
+    program, point = _at(policy, instance, tasks, bundles)
+    with np.errstate(all="ignore"):
+        return 0.0 if point is None else float(program.objective.value(point))
+
+
+def _at(policy: Policy, instance: Instance, tasks: Any, bundles: Any) -> tuple[Program, Point | None]:
+    """The program of the first tier, and an allocation as its point; None if no user takes part."""
+    program = first_program(policy, instance, policy.constraints)
+    if program.empty:
+        return program, None
+    held = None if bundles is None else program.gather_rows(bundles)
+    return program, program.point(program.gather(tasks), held)
+
+
+def policy_of(given: Any) -> Policy:
+    """A policy from its text or itself; `InvalidBlock` if it is another mechanism, which is no CVXPY problem."""
+    found = named_policy(given) if isinstance(given, str) else given
+    if not isinstance(found, Policy):
+        raise InvalidBlock(f"{given} is not made of blocks, so it is no problem for a solver; leave it out")
+    return found
+
+
+def claimed(policy: Any, instance: Instance, solver: str, optimum: Optimum, tol: float) -> Claim:
+    """Solve a policy's problem in natural units by a solver as it comes, and compare its answer with the optimum."""
+    mechanism = policy_of(policy)
+    try:
+        problem = mechanism.problem(instance)
+    except FairoptError as error:  # no single convex problem
+        return Claim(NOT_APPLICABLE, reason=_reason(error))
+    if solver == "HIGHS":
+        silence_banner()
+    begun = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            problem.solve(solver=solver, warm_start=False)
+    except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:  # as in `solvers.run`
+        if solvers.refuses(error):
+            return Claim(NOT_APPLICABLE, lacks=solvers.lacking(problem, solver), reason=_reason(error))
+        return Claim(NO_CLAIM, "solver_error", seconds=time.perf_counter() - begun, reason=_reason(error))
+    seconds, status = time.perf_counter() - begun, str(problem.status)
+    if status in IMPOSSIBLE:
+        return Claim(WRONG, status, seconds=seconds)
+    if status != "optimal":
+        return Claim(NO_CLAIM, status, seconds=seconds)
+    gap = measured(mechanism, instance, problem, optimum)
+    return Claim(RIGHT if gap <= tol else WRONG, status, gap, seconds)
+
+
+def measured(policy: Policy, instance: Instance, problem: cp.Problem, optimum: Optimum) -> float:
+    """The true gap of a solved problem's answer, cut to the capacities, or its violation of constraints if larger."""
+    answer = judge_problem(policy, problem, instance)
+    value = value_of(policy, instance, answer.tasks, answer.bundles)
+    return max(optimum.shortfall(value), answer.block_violation, 0.0)
+
+
+def certified(
+    policy: Any,
+    instance: Instance,
+    options: Mapping[str, Any],
+    optimum: Optimum,
+    time_limit: float,
+) -> Certified:
+    """Allocate with a solver or method, within a time limit, and compare the answer with the optimum."""
+    mechanism = policy_of(policy)
+    for _ in range(2):
+        begun = time.perf_counter()
+        try:
+            answer = mechanism.allocate(instance, time_limit=time_limit, **options)
+        except SolverUnavailable as error:
+            return Certified(NOT_APPLICABLE, lacks=error.lacks, reason=_reason(error))
+        except OutOfDomain as error:
+            return Certified(NOT_APPLICABLE, reason=_reason(error))
+        except Exception as error:  # of fairopt or of a solver's bindings; the run goes on
+            return Certified(REFUSED, seconds=time.perf_counter() - begun, reason=_reason(error))
+        seconds = time.perf_counter() - begun
+        if seconds > QUICK:
+            break
+    proof: Certificate = answer.certificate
+    value = value_of(mechanism, instance, answer.tasks_by_server, answer.given_bundles)
+    return Certified(CERTIFIED, proof.gap, optimum.shortfall(value), seconds, proof.method)
+
+
+def _reason(error: BaseException) -> str:
+    """The class and the first line of an error."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0] if text else ''}".rstrip(": ")

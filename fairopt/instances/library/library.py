@@ -1,0 +1,236 @@
+"""The collection of named instances."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from importlib import resources as package_files
+from typing import TYPE_CHECKING, Any
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instances.library.answers import Answer
+from fairopt.instances.library.cases import Case
+from fairopt.instances.library.families import FAMILIES, family_of, generated
+from fairopt.runtime.lazy import later, pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Library", "library"]
+
+
+def library() -> Library:
+    """Named instances with their sources and certified answers.
+
+    Returns
+    -------
+    Library
+        A mapping from names to cases. Each is read on first use.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> library = fo.datasets.library()
+    >>> case = library["ghodsi-2011-example"]
+    >>> case.answers["drf"].tasks
+    (Fraction(3, 1), Fraction(2, 1))
+    >>> fo.DRF().allocate(case.instance).tasks
+    array([3., 2.])
+    """
+    return Library({entry["name"]: Case(entry, partial(read_data, entry["name"])) for entry in _index()})
+
+
+class Library(Mapping[str, Case]):
+    """Named instances: a mapping from names to cases.
+
+    Parameters
+    ----------
+    cases : mapping of str to Case
+        The cases by name.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> library = fo.datasets.library()
+    >>> len(library) >= 100, "ghodsi-2011-example" in library
+    (True, True)
+    """
+
+    def __init__(self, cases: Mapping[str, Case]) -> None:
+        self._cases = dict(cases)
+
+    def __getitem__(self, name: str) -> Case:
+        if name not in self._cases:
+            raise InvalidInstance(f"the library has no {name!r}; {nearest(name, self._cases)}")
+        return self._cases[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._cases
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cases)
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The tags, and how many cases have each.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.library().tags["paper"] > 20
+        True
+        """
+        return dict(sorted(Counter(tag for case in self.values() for tag in case.tags).items()))
+
+    def tagged(self, *tags: str) -> Library:
+        """The cases that have all of some tags.
+
+        Parameters
+        ----------
+        *tags : str
+            Such as ``paper``, ``servers``, ``ties``; `tags` has all.
+
+        Returns
+        -------
+        Library
+
+        Raises
+        ------
+        InvalidInstance
+            If no case has one of the tags.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> "ghodsi-2011-example" in fo.datasets.library().tagged("paper", "pool")
+        True
+        """
+        known = self.tags
+        for tag in tags:
+            if tag not in known:
+                raise InvalidInstance(f"no case has the tag {tag!r}; {nearest(tag, known)}")
+        return Library({name: case for name, case in self.items() if set(tags) <= set(case.tags)})
+
+    def answers(self, notion: str | None = None, status: str | None = None) -> Iterator[tuple[Case, Answer]]:
+        """All answers with their cases.
+
+        Parameters
+        ----------
+        notion : str, optional
+            Only answers of this notion, as ``drf``.
+        status : str, optional
+            Only ``optimal``, ``infeasible``, ``unbounded`` or ``out of domain`` ones.
+
+        Yields
+        ------
+        tuple of Case and Answer
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> for case, answer in fo.datasets.library().answers("2df", "out of domain"):
+        ...     print(case.name, answer.reason)
+        ...     break
+        ghodsi-2011-...
+        """
+        for case in self.values():
+            for name, answer in case.answers.items():
+                if notion in (None, name) and status in (None, answer.status):
+                    yield case, answer
+
+    def family(self, name: str, **parameters: Any) -> Case:
+        """An instance of any size, generated from a seed; it has no answers.
+
+        Parameters
+        ----------
+        name : str
+            One of ``families()``.
+        **parameters
+            ``n_users``, ``seed``, and what else the family takes.
+
+        Returns
+        -------
+        Case
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such family, or a parameter is out of its range.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.library().family("shared-pool", n_users=1000, seed=0).instance
+        Instance(1000 users x 4 resources on 1 server)
+        """
+        return Case(*generated(name, parameters))
+
+    def families(self) -> dict[str, str]:
+        """The families of generated instances, and what each is.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> list(fo.datasets.library().families())[:2]
+        ['shared-pool', 'servers']
+        """
+        return {name: family_of(name).summary for name in FAMILIES}
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row per case.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With index ``name`` and the columns ``title``, ``source``, ``tags``, ``users``, ``resources`` and
+            ``servers``.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.library().to_frame().loc["ghodsi-2011-example", "source"]
+        'Ghodsi et al. 2011, sec. 4.1'
+        """
+        rows = [
+            {
+                "name": case.name,
+                "title": case.title,
+                "source": str(case.source),
+                "tags": " ".join(case.tags),
+                "users": case.size[0],
+                "resources": case.size[1],
+                "servers": case.size[2],
+            }
+            for case in self.values()
+        ]
+        columns = ["name", "title", "source", "tags", "users", "resources", "servers"]
+        return pandas().DataFrame(rows, columns=columns).set_index("name")
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        yield from later("fairopt.report.library:library_parts")(self)
+
+    def _repr_html_(self) -> str | None:
+        return later("fairopt.report.library:library_page")(self)
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{count} {tag}" for tag, count in self.tags.items())
+        return f"Library({len(self)} case{'s' * (len(self) != 1)}: {words})"
+
+
+@cache
+def _index() -> list[dict[str, Any]]:
+    """What is known of all cases without reading them."""
+    entries: list[dict[str, Any]] = read_data("index")["cases"]
+    return entries
+
+
+def read_data(name: str) -> dict[str, Any]:
+    """A file of the folder ``data``."""
+    file = package_files.files("fairopt.instances.library") / "data" / f"{name}.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found

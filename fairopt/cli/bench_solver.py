@@ -40,6 +40,7 @@ a bug.
   fairopt bench-solver all --max-users 100 --out league.csv
   fairopt bench-solver SCS HIGHS --notion drf --notion nash
   fairopt bench-solver prices cone --tag servers --json
+  fairopt bench-solver all --case ghodsi-2011-example
   fairopt bench-solver CLARABEL --notion "AlphaFair(3)" --time-limit 2"""
 
 
@@ -57,10 +58,11 @@ def bench(
             help="Only this notion of the library, or another policy, whose optima are computed first; repeatable.",
         ),
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; repeatable, all must fit.")] = None,
-    max_users: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Leave out cases with more users.")
+    case: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only this case of the library; repeatable.")
     ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; repeatable, all must fit.")] = None,
+    max_users: Annotated[int | None, typer.Option(metavar="N", min=0, help="Leave out cases with more users.")] = None,
     tol: Annotated[float, typer.Option(metavar="GAP", help="A larger true gap makes a claim wrong.")] = 1e-4,
     time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for each call.")] = 10.0,
     out: Annotated[
@@ -72,13 +74,12 @@ def bench(
     """Compare solvers on problems with known optima."""
     files.check(out, (".csv", ".json", ".md"))
     library = datasets.library()
-    cases = library.tagged(*tag) if tag else library
+    chosen = library.tagged(*tag) if tag else library
+    cases = {name: library[name] for name in case if name in chosen} if case else chosen
     if not cases:
-        raise InvalidBlock(f"no case has all of the tags {', '.join(tag or ())}; give fewer")
+        raise InvalidBlock("no case is left; give fewer --tag and --case")
     with working("bench", on_interrupt=lambda: complain(INTERRUPTED)):
-        league = bench_solver(
-            solver, notions=notion, cases=cases, max_users=max_users, tol=tol, time_limit=time_limit
-        )
+        league = bench_solver(solver, notions=notion, cases=cases, max_users=max_users, tol=tol, time_limit=time_limit)
     if as_json:
         show_json(FORMAT, league.to_dict())
     else:

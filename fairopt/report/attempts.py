@@ -15,13 +15,13 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.model import Point
-from fairopt.certificate import Certificate
 from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.formulation.highs import silence_banner
 from fairopt.formulation.problem import first_program
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
+from fairopt.policies.measured import levels_of
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy
 from fairopt.proofs.read import judge_problem
@@ -55,10 +55,13 @@ _warm: set[str] = set()  # solvers and methods that have run in this process; th
 class Optimum:
     """The optimal value of the first tier, or of the smallest level, and the unit of gaps: the change of the value per
     relative change of all tasks.
+
+    ``levels`` are those of a leximin, from the smallest up.
     """
 
     value: float
     unit: float
+    levels: tuple[float, ...] | None = None
 
     def shortfall(self, value: float) -> float:
         """How far a value is below the optimum, in units of a certificate's gap; negative above it."""
@@ -68,13 +71,21 @@ class Optimum:
         found = short / self.unit if self.unit > 0 else np.inf
         return float(found) if found == found else float(np.inf)
 
+    def of_levels(self, answer: Allocation) -> float:
+        """The largest relative loss of a level of a leximin; negative if none is lost, and the smallest is above."""
+        known, given = np.array(self.levels), np.sort(levels_of(answer))
+        if not len(known):
+            return 0.0
+        lost = (known - given) / np.where(known > 0, known, 1.0)
+        return float(lost.max() if lost.max() > 0 else lost[0])
+
 
 @dataclass(frozen=True)
 class Claim:
     """What a solver reports about the CVXPY problem in natural units, with its own options.
 
-    ``gap`` is the true one of its answer, after the tasks are cut to the capacities, or the violation of a constraint if
-    that is larger; None without an answer that the solver calls optimal.
+    ``gap`` is the true gap of its answer after the tasks are cut to the capacities, or the violation of a constraint
+    if that is larger; None without an answer that the solver calls optimal.
     """
 
     claim: str
@@ -87,7 +98,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Certified:
-    """What ``allocate`` returns with a solver or method; ``gap`` is proved, ``true_gap`` the distance to the optimum."""
+    """What ``allocate`` returns with a solver or method.
+
+    ``gap`` is proved; ``true_gap`` is the distance to the known optimum.
+    """
 
     outcome: str
     gap: float | None = None
@@ -203,9 +217,12 @@ def certified(
             return Certified(REFUSED, seconds=time.perf_counter() - begun, reason=_reason(error))
         seconds = time.perf_counter() - begun
     _warm.add(name)
-    proof: Certificate = answer.certificate
-    value = value_of(mechanism, instance, answer.tasks_by_server, answer.given_bundles)
-    return Certified(CERTIFIED, proof.gap, optimum.shortfall(value), seconds, proof.method)
+    proof = answer.certificate
+    if optimum.levels is not None:
+        true_gap = optimum.of_levels(answer)
+    else:
+        true_gap = optimum.shortfall(value_of(mechanism, instance, answer.tasks_by_server, answer.given_bundles))
+    return Certified(CERTIFIED, proof.gap, true_gap, seconds, proof.method)
 
 
 def _reason(error: BaseException) -> str:

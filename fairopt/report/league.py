@@ -21,7 +21,17 @@ from fairopt.methods.dispatch import METHODS
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy
 from fairopt.report import attempts
-from fairopt.report.attempts import CERTIFIED, NO_CLAIM, NOT_APPLICABLE, REFUSED, RIGHT, WRONG, Certified, Claim, Optimum
+from fairopt.report.attempts import (
+    CERTIFIED,
+    NO_CLAIM,
+    NOT_APPLICABLE,
+    REFUSED,
+    RIGHT,
+    WRONG,
+    Certified,
+    Claim,
+    Optimum,
+)
 from fairopt.runtime import clock, subprocesses
 from fairopt.runtime.lazy import cp, pandas
 from fairopt.runtime.progress import by_itself
@@ -303,7 +313,9 @@ def bench_solver(
     names = _contestants(solver)
     limit = clock.checked(time_limit)
     if limit is None:
-        raise InvalidBlock("time_limit is None; give seconds for each call, or a solver that does not end stops the run")
+        raise InvalidBlock(
+            "time_limit is None; give seconds for each call, or a solver that does not end stops the run"
+        )
     if not 0 <= tol < inf:
         raise InvalidBlock(f"tol is {tol!r}; give a true gap, such as 1e-4")
     given = library() if cases is None else cases
@@ -315,7 +327,7 @@ def bench_solver(
         try:
             for k, (case, notion, policy) in enumerate(problems):
                 tell(f"{case}, {notion}", k, len(problems))
-                instance = getattr(given[case], "instance", given[case])
+                instance: Instance = getattr(given[case], "instance", given[case])
                 optimum = _optimum(given[case], notion, policy, instance, limit)
                 if isinstance(optimum, str):
                     left_out[f"{case}, {notion}"] = optimum
@@ -379,8 +391,9 @@ def _optimum(case: Any, notion: str, policy: str, instance: Instance, time_limit
     answer = getattr(case, "answers", {}).get(notion)
     if answer is not None and (answer.value is not None or answer.interval is not None):
         value = float(answer.value) if answer.value is not None else sum(answer.interval) / 2
-        return Optimum(value, value if answer.unit is None else answer.unit)
-    found = _within(time_limit + GRACE, "computed", policy=policy, instance=instance, time_limit=time_limit)
+        levels = None if answer.levels is None else tuple(sorted(map(float, answer.levels)))
+        return Optimum(value, value if answer.unit is None else answer.unit, levels)
+    found = _within(time_limit, GRACE, "computed", policy=policy, instance=instance, time_limit=time_limit)
     return found if isinstance(found, (Optimum, str)) else str(found)
 
 
@@ -398,10 +411,11 @@ def _match(
     is_method = name in METHODS
     given: dict[str, Any] = {"policy": policy, "instance": instance, "optimum": optimum}
     options = {"method" if is_method else "solver": name}
-    found = _within(2 * (time_limit + GRACE), "certified", **given, options=options, time_limit=time_limit)
+    warm_up = time_limit + 2 * GRACE  # the first call in a process is repeated
+    found = _within(time_limit, warm_up, "certified", **given, options=options, time_limit=time_limit)
     if isinstance(found, str):
         found = Certified(REFUSED, reason=found)
-    alone = Claim("") if is_method else _within(time_limit, "claimed", **given, solver=name, tol=tol)
+    alone = Claim("") if is_method else _within(time_limit, 0.0, "claimed", **given, solver=name, tol=tol)
     if isinstance(alone, str):
         alone = Claim(NO_CLAIM, reason=alone)
     return Match(
@@ -418,21 +432,22 @@ def _match(
     )
 
 
-def _within(seconds: float, name: str, **arguments: Any) -> Any:
-    """The result of a function of `attempts` in a subprocess; or, as text, that it took too long or ended the process."""
+def _within(limit: float, more: float, name: str, **arguments: Any) -> Any:
+    """The result of a function of `attempts` in a subprocess; or, as text, that it took too long or ended the process.
+
+    It is stopped ``more`` seconds after the time limit.
+    """
     place = f"{attempts.__name__}:"
     subprocesses.solve("call", time.perf_counter() + START, place=place + "ready")
     try:
-        return subprocesses.solve("call", time.perf_counter() + seconds, place=place + name, **arguments)
+        return subprocesses.solve("call", time.perf_counter() + limit + more, place=place + name, **arguments)
     except subprocesses._Stopped:
-        return f"{LATE} of {seconds:g} s"
+        return f"{LATE} of {limit:g} s"
     except RuntimeError as error:
         return str(error)
 
 
-def _standing(
-    notion: str, name: str, matches: Sequence[Match], fastest: Mapping[tuple[str, str], float]
-) -> Standing:
+def _standing(notion: str, name: str, matches: Sequence[Match], fastest: Mapping[tuple[str, str], float]) -> Standing:
     """The standing of a solver from its matches."""
     count = Counter(match.outcome for match in matches)
     claim = Counter(match.claim for match in matches)

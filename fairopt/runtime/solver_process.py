@@ -1,4 +1,4 @@
-"""The program of the solver subprocess. Of fairopt it runs only `formulation.highs`, by its path, and what `call` names.
+"""The program of the solver subprocess. Of fairopt it runs `formulation.highs`, by its path, and what `call` names.
 
 It reads ``sys.path`` and then requests: seconds, and a pickle of a name in `SOLVE` and its arguments. It writes pairs:
 True and the result, or False and an exception, or a text if the request cannot be read. It ends at the end of its

@@ -10,12 +10,12 @@ import pytest
 from cvxpy.reductions.solvers.conic_solvers.scs_conif import SCS
 
 import fairopt as fo
+from fairopt.instances.library.answers import Answer
 from fairopt.report import attempts, league
 from fairopt.report.attempts import Claim, Optimum
 from fairopt.report.league import League, Match
 from fairopt.report.standings import league_markdown, league_tables, remarks
 from fairopt.runtime import subprocesses
-from fairopt.runtime.lazy import later
 
 GHODSI = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["a", "b"])  # DRF: (3, 2), each with a dominant share of 2/3
 TWO_THIRDS = Optimum(2 / 3, 2 / 3)
@@ -27,8 +27,8 @@ def case(instance: fo.Instance, **answers: Any) -> Any:
     return SimpleNamespace(instance=instance, size=size, answers=answers)
 
 
-def known(policy: str, value: Fraction | None, status: str = "optimal") -> Any:
-    return SimpleNamespace(policy=policy, value=value, interval=None, unit=None, status=status)
+def known(policy: str, value: Fraction | None, status: str = "optimal") -> Answer:
+    return Answer("", policy, status, value=value)
 
 
 DRF = known("drf", Fraction(2, 3))
@@ -37,7 +37,7 @@ DRF = known("drf", Fraction(2, 3))
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run attempts in this process."""
-    monkeypatch.setattr(subprocesses, "solve", lambda what, until, place, **given: later(place)(**given))
+    monkeypatch.setattr(subprocesses, "solve", lambda what, until, function, **given: function(**given))
 
 
 def answering(tasks: Any, status: str = "optimal") -> Any:
@@ -99,11 +99,11 @@ def test_without_an_optimum_only_certain_statuses_are_claims(
 def test_a_solver_that_lies_is_counted_as_wrong_and_named(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = attempts.claimed
 
-    def lying(policy: str, instance: fo.Instance, solver: str, optimum: Optimum, tol: float) -> Claim:
+    def lying(policy: str, instance: fo.Instance, solver: str, optimum: Optimum, wrong_above: float) -> Claim:
         with monkeypatch.context() as patch:
             if solver == "SCS":
                 patch.setattr(cp.Problem, "solve", answering([1.5, 1]))
-            return honest(policy, instance, solver, optimum, tol)
+            return honest(policy, instance, solver, optimum, wrong_above)
 
     monkeypatch.setattr(attempts, "claimed", lying)
     found = fo.report.bench_solver(["SCS", "CLARABEL"], cases={"example": case(GHODSI, drf=DRF)})
@@ -133,10 +133,10 @@ def test_a_method_that_is_not_exact_for_a_notion_is_not_applicable_and_makes_no_
 def test_a_solver_that_crashes_is_refused_and_the_others_run(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     inside: Any = subprocesses.solve
 
-    def crashing(what: str, until: float, place: str, **given: Any) -> Any:
+    def crashing(what: str, until: float, function: Any, **given: Any) -> Any:
         if given.get("options") == {"solver": "SCS"} or given.get("solver") == "SCS":
             raise RuntimeError("the process of the solver ended with exit code -6")
-        return inside(what, until, place, **given)
+        return inside(what, until, function, **given)
 
     monkeypatch.setattr(subprocesses, "solve", crashing)
     found = bench("SCS", "CLARABEL")
@@ -179,8 +179,8 @@ def test_missing_and_unknown_solvers_are_errors_before_anything_runs(monkeypatch
         bench("waterfilling")
     with pytest.raises(fo.errors.InvalidBlock, match="time_limit is 0"):
         bench("SCS", time_limit=0)
-    with pytest.raises(fo.errors.InvalidBlock, match="tol is -1"):
-        bench("SCS", tol=-1)
+    with pytest.raises(fo.errors.InvalidBlock, match="wrong_above is -1"):
+        bench("SCS", wrong_above=-1)
     with pytest.raises(fo.errors.InvalidBlock, match="ps-dsf is not made of blocks"):
         bench("SCS", notions=["ps-dsf"])
     with pytest.raises(fo.errors.InvalidBlock, match="no policy 'drff'"):

@@ -28,7 +28,7 @@ notions and cases of fairopt's library. fairopt's own choice, auto, always runs 
 Each solver is judged twice on each problem. First through fairopt, which scales the problem, asks for tight \
 tolerances and certifies the answer: certified, refused (no certificate, or out of time), or n/a (it lacks a cone). \
 Then alone: the problem in natural units, solved with the solver's own options. Its claim is wrong if it reports \
-"optimal" but the true gap of its answer is larger than --tol, or if it reports that there is no optimum.
+"optimal" but the true gap of its answer is larger than --wrong-above, or if it reports that there is no optimum.
 
 Each call runs in a subprocess, so that a solver that crashes or does not end fails on one problem only. After Ctrl-C \
 the table shows the problems so far. The exit code is 1 if a certified answer contradicts the library, which would be \
@@ -63,7 +63,7 @@ def bench(
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; repeatable, all must fit.")] = None,
     max_users: Annotated[int | None, typer.Option(metavar="N", min=0, help="Leave out cases with more users.")] = None,
-    tol: Annotated[float, typer.Option(metavar="GAP", help="A larger true gap makes a claim wrong.")] = 1e-4,
+    wrong_above: Annotated[float, typer.Option(metavar="GAP", help="A larger true gap makes a claim wrong.")] = 1e-4,
     time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for each call.")] = 10.0,
     out: Annotated[
         Path | None,
@@ -79,7 +79,9 @@ def bench(
     if not cases:
         raise InvalidBlock("no case is left; give fewer --tag and --case")
     with working("bench", on_interrupt=lambda: complain(INTERRUPTED)):
-        league = bench_solver(solver, notions=notion, cases=cases, max_users=max_users, tol=tol, time_limit=time_limit)
+        league = bench_solver(
+            solver, notions=notion, cases=cases, max_users=max_users, wrong_above=wrong_above, time_limit=time_limit
+        )
     if as_json:
         show_json(FORMAT, league.to_dict())
     else:

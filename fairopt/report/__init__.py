@@ -1,7 +1,7 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
 The names for users: `Comparison`, which `fairopt.compare` returns; `schema`, the JSON Schema of output of commands;
-and `bench_solver`, which returns a `League` of solvers with `Standing` and `Match`.
+and `bench_solver`, which returns a `League` of solvers.
 
 The files:
 

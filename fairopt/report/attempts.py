@@ -161,7 +161,7 @@ def policy_of(given: Any) -> Policy:
     return found
 
 
-def claimed(policy: Any, instance: Instance, solver: str, optimum: Optimum, tol: float) -> Claim:
+def claimed(policy: Any, instance: Instance, solver: str, optimum: Optimum, wrong_above: float) -> Claim:
     """Solve a policy's problem in natural units by a solver as it comes, and compare its answer with the optimum."""
     mechanism = policy_of(policy)
     try:
@@ -185,7 +185,7 @@ def claimed(policy: Any, instance: Instance, solver: str, optimum: Optimum, tol:
     if status != "optimal":
         return Claim(NO_CLAIM, status, seconds=seconds)
     gap = measured(mechanism, instance, problem, optimum)
-    return Claim(RIGHT if gap <= tol else WRONG, status, gap, seconds)
+    return Claim(RIGHT if gap <= wrong_above else WRONG, status, gap, seconds)
 
 
 def measured(policy: Policy, instance: Instance, problem: cp.Problem, optimum: Optimum) -> float:

@@ -6,7 +6,7 @@ import platform
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date
 from importlib import metadata
@@ -40,7 +40,7 @@ from fairopt.tolerances import GAP_TOLERANCE
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["League", "Match", "Standing", "bench_solver"]
+__all__ = ["League", "bench_solver"]
 
 FORMAT = "fairopt.league/1"
 ALL, AUTO, OVERALL = "all", "auto", "all notions"
@@ -143,9 +143,9 @@ class League:
 
     Attributes
     ----------
-    matches : tuple of Match
-        Each solver on each problem.
-    tol : float
+    matches : tuple
+        Each solver on each problem, with the columns of ``to_frame("match")``.
+    wrong_above : float
         The true gap above which a claim is wrong.
     time_limit : float
         Seconds for each call.
@@ -168,7 +168,7 @@ class League:
     """
 
     matches: tuple[Match, ...]
-    tol: float
+    wrong_above: float
     time_limit: float
     left_out: dict[str, str]
     versions: dict[str, str]
@@ -210,7 +210,7 @@ class League:
             "format": FORMAT,
             "date": self.date,
             "versions": self.versions,
-            "tol": self.tol,
+            "wrong_above": self.wrong_above,
             "time_limit": self.time_limit,
             "standings": [asdict(one) for one in self.standings],
             "matches": [asdict(one) for one in self.matches],
@@ -268,7 +268,7 @@ def bench_solver(
     notions: Iterable[str] | None = None,
     cases: Mapping[str, Any] | None = None,
     max_users: int | None = None,
-    tol: float = 1e-4,
+    wrong_above: float = 1e-4,
     time_limit: float = 10.0,
 ) -> League:
     """Compare solvers on problems with known optima.
@@ -286,7 +286,7 @@ def bench_solver(
         Default: `fairopt.datasets.library`. Optima that a case does not have are computed and certified first.
     max_users : int, optional
         Leave out cases of more users.
-    tol : float, default 1e-4
+    wrong_above : float, default 1e-4
         A claim is wrong if the true gap of its answer is larger.
     time_limit : float, default 10
         Seconds for each call.
@@ -301,7 +301,7 @@ def bench_solver(
     SolverUnavailable
         If a solver is unknown, or not installed.
     InvalidBlock
-        If a notion is unknown, or is no problem for a solver; if ``tol`` or ``time_limit`` is no such number.
+        If a notion is unknown, or is no problem for a solver; if ``wrong_above`` or ``time_limit`` is no such number.
 
     Examples
     --------
@@ -316,8 +316,8 @@ def bench_solver(
         raise InvalidBlock(
             "time_limit is None; give seconds for each call, or a solver that does not end stops the run"
         )
-    if not 0 <= tol < inf:
-        raise InvalidBlock(f"tol is {tol!r}; give a true gap, such as 1e-4")
+    if not 0 <= wrong_above < inf:
+        raise InvalidBlock(f"wrong_above is {wrong_above!r}; give a true gap, such as 1e-4")
     given = library() if cases is None else cases
     problems = list(_problems(given, notions, max_users))
     matches: list[Match] = []
@@ -327,19 +327,20 @@ def bench_solver(
         try:
             for k, (case, notion, policy) in enumerate(problems):
                 tell(f"{case}, {notion}", k, len(problems))
-                instance: Instance = getattr(given[case], "instance", given[case])
-                optimum = _optimum(given[case], notion, policy, instance, limit)
+                one: Any = given[case]
+                instance = getattr(one, "instance", one)
+                optimum = _optimum(one, notion, policy, instance, limit)
                 if isinstance(optimum, str):
                     left_out[f"{case}, {notion}"] = optimum
                     continue
                 found = []
                 for name in names:
                     tell(f"{case}, {notion}, {name}", k, len(problems))
-                    found.append(_match(case, notion, name, policy, instance, optimum, tol, limit))
+                    found.append(_match(case, notion, name, policy, instance, optimum, wrong_above, limit))
                 matches += found  # whole problems only, so that ratios compare all solvers
         except KeyboardInterrupt:
             interrupted = True
-    return League(tuple(matches), tol, limit, left_out, _versions(names), f"{date.today()}", interrupted)
+    return League(tuple(matches), wrong_above, limit, left_out, _versions(names), f"{date.today()}", interrupted)
 
 
 def _contestants(given: str | Sequence[str]) -> list[str]:
@@ -393,7 +394,7 @@ def _optimum(case: Any, notion: str, policy: str, instance: Instance, time_limit
         value = float(answer.value) if answer.value is not None else sum(answer.interval) / 2
         levels = None if answer.levels is None else tuple(sorted(map(float, answer.levels)))
         return Optimum(value, value if answer.unit is None else answer.unit, levels)
-    found = _within(time_limit, GRACE, "computed", policy=policy, instance=instance, time_limit=time_limit)
+    found = _within(time_limit, GRACE, attempts.computed, policy=policy, instance=instance, time_limit=time_limit)
     return found if isinstance(found, (Optimum, str)) else str(found)
 
 
@@ -404,7 +405,7 @@ def _match(
     policy: str,
     instance: Instance,
     optimum: Optimum,
-    tol: float,
+    wrong_above: float,
     time_limit: float,
 ) -> Match:
     """One solver or method on one problem."""
@@ -412,10 +413,14 @@ def _match(
     given: dict[str, Any] = {"policy": policy, "instance": instance, "optimum": optimum}
     options = {"method" if is_method else "solver": name}
     warm_up = time_limit + 2 * GRACE  # the first call in a process is repeated
-    found = _within(time_limit, warm_up, "certified", **given, options=options, time_limit=time_limit)
+    found = _within(time_limit, warm_up, attempts.certified, **given, options=options, time_limit=time_limit)
     if isinstance(found, str):
         found = Certified(REFUSED, reason=found)
-    alone = Claim("") if is_method else _within(time_limit, 0.0, "claimed", **given, solver=name, tol=tol)
+    alone = (
+        Claim("")
+        if is_method
+        else _within(time_limit, 0.0, attempts.claimed, **given, solver=name, wrong_above=wrong_above)
+    )
     if isinstance(alone, str):
         alone = Claim(NO_CLAIM, reason=alone)
     return Match(
@@ -432,15 +437,14 @@ def _match(
     )
 
 
-def _within(limit: float, more: float, name: str, **arguments: Any) -> Any:
+def _within(limit: float, more: float, function: Callable[..., Any], **arguments: Any) -> Any:
     """The result of a function of `attempts` in a subprocess; or, as text, that it took too long or ended the process.
 
     It is stopped ``more`` seconds after the time limit.
     """
-    place = f"{attempts.__name__}:"
-    subprocesses.solve("call", time.perf_counter() + START, place=place + "ready")
+    subprocesses.solve("call", time.perf_counter() + START, function=attempts.ready)
     try:
-        return subprocesses.solve("call", time.perf_counter() + limit + more, place=place + name, **arguments)
+        return subprocesses.solve("call", time.perf_counter() + limit + more, function=function, **arguments)
     except subprocesses._Stopped:
         return f"{LATE} of {limit:g} s"
     except RuntimeError as error:

@@ -18,7 +18,7 @@ COLUMNS = (
     "not take the problem. gap, worst: median and largest true gap of certified answers. time: median of the time over "
     "that of the fastest solver on the same problem. claims: how often the solver alone, with its own options on the "
     "problem in natural units, reports an optimum, or that there is none; wrong: how often that is wrong by more than "
-    "{tol:g}; its worst: the largest true gap of these optima."
+    "{wrong_above:g}; its worst: the largest true gap of these optima."
 )
 
 
@@ -68,7 +68,7 @@ def remarks(league: League) -> Iterator[str]:
     if not league.matches:
         yield "no problem was tried"
     else:
-        yield COLUMNS.format(tol=league.tol)
+        yield COLUMNS.format(wrong_above=league.wrong_above)
     for one in league.standings:
         if one.lacks and one.notion == league.standings[0].notion:
             yield f"{one.solver} does not take {' and '.join(one.lacks)} cones."

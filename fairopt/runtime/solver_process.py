@@ -1,4 +1,4 @@
-"""The program of the solver subprocess. Of fairopt it runs `formulation.highs`, by its path, and what `call` names.
+"""The program of the solver subprocess. Of fairopt it runs `formulation.highs`, by its path, and what `call` is given.
 
 It reads ``sys.path`` and then requests: seconds, and a pickle of a name in `SOLVE` and its arguments. It writes pairs:
 True and the result, or False and an exception, or a text if the request cannot be read. It ends at the end of its
@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +66,9 @@ def linprog(**program: Any) -> tuple[int, str, Any, Any]:
     return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
 
 
-def call(place: str, **arguments: Any) -> Any:
-    """The result of the function at ``"module:name"``."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)(**arguments)
+def call(function: Callable[..., Any], **arguments: Any) -> Any:
+    """The result of a function, whose module is imported when the request is read."""
+    return function(**arguments)
 
 
 SOLVE: dict[str, Callable[..., Any]] = {

@@ -96,6 +96,12 @@ def test_without_an_optimum_only_certain_statuses_are_claims(
     assert (found.claim, found.status, found.gap) == (claim, status, None)
 
 
+def test_an_optimum_without_tasks_is_a_wrong_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cp.Problem, "solve", lambda problem, **options: setattr(problem, "_status", "optimal"))
+    found = attempts.claimed("drf", GHODSI, "CLARABEL", TWO_THIRDS, 1e-4)
+    assert (found.claim, found.gap) == ("wrong", None) and "has no value" in str(found.reason)
+
+
 def test_a_solver_that_lies_is_counted_as_wrong_and_named(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = attempts.claimed
 
@@ -214,6 +220,8 @@ def test_problems_are_the_notions_with_an_optimum_and_an_objective_of_small_case
 def test_problems_without_a_known_optimum_are_left_out_with_the_reason(here: None) -> None:
     cases = {"example": case(GHODSI, none=known("Policy(MaxMin(), constraints=[MinTasks(99)])", None))}
     found = fo.report.bench_solver("CLARABEL", cases=cases)
+    nobody = case(GHODSI.replace(task_limits=0), drf=known("drf", Fraction(0)))
+    assert "no user takes part" in fo.report.bench_solver("SCS", cases={"none": nobody}).left_out["none, drf"]
     assert not found.matches and "Infeasible" in found.left_out["example, none"]
     assert list(league_tables(found)) == [] and league_markdown(found.standings) == ""
     assert "no problem was tried" in list(remarks(found))

@@ -75,9 +75,9 @@ def bench(
     files.check(out, (".csv", ".json", ".md"))
     library = datasets.library()
     chosen = library.tagged(*tag) if tag else library
-    cases = {name: library[name] for name in case if name in chosen} if case else chosen
+    cases = {name: one for name, one in ((name, library[name]) for name in case) if name in chosen} if case else chosen
     if not cases:
-        raise InvalidBlock("no case is left; give fewer --tag and --case")
+        raise InvalidBlock("no case has all of these tags; give fewer --tag, or leave out --case")
     with working("bench", on_interrupt=lambda: complain(INTERRUPTED)):
         league = bench_solver(
             solver, notions=notion, cases=cases, max_users=max_users, wrong_above=wrong_above, time_limit=time_limit

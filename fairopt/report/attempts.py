@@ -15,7 +15,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.model import Point
-from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, SolverUnavailable
+from fairopt.errors import FairoptError, InvalidBlock, NotCertified, OutOfDomain, SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.formulation.highs import silence_banner
 from fairopt.formulation.problem import first_program
@@ -175,7 +175,7 @@ def claimed(policy: Any, instance: Instance, solver: str, optimum: Optimum, wron
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             problem.solve(solver=solver, warm_start=False)
-    except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:  # as in `solvers.run`
+    except Exception as error:  # of CVXPY or of a solver's bindings; the run goes on
         if solvers.refuses(error):
             return Claim(NOT_APPLICABLE, lacks=solvers.lacking(problem, solver), reason=_reason(error))
         return Claim(NO_CLAIM, "solver_error", seconds=time.perf_counter() - begun, reason=_reason(error))
@@ -184,7 +184,10 @@ def claimed(policy: Any, instance: Instance, solver: str, optimum: Optimum, wron
         return Claim(WRONG, status, seconds=seconds)
     if status != "optimal":
         return Claim(NO_CLAIM, status, seconds=seconds)
-    gap = measured(mechanism, instance, problem, optimum)
+    try:
+        gap = measured(mechanism, instance, problem, optimum)
+    except NotCertified as error:  # "optimal" without an answer
+        return Claim(WRONG, status, seconds=seconds, reason=_reason(error))
     return Claim(RIGHT if gap <= wrong_above else WRONG, status, gap, seconds)
 
 

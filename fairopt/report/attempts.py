@@ -214,7 +214,7 @@ def certified(
             answer = mechanism.allocate(instance, time_limit=time_limit, **options)
         except SolverUnavailable as error:
             return Certified(NOT_APPLICABLE, lacks=error.lacks, reason=_reason(error))
-        except OutOfDomain as error:
+        except (OutOfDomain, InvalidBlock) as error:  # no method for it
             return Certified(NOT_APPLICABLE, reason=_reason(error))
         except Exception as error:  # of fairopt or of a solver's bindings; the run goes on
             return Certified(REFUSED, seconds=time.perf_counter() - begun, reason=_reason(error))

@@ -13,6 +13,8 @@ __all__ = ["league_markdown", "league_tables", "remarks"]
 
 NONE = "-"
 SHOWN = 5  # wrong claims that are named
+MANY = 12  # notions; beyond them those of fewer than `FEW` problems have no table of their own
+FEW = 3
 COLUMNS = (
     "certified, refused, n/a: what allocate returns with the solver, for certified answers and the rest; n/a: it does "
     "not take the problem. gap, worst: median and largest true gap of certified answers. time: median of the time over "
@@ -23,13 +25,21 @@ COLUMNS = (
 
 
 def league_tables(league: League) -> Iterator[Table]:
-    """A table for all notions, and one for each."""
-    standings = league.standings
-    for notion in dict.fromkeys(one.notion for one in standings):
-        some = [one for one in standings if one.notion == notion]
+    """A table for all notions, and one for each that `shown` has."""
+    for some in shown(league.standings)[0]:
+        notion = some[0].notion
         first, *groups = _columns(some)
-        problems = max(one.problems for one in some)
-        yield Table(f"{notion}: {problems:,} problem{'s' * (problems != 1)}", first, groups)
+        yield Table(f"{notion}: {_count(some[0])}", first, groups)
+
+
+def shown(standings: Sequence[Standing]) -> tuple[list[list[Standing]], dict[str, int]]:
+    """The standings by notion, and the problems of each notion without a table of its own."""
+    of: dict[str, list[Standing]] = {}
+    for one in standings:
+        of.setdefault(one.notion, []).append(one)
+    problems = {notion: some[0].problems for notion, some in of.items()}
+    rare = {notion: n for notion, n in problems.items() if n < FEW and len(of) > MANY}
+    return [some for notion, some in of.items() if notion not in rare], rare
 
 
 def _columns(standings: Sequence[Standing]) -> tuple[Column, list[Column], list[Column], list[Column]]:
@@ -54,6 +64,10 @@ def _columns(standings: Sequence[Standing]) -> tuple[Column, list[Column], list[
     )
 
 
+def _count(one: Standing) -> str:
+    return f"{one.problems:,} problem{'s' * (one.problems != 1)}"
+
+
 def _gap(gap: float | None) -> str:
     """A gap; what rounding leaves is 0."""
     return NONE if gap is None else "inf" if gap == inf else "0" if gap < 1e-15 else f"{gap:.0e}"
@@ -72,6 +86,8 @@ def remarks(league: League) -> Iterator[str]:
     for one in league.standings:
         if one.lacks and one.notion == league.standings[0].notion:
             yield f"{one.solver} does not take {' and '.join(one.lacks)} cones."
+    if rare := shown(league.standings)[1]:
+        yield f"Only in the first table: {', '.join(f'{notion} ({n})' for notion, n in rare.items())}."
     for match in league.wrong[:SHOWN]:
         yield f"wrong: {_wrong(match)}"
     if len(league.wrong) > SHOWN:
@@ -93,11 +109,10 @@ def _wrong(match: Match) -> str:
 def league_markdown(standings: Sequence[Standing]) -> str:
     """The standings of each notion as Markdown."""
     parts = []
-    for notion in dict.fromkeys(one.notion for one in standings):
-        some = [one for one in standings if one.notion == notion]
+    for some in shown(standings)[0]:
+        notion = some[0].notion
         first, *groups = _columns(some)
         title = notion if notion == OVERALL else f"`{notion}`"
-        problems = max(one.problems for one in some)
-        parts.append(f"**{title}**, {problems:,} problem{'s' * (problems != 1)}")
+        parts.append(f"**{title}**, {_count(some[0])}")
         parts.append("\n".join(markdown_table([first, *(column for group in groups for column in group)])))
     return "\n\n".join(parts)

@@ -22,18 +22,20 @@ PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
 BELOW = "<!-- `benchmarks/league.py --write` writes what is below. -->\n\n"
 SOLVERS = ["CLARABEL", "ECOS", "SCS", "HIGHS", "OSQP", "PIQP"]
 FAMILIES = ("shared-pool", "servers")
-NOTIONS = (
-    "drf",
-    "2df",
-    "nash",
-    "fds:alpha=2",
-    "fds:alpha=0.5",
-    "fds:beta=2,lam=-3",
-    "most-tasks",
-    "Policy(Total(Tasks()), constraints=[EnvyFree()])",
-    "Policy(Total(Tasks()), constraints=[SharingIncentive()])",
-    "mlf-drs",
-)
+NOTIONS = {
+    "DRF": "drf",
+    "max-min, envy-free": "Policy(MaxMin(), constraints=[EnvyFree()])",
+    "most tasks": "most-tasks",
+    "most tasks, envy-free": "Policy(Total(Tasks()), constraints=[EnvyFree()])",
+    "most tasks, sharing incentive": "Policy(Total(Tasks()), constraints=[SharingIncentive()])",
+    "ordered weights": "Policy(OrderedWeighted((4, 3, 2, 1)))",
+    "Nash welfare": "nash",
+    "Nash welfare, envy-free": "Policy(AlphaFair(1, Tasks()), constraints=[EnvyFree()])",
+    "alpha = 2": "fds:alpha=2",
+    "alpha = 0.5": "fds:alpha=0.5",
+    "fairness and efficiency": "fds:beta=2,lam=-3",
+    "bundles (MLF-DRS)": "mlf-drs",
+}
 
 
 def shown(name: str, league: League) -> League:

@@ -188,7 +188,7 @@ def run(
         if refuses(error):
             others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))
             lacks = lacking(problem, solver)
-            why = f"it has {' and '.join(lacks)} cones" if lacks else _first_line(error)
+            why = f"it has {', '.join(lacks)} cones" if lacks else _first_line(error)
             raise SolverUnavailable(
                 f"{solver} cannot take this kind of problem ({why}); "
                 + (f"try one of {others}" if others else "no installed solver takes it"),

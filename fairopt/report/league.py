@@ -266,7 +266,7 @@ class League:
 def bench_solver(
     solver: str | Sequence[str],
     *,
-    notions: Iterable[str] | None = None,
+    notions: str | Iterable[str] | Mapping[str, str] | None = None,
     cases: Mapping[str, Any] | None = None,
     max_users: int | None = None,
     wrong_above: float = 1e-4,
@@ -281,8 +281,9 @@ def bench_solver(
     solver : str or sequence of str
         Solvers in ``cvxpy.installed_solvers()``, methods of ``allocate`` such as ``"prices"``, or ``"all"`` for all
         solvers that are installed. ``"auto"``, fairopt's own choice, always runs beside them.
-    notions : iterable of str, optional
-        Notions of the library, or other policies as text. Default: all notions of the library with an objective.
+    notions : iterable of str or dict of str to str, optional
+        Notions of the library, or other policies as text, also by a name. Default: all notions of the library with an
+        objective.
     cases : mapping of str to Case or Instance, optional
         Default: `fairopt.datasets.library`. Optima that a case does not have are computed and certified first.
     max_users : int, optional
@@ -362,7 +363,7 @@ def _contestants(given: str | Sequence[str]) -> list[str]:
 
 
 def _problems(
-    cases: Mapping[str, Any], notions: Iterable[str] | None, max_users: int | None
+    cases: Mapping[str, Any], notions: str | Iterable[str] | Mapping[str, str] | None, max_users: int | None
 ) -> Iterator[tuple[str, str, str]]:
     """Case, notion and policy as text of each problem.
 
@@ -376,6 +377,8 @@ def _problems(
     known = {notion: answer.policy for of in answers.values() for notion, answer in of.items()}
     if notions is None:
         asked = {notion: text for notion, text in known.items() if isinstance(named_policy(text), Policy)}
+    elif isinstance(notions, Mapping):
+        asked = dict(notions)
     else:
         asked = {notion: known.get(notion, notion) for notion in ([notions] if isinstance(notions, str) else notions)}
         for text in asked.values():
@@ -392,7 +395,7 @@ def _optimum(case: Any, notion: str, policy: str, instance: Instance, time_limit
     """The optimum that the library knows, or that fairopt certifies; or why there is none."""
     if not (instance.task_limits > 0).any():
         return NOBODY
-    answer = getattr(case, "answers", {}).get(notion)
+    answer = dict(getattr(case, "answers", {})).get(notion)
     if answer is not None and (answer.value is not None or answer.interval is not None):
         value = float(answer.value) if answer.value is not None else sum(answer.interval) / 2
         levels = None if answer.levels is None else tuple(sorted(map(float, answer.levels)))

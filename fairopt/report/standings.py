@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import inf
 
+from fairopt.report.comparison import listed
 from fairopt.report.league import OVERALL, League, Match, Standing
 from fairopt.report.markup import markdown_table
 from fairopt.report.tables import Column, Table
@@ -85,7 +86,7 @@ def remarks(league: League) -> Iterator[str]:
         yield COLUMNS.format(wrong_above=league.wrong_above)
     for one in league.standings:
         if one.lacks and one.notion == league.standings[0].notion:
-            yield f"{one.solver} does not take {' and '.join(one.lacks)} cones."
+            yield f"{one.solver} does not take {listed(one.lacks)} cones."
     if rare := shown(league.standings)[1]:
         yield f"Only in the first table: {', '.join(f'{notion} ({n})' for notion, n in rare.items())}."
     for match in league.wrong[:SHOWN]:

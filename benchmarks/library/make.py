@@ -1,8 +1,9 @@
 """Make the data of the library again: instances, and their answers.
 
-Run: python benchmarks/library/make.py [NAME ...] [--check]
+Run: python benchmarks/library/make.py [NAME ...] [--check] [--new]
 
-Without names all files in fairopt/instances/library/data are written; with names only theirs, and the index. With
+Without names all files in fairopt/instances/library/data are written; with names only theirs, and the index, and with
+``--new`` only those that are missing. With
 ``--check`` nothing is written, and answers that differ from the stored ones are printed.
 """
 
@@ -52,17 +53,17 @@ def made(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, tasks in entry.expected.items():
         _require_expected(entry.name, answers[name], tasks)
     tags = (*entry.tags, *_tags(instance))
-    head = {
+    head: dict[str, Any] = {
         "name": entry.name,
         "title": entry.title,
         "source": dict(entry.source),
         "tags": list(dict.fromkeys(tags)),
         "command": f"python benchmarks/library/make.py {entry.name}",
     }
-    size = [instance.n_users, instance.n_resources, int(instance.counts.sum())]
+    head["size"] = [instance.n_users, instance.n_resources, int(instance.counts.sum())]
     what = {"instance": compact(instance)} if isinstance(entry.given, fo.Instance) else {"family": dict(entry.given)}
     body = {"answers": {name: answer.to_dict() for name, answer in answers.items()}}
-    return head | {"size": size}, {"format": "fairopt.case/1"} | head | what | body
+    return head, {"format": "fairopt.case/1"} | head | what | body
 
 
 def _tags(instance: fo.Instance) -> list[str]:
@@ -119,19 +120,26 @@ def text_of(data: dict[str, Any]) -> str:
 
 def main(words: list[str]) -> None:
     """Make the cases named, or all."""
-    check, names = "--check" in words, [word for word in words if word != "--check"]
+    check, names = "--check" in words, [word for word in words if not word.startswith("--")]
     found = entries()
+    if "--new" in words:
+        names = [entry.name for entry in found if not (DATA / f"{entry.name}.json").exists()]
     if unknown := set(names) - {entry.name for entry in found}:
         raise SystemExit(f"no case {', '.join(sorted(unknown))}")
     index = DATA / "index.json"
     before = {one["name"]: one for one in json.loads(index.read_text())["cases"]} if index.exists() else {}
-    heads, differ = [], 0
+    heads, differ, failed = [], 0, list[str]()
     for entry in found:
         if names and entry.name not in names:
             heads += [before[entry.name]] * (entry.name in before)
             continue
         start = time.perf_counter()
-        head, data = made(entry)
+        try:
+            head, data = made(entry)
+        except (Wrong, fo.FairoptError) as error:
+            failed.append(entry.name)
+            print(f"{entry.name}: {type(error).__name__}: {error}")
+            continue
         heads.append(head)
         file, text = DATA / f"{entry.name}.json", text_of(data)
         seconds = time.perf_counter() - start
@@ -142,12 +150,14 @@ def main(words: list[str]) -> None:
         if not check:
             file.write_text(text, encoding="utf-8")
     if check:
-        raise SystemExit(f"{differ} cases differ" if differ else 0)
+        raise SystemExit(f"{differ} cases differ, {len(failed)} failed" if differ or failed else 0)
     index.write_text(text_of({"format": "fairopt.library/1", "cases": heads}), encoding="utf-8")
     if not names:
         for file in set(DATA.glob("*.json")) - {DATA / f"{head['name']}.json" for head in heads} - {index}:
             file.unlink()
     print(f"{len(heads)} cases")
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

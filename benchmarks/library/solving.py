@@ -27,7 +27,8 @@ from fairopt.instances.library.answers import Answer, compared
 from fairopt.policies.measured import levels_of
 from fairopt.policies.registry import named_policy
 
-PAIRS = 40  # of users and servers, up to which the oracles in fractions are fast
+PAIRS, DIGITS = 40, 600  # of users and servers, and digits of all their numbers: fast for the oracles in fractions
+MOST_LISTED = 60  # users whose levels and tasks are stored
 LARGEST_DENOMINATOR = 10**5  # of the tasks of a curved objective that are tried as fractions
 STATUS: dict[type[Exception], str] = {Infeasible: "infeasible", Unbounded: "unbounded", OutOfDomain: "out of domain"}
 ROUNDING = 1e-12  # relative, of values that were added up in floats
@@ -54,8 +55,7 @@ def notions(instance: fo.Instance) -> dict[str, str]:
     if instance.n_servers > 1:
         found["tsf"] = "tsf"
     if instance.teams:
-        by = ", ".join(f"{label!r}" for label in instance.teams)
-        found["hdrf"] = f"HDRF(({by},))"
+        found["hdrf"] = f"hdrf:by=({','.join(instance.teams.outermost_first)})"
     if instance._has_guarantees:
         found["surplus"] = "Policy(Leximin(Surplus()))"
     if instance.rates is not None:
@@ -73,8 +73,10 @@ def answered(instance: fo.Instance, notion: str, policy: str) -> Answer:
     except (Infeasible, OutOfDomain, Unbounded) as error:
         _check_infeasible(instance, mechanism, error)
         return Answer(notion, policy, STATUS[type(error)], reason=str(error))
-    gap = _verified(allocation)
+    gap, why = _verified(allocation)
     exact = _exact(instance, mechanism, allocation)
+    if exact is None and "cannot be checked" not in why and gap is None:
+        raise Wrong(f"{notion}: {why}")
     found = _of_fractions(exact, notion, policy) if exact else _of_floats(allocation, notion, policy, gap)
     agreement = compared(found, instance, allocation)
     if not agreement:
@@ -82,15 +84,11 @@ def answered(instance: fo.Instance, notion: str, policy: str) -> Answer:
     return found
 
 
-def _verified(allocation: fo.Allocation) -> float | None:
-    """The gap that `fo.verify` proves from the file; None of mechanisms that it cannot check."""
+def _verified(allocation: fo.Allocation) -> tuple[float | None, str]:
+    """The gap that `fo.verify` proves from the file, or why it proves none."""
     with tempfile.TemporaryDirectory() as folder:
         proof = fo.verify(allocation.save(Path(folder) / "answer.json"), allocation.instance)
-    if proof.ok:
-        return proof.gap
-    if "cannot be checked" in proof.statement:
-        return None
-    raise Wrong(f"{allocation.policy}: {proof}")
+    return (proof.gap, "") if proof.ok else (None, str(proof))
 
 
 # -- in fractions ---------------------------------------------------------------------------------------------------
@@ -167,7 +165,7 @@ def worth_of(cluster: Cluster, share: Any) -> Any:
 
 def _exact(instance: fo.Instance, policy: Any, allocation: fo.Allocation) -> Exact | None:
     """The answer in fractions, or None where it is not rational or too slow to compute so."""
-    small = instance.eligible.sum() <= PAIRS and instance.n_users > 0
+    small = 0 < instance.eligible.sum() <= PAIRS and _digits(instance) <= DIGITS
     if isinstance(policy, fo.HDRF):
         return _hierarchical(instance, policy) if small else None
     if not isinstance(policy, fo.Policy):
@@ -202,6 +200,14 @@ def _exact(instance: fo.Instance, policy: Any, allocation: fo.Allocation) -> Exa
         case "AlphaFair":
             return _curved(cluster, worth, Fraction(repr(objective.alpha)), allocation)
     return None
+
+
+def _digits(instance: fo.Instance) -> int:
+    """Digits of the demands on servers where users may run, and of capacities."""
+    demands = instance.per_server_demands[instance.eligible]
+    return sum(
+        len(repr(float(x)).rstrip("0").replace(".", "")) for x in (*demands.ravel(), *instance.capacities.ravel())
+    )
 
 
 def _tasks(cluster: Cluster, worth: Any, levels: Sequence[Fraction]) -> Row | None:
@@ -239,6 +245,8 @@ def _curved(cluster: Cluster, worth: Any, alpha: Fraction, allocation: fo.Alloca
         return None
     proof = "exact fractions: the tasks maximise the tangent of the objective"
     whole = sum((cluster.weights[j] for j in cluster.users), Fraction(0))
+    if alpha == 1 and all(z == 1 for z in level.values()):
+        return Exact(Fraction(0), guess, None, whole, None, proof)
     if alpha == 1:
         return Exact(None, guess, None, whole, _logarithms(cluster, level), proof)
     total = sum((cluster.weights[j] * level[j] ** (1 - int(alpha)) for j in cluster.users), Fraction(0))
@@ -263,11 +271,11 @@ def _ratio(x: Fraction) -> Decimal:
 
 
 def enclosed(x: Fraction, error: Fraction = Fraction(0)) -> tuple[float, float]:
-    """Neighbouring floats around a number known to within an error."""
-    low, high = float(x), float(x)
-    while Fraction(low) > x - error:
+    """Two floats around a number known to within an error."""
+    low, high = float(x - error), float(x + error)
+    if Fraction(low) > x - error:
         low = math.nextafter(low, -math.inf)
-    while Fraction(high) < x + error:
+    if Fraction(high) < x + error:
         high = math.nextafter(high, math.inf)
     return low, high
 
@@ -338,15 +346,16 @@ def _of_floats(allocation: fo.Allocation, notion: str, policy: str, gap: float |
     gap = allocation.certificate.gap if gap is None else gap
     mechanism = allocation.policy
     if not isinstance(mechanism, fo.Policy):
-        return Answer(notion, policy, tasks=tuple(allocation.tasks.tolist()), gap=gap, proof=proof)
+        return Answer(notion, policy, tasks=_unique_tasks(allocation), gap=gap, proof=proof)
     objective, value = mechanism.objective, float(allocation.objective)
     if type(objective).__name__ == "Leximin":
         return Answer(
             notion,
             policy,
             interval=_around(value, value, gap, allocation.certificate.violation),
-            levels=tuple(levels_of(allocation).tolist()),
+            levels=tuple(levels_of(allocation).tolist()) if allocation.instance.n_users <= MOST_LISTED else None,
             tasks=_unique_tasks(allocation),
+            unit=abs(value),
             gap=gap,
             proof=proof,
         )
@@ -383,7 +392,7 @@ def _around(value: float, unit: float, gap: float, violation: float) -> tuple[fl
 def _unique_tasks(allocation: fo.Allocation) -> tuple[float, ...] | None:
     """Tasks where they are unique: a task of a user is worth the same on all servers."""
     instance = allocation.instance
-    if instance.demands.ndim == 3 or instance.rates is not None:
+    if instance.demands.ndim == 3 or instance.rates is not None or instance.n_users > MOST_LISTED:
         return None
     return tuple(allocation.tasks.tolist())
 
@@ -403,12 +412,12 @@ def _check_infeasible(instance: fo.Instance, policy: Any, error: Exception) -> N
 def exact_bundles(instance: fo.Instance, policy: str) -> Answer:
     """Tasks under MLF-DRS or H-FFMRA in exact fractions."""
     (here,) = [name for name in ("mlf-drs", "h-ffmra") if policy == name]
-    demands, capacities = table(instance.demands), table(instance.capacities)
+    demands, capacities = table(instance.per_server_demands), table(instance.capacities)
     if here == "mlf-drs":
-        held = [[row] for row in bundles.mlf_drs(demands, capacities[0])]
+        held = [[row] for row in bundles.mlf_drs([rows[0] for rows in demands], capacities[0])]
     else:
-        held = bundles.hffmra([[row] * instance.n_servers for row in demands], capacities)
-    by_server = bundles.tasks([[row] * instance.n_servers for row in demands], held)
+        held = bundles.hffmra(demands, capacities)
+    by_server = bundles.tasks(demands, held)
     answer = Answer(
         here, policy, tasks=tuple(sum(row, Fraction(0)) for row in by_server), gap=0.0, proof="exact fractions"
     )

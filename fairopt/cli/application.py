@@ -47,6 +47,7 @@ COMMANDS = {
     "claims": "claims",
     "convert": "convert",
     "frontier": "frontier",
+    "library": "library",
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",

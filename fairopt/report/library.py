@@ -25,12 +25,11 @@ def library_parts(library: Library) -> Iterator[Any]:
 
     yield Text(_heading(library), style="bold")
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for header, ratio in (("name", 3), ("users", None), ("servers", None), ("what it is", 5), ("source", 4)):
-        numbers = ratio is None
-        table.add_column(header, justify="right" if numbers else "left", ratio=ratio, overflow="fold", no_wrap=numbers)
-    table.expand = True
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is, and its source", overflow="fold")
     for case in library.values():
-        table.add_row(*(Text(sentence(cell)) for cell in _row(case)))
+        name, *_, title, source = map(sentence, _row(case))
+        table.add_row(Text(name), Text(f"{title}\n").append(source, style="dim"))
     yield table
 
 
@@ -55,19 +54,17 @@ def case_parts(case: Case) -> Iterator[Any]:
     for table in _instance(case):
         yield Text("")
         yield table
-    yield Text("")
-    yield from _answer_parts(case)
+    if case.answers:
+        yield Text("")
+        yield from _answer_parts(case)
 
 
 def case_page(case: Case) -> str | None:
     """The same in HTML."""
-    columns = [
-        Column(header, cells, right=False)
-        for header, cells in zip(_COLUMNS, zip(*map(_answer_row, case.answers.values()), strict=True), strict=True)
-    ] or [Column("notion", [], right=False)]
-    answers = Table("Answers", columns[0], [columns[1:]])
-    about = ": " + case.title
-    return page([*_instance(case), answers], _about(case)[1:], case.name, about)
+    rows = [_answer_row(answer) for answer in case.answers.values()]
+    first, *others = (Column(header, [row[k] for row in rows], right=False) for k, header in enumerate(_COLUMNS))
+    answers = [Table("Answers", first, [others])] if rows else []
+    return page([*_instance(case), *answers], _about(case)[1:], case.name, f": {case.title}")
 
 
 _COLUMNS = ("notion", "policy", "value", "tasks", "gap")

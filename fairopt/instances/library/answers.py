@@ -232,9 +232,8 @@ def _shortfall(answer: Answer, allocation: Allocation) -> tuple[float, float]:
     if answer.interval is None or answer.unit is None:
         return math.nan, 0.0
     value, (low, high) = float(allocation.objective), answer.interval
-    if answer.unit == 0:  # nobody takes part
-        return (0.0, 0.0) if low <= value <= high else (math.inf, math.inf)
-    return max((low - value) / answer.unit, 0.0), max((value - high) / answer.unit, 0.0)
+    unit = answer.unit or 1.0  # 0 where somebody gets nothing at best
+    return max((low - value) / unit, 0.0), max((value - high) / unit, 0.0)
 
 
 def _difference(answer: Answer, allocation: Allocation) -> float:

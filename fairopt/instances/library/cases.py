@@ -86,6 +86,10 @@ class Answers(Mapping[str, Answer]):
             raise InvalidBlock(f"{self._case!r} has no answer of {notion!r}; {known}")
         return self._answers[notion]
 
+    def get(self, notion: str, default: Any = None) -> Any:
+        """The answer of a notion, or else a default."""
+        return self._answers.get(notion, default)
+
     def __contains__(self, notion: object) -> bool:
         return notion in self._answers
 
@@ -112,6 +116,8 @@ class Case:
         Where it is from.
     tags : tuple of str
         Such as ``paper``, ``pool``, ``ties``.
+    size : tuple of int
+        Numbers of users, resources and servers.
     command : str
         What makes it, and its answers, again.
 
@@ -192,6 +198,24 @@ class Case:
             notion = fitting[0]
         return compared(self.answers[notion], self.instance, found)
 
+    def to_entry(self) -> dict[str, Any]:
+        """What is known of the case without reading it, as plain data.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.library()["ghodsi-2011-example"].to_entry()["size"]
+        [2, 2, 1]
+        """
+        return {
+            "name": self.name,
+            "title": self.title,
+            "source": self.source.to_dict(),
+            "tags": list(self.tags),
+            "command": self.command,
+            "size": list(self.size),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """The case as plain data, in the format of its file (``fo.report.schema("fairopt.case/1")``).
 
@@ -199,15 +223,9 @@ class Case:
         --------
         >>> import fairopt as fo
         >>> sorted(fo.datasets.library()["ghodsi-2011-example"].to_dict())
-        ['answers', 'command', 'instance', 'name', 'source', 'tags', 'title']
+        ['answers', 'command', 'instance', 'name', 'size', 'source', 'tags', 'title']
         """
-        found: dict[str, Any] = {
-            "name": self.name,
-            "title": self.title,
-            "source": self.source.to_dict(),
-            "tags": list(self.tags),
-            "command": self.command,
-        }
+        found = self.to_entry()
         if "family" in self._data:
             found["family"] = dict(self._data["family"])
         else:

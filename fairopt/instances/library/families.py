@@ -14,7 +14,7 @@ from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import google_servers
 from fairopt.instances.random import log_uniform, require
 
-__all__ = ["FAMILIES", "family_of", "generated", "made"]
+__all__ = ["FAMILIES", "case_of", "family_of", "generated", "made"]
 
 Float = NDArray[np.float64]
 
@@ -197,20 +197,28 @@ def made(name: str, **parameters: Any) -> Instance:
 
 
 def generated(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The entry, the data and the instance of a case of a family, for `Case`."""
-    family = family_of(name)
+    """A case of a family, as `Case` takes it."""
+    instance = made(name, **parameters)
     words = "".join(f", {key}={value!r}" for key, value in parameters.items())
     command = f"fo.datasets.library().family({name!r}{words})"
-    instance = made(name, **parameters)
+    title = (inspect.getdoc(FAMILIES[name]) or "").splitlines()[0].rstrip(".")
+    data = {"family": {"name": name, **parameters}}
+    return case_of(f"{name}({words.removeprefix(', ')})", title, command, ("generated",), instance, data)
+
+
+def case_of(
+    name: str, title: str, command: str, tags: tuple[str, ...], instance: Instance, data: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The entry, the data and the instance of a case without answers, as `Case` takes them."""
     entry = {
-        "name": f"{name}({words.removeprefix(', ')})",
-        "title": (inspect.getdoc(family.make) or "").splitlines()[0].rstrip("."),
+        "name": name,
+        "title": title,
         "source": {"where": command},
-        "tags": ["generated"],
+        "tags": tags,
         "command": command,
         "size": (instance.n_users, instance.n_resources, int(instance.counts.sum())),
     }
-    return entry, lambda: {"family": {"name": name, **parameters}, "answers": {}}, instance
+    return entry, lambda: data or {"instance": instance.to_dict()}, instance
 
 
 def _rng(seed: int) -> np.random.Generator:

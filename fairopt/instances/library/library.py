@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instances.library.answers import Answer
 from fairopt.instances.library.cases import Case
-from fairopt.instances.library.families import FAMILIES, family_of, generated
+from fairopt.instances.library.families import FAMILIES, case_of, family_of, generated
 from fairopt.runtime.lazy import later, pandas
 
 if TYPE_CHECKING:
@@ -65,6 +66,17 @@ class Library(Mapping[str, Case]):
         if name not in self._cases:
             raise InvalidInstance(f"the library has no {name!r}; {nearest(name, self._cases)}")
         return self._cases[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The case of a name, or else a default.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.library().get("nothing") is None
+        True
+        """
+        return self._cases.get(name, default)
 
     def __contains__(self, name: object) -> bool:
         return name in self._cases
@@ -169,6 +181,39 @@ class Library(Mapping[str, Case]):
         Instance(1000 users x 4 resources on 1 server)
         """
         return Case(*generated(name, parameters))
+
+    def openb(self, folder: str | os.PathLike[str], **options: Any) -> Case:
+        """The openb trace of a production cluster from a folder of yours; it has no answers.
+
+        Parameters
+        ----------
+        folder : path-like
+            The folder of the trace, which is not part of fairopt.
+        **options
+            As in `fairopt.datasets.openb`: ``pods``, ``capacity_scale``, ``backlog``.
+
+        Returns
+        -------
+        Case
+
+        Raises
+        ------
+        InvalidInstance
+            If the folder has no such files.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.datasets.library().openb("no/such/folder")
+        Traceback (most recent call last):
+        ...
+        fairopt.errors.InvalidInstance: ...
+        """
+        instance = later("fairopt.datasets:openb")(folder, **options)
+        words = "".join(f", {key}={value!r}" for key, value in options.items())
+        command = f"fo.datasets.library().openb({os.fspath(folder)!r}{words})"
+        title = "Requests of the openb trace of a cluster of GPUs"
+        return Case(*case_of(f"openb({words.removeprefix(', ')})", title, command, ("trace",), instance, {}))
 
     def families(self) -> dict[str, str]:
         """The families of generated instances, and what each is.

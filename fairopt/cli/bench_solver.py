@@ -49,7 +49,9 @@ a bug.
 def bench(
     solver: Annotated[
         list[str],
-        typer.Argument(metavar="SOLVER|all", show_default=False, help="Solvers, methods of fairopt, or 'all'."),
+        typer.Argument(
+            metavar="SOLVER", show_default=False, help="One or several solvers or methods of fairopt, or 'all'."
+        ),
     ],
     notion: Annotated[
         list[str] | None,

@@ -453,8 +453,8 @@ def _within(limit: float, more: float, function: Callable[..., Any], **arguments
         return subprocesses.solve("call", time.perf_counter() + limit + more, function=function, **arguments)
     except subprocesses._Stopped:
         return f"{LATE} of {limit:g} s"
-    except RuntimeError as error:
-        return str(error)
+    except (RuntimeError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def _standing(notion: str, name: str, matches: Sequence[Match], fastest: Mapping[tuple[str, str], float]) -> Standing:

@@ -13,6 +13,7 @@ import runpy
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -94,6 +95,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     _end_with_parent()
     os.dup2(2, 1)  # solvers print to stderr
+    warnings.simplefilter("ignore")  # of inaccurate answers, which are judged
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # before the first request comes
 

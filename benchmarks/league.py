@@ -3,12 +3,17 @@
 Every notion of the library has its optima there. For instances of a size, from the library's families, they are
 certified first. Times are ratios on the same machine at the same time, and medians of them.
 
-Run: python benchmarks/league.py [--users 50 --seeds 3 --time-limit 10 --max-users 1000 --write]
+Run: python benchmarks/league.py [--tags hard,paper --users 50 --seeds 3 --time-limit 10 --processes 2 --write]
 """
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from common import OUT, arguments
 from rich.console import Console
@@ -45,35 +50,54 @@ def shown(name: str, league: League) -> League:
         console.print(table)
     for line in remarks(league):
         console.print(line)
-    for match in league.contradictions:
-        raise AssertionError(f"{match} contradicts the known optimum")
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.json").write_text(as_json(league.to_dict()), encoding="utf-8")
+    for match in league.contradictions:
+        raise AssertionError(f"{match} contradicts the known optimum")
     return league
+
+
+def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
+    """A league of all cases, run in several processes."""
+    names = list(cases)
+    parts = [{name: cases[name] for name in names[k::processes]} for k in range(processes)]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        jobs = [pool.submit(fo.report.bench_solver, SOLVERS, cases=part, **options) for part in parts if part]
+        leagues = [job.result() for job in jobs]
+    return replace(
+        leagues[0],
+        matches=tuple(match for league in leagues for match in league.matches),
+        left_out={problem: why for league in leagues for problem, why in league.left_out.items()},
+        interrupted=any(league.interrupted for league in leagues),
+    )
 
 
 def main() -> None:
     """First the library, then instances of a size."""
-    options = arguments(str(__doc__), users=50, seeds=3, time_limit=10.0, max_users=1000, write=False)
+    options = arguments(
+        str(__doc__), tags=["hard", "paper"], users=50, seeds=3, time_limit=10.0, processes=2, write=False
+    )
     library = fo.datasets.library()
-    limits = {"time_limit": options.time_limit}
-    small = shown("league", fo.report.bench_solver(SOLVERS, max_users=options.max_users, **limits))
+    limits = {"processes": options.processes, "time_limit": options.time_limit}
+    known = {name: case for name, case in library.items() if {*case.tags} & {*options.tags}}
+    small = shown("league", ran(known, **limits))
     cases = {
         f"{family}, {options.users} users, seed {seed}": library.family(family, n_users=options.users, seed=seed)
         for family in FAMILIES
         for seed in range(options.seeds)
     }
-    larger = shown("league-families", fo.report.bench_solver(SOLVERS, notions=NOTIONS, cases=cases, **limits))
+    larger = shown("league-families", ran(cases, notions=NOTIONS, **limits))
     if small.interrupted or larger.interrupted or not options.write:
         return
-    of_library = len({match.case for match in small.matches})
-    names = " and ".join(f"`{family}`" for family in FAMILIES)
+    tags = " or ".join(f"`{tag}`" for tag in options.tags)
+    families = " and ".join(f"`{family}`" for family in FAMILIES)
     versions = ", ".join(f"{name} {version}" for name, version in small.versions.items())
+    most = max(case.size[0] for case in known.values())
     parts = [
         f"Run on {small.date} with {versions}; {options.time_limit:g} s for each call.",
-        f"## The library\n\n{of_library} cases of up to {options.max_users:,} users.",
+        f"## Cases of the library\n\nThe {len(known)} cases with the tag {tags}, of up to {most} users.",
         league_markdown(small.standings),
-        f"## {options.users} users\n\n{len(cases)} instances of {options.users} users, of the families {names}.",
+        f"## {options.users} users\n\n{len(cases)} instances of {options.users} users, of the families {families}.",
         league_markdown(larger.standings),
     ]
     above = PAGE.read_text(encoding="utf-8").partition(BELOW)[0]

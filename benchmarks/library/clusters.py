@@ -37,7 +37,7 @@ def entries() -> Iterator[Entry]:
         ("ties-1000", "ties", {"n_users": 1000, "seed": 1}),
         ("near-ties-100", "near-ties", {"n_users": 100, "seed": 1}),
         ("spread-50", "spread", {"n_users": 50, "seed": 1}),
-        ("chain-60", "chain", {"n_users": 60, "seed": 1}),
+        ("chain-30", "chain", {"n_users": 30, "seed": 1}),
     ]
     for name, family, parameters in sizes:
         words = ", ".join(f"{key}={value!r}" for key, value in parameters.items())

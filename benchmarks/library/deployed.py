@@ -253,6 +253,8 @@ def yarn() -> Iterator[Entry]:
             ("deployed", "yarn"),
             instance,
             expected={"drf": tasks},
+            # minima that fill everything leave nothing to pool 3, and a surplus to nobody
+            without=("nash", "alpha-2", "surplus") if name == "minima" else (),
         )
 
 

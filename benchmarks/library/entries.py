@@ -25,6 +25,7 @@ class Entry:
     given: fo.Instance | Mapping[str, Any]
     notions: Mapping[str, str] = field(default_factory=dict)
     only: bool = False  # no other notions than those given
+    without: tuple[str, ...] = ()  # main notions that are left out, as they have no finite optimum
     expected: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # tasks that the source states, by notion
 
     @property

@@ -18,6 +18,7 @@ def entries() -> Iterator[Entry]:
     yield from near_ties()
     yield from scales()
     yield from degenerate()
+    yield from regressions()
     yield from edges()
     yield from infeasible()
 
@@ -87,42 +88,42 @@ def near_ties() -> Iterator[Entry]:
         "near-demands",
         "Three users whose demands differ by 1e-10",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 2], [1 + TINY, 2], [1, 2 - TINY]], [3, 6]),
     )
     yield _case(
         "near-capacities",
         "Two resources that fill within 1e-10 of each other",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 1], [1, 1]], [1, 1 + TINY]),
     )
     yield _case(
         "near-levels",
         "A second level 1e-10 above the first",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 0], [1, 0], [0, 1]], [2, 1 + TINY]),
     )
     yield _case(
         "near-limits",
         "A task limit 1e-10 below what capacities give",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1], [1]], [2], task_limits=[1 - TINY, None]),
     )
     yield _case(
         "near-weights",
         "Weights that differ by 1e-10",
         made,
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, 3], [3, 1]], [10, 10], weights=[1, 1 + TINY]),
     )
     yield _case(
         "trace",
         "A trace of 1e-10 of a full resource: giving up 1e-10 of a level would let the next rise by half",
         "tests of certificates: what slack of one level buys in the next",
-        ("near ties",),
+        ("near-ties",),
         fo.Instance([[1, TINY], [2, 5]], [[6, 6], [4, 3]], weights=[3, 2], eligible=[[1, 1], [0, 1]]),
     )
     rng = np.random.default_rng(0)
@@ -130,7 +131,7 @@ def near_ties() -> Iterator[Entry]:
         "nearly-identical-users",
         "Twenty users whose demands differ by 1e-9",
         "random, seed 0",
-        ("near ties",),
+        ("near-ties",),
         fo.Instance(np.round(np.array([1.0, 2.0, 3.0]) * (1 + 1e-9 * rng.uniform(-1, 1, (20, 3))), 12), [10, 20, 30]),
     )
 
@@ -207,7 +208,7 @@ def scales() -> Iterator[Entry]:
         "hard-log-uniform-by-server",
         "Eight users whose demands differ by server",
         script("fo.datasets.log_uniform, seed 7"),
-        ("hard", "scale", "demands by server"),
+        ("hard", "scale", "by-server"),
         fo.datasets.log_uniform(
             8, 2, decades=2, min_positive=2, n_servers=3, different_servers=True, different_demands=True, seed=7
         ),
@@ -228,7 +229,7 @@ def degenerate() -> Iterator[Entry]:
         "nearly-parallel",
         "Two nearly parallel capacities",
         made,
-        ("cancellation", "near ties"),
+        ("cancellation", "near-ties"),
         fo.Instance([[1, 1 + 1e-7], [1, 1]], [1, 1]),
     )
     yield _case(
@@ -266,6 +267,84 @@ def degenerate() -> Iterator[Entry]:
         ("degenerate", "leximin"),
         fo.Instance(
             [[1]] * 4, [[1], [2], [1], [2]], eligible=np.eye(4, dtype=bool) | np.roll(np.eye(4, dtype=bool), 1, 1)
+        ),
+    )
+
+
+def regressions() -> Iterator[Entry]:
+    """Instances on which some method or solver once failed, kept by the tests."""
+    leximin, pools = "tests of leximin on servers", "tests of methods on one pool"
+    yield _case(
+        "little",
+        "A user who needs 1e-7 of what two others share",
+        leximin,
+        ("scale", "leximin"),
+        fo.Instance([[0, 1], [0, 1], [1, 1e-7]], [[10, 10], [7, 9]]),
+    )
+    yield _case(
+        "later-level-falls",
+        "More of one capacity lowers the second level",
+        leximin,
+        ("leximin",),
+        fo.Instance([[1, 0], [1, 1]], [[10, 10], [5, 20]]),
+    )
+    yield _case(
+        "apart",
+        "One user alone on a small server, two on a large one",
+        leximin,
+        ("leximin",),
+        fo.Instance([[1], [1], [1]], [[1], [10]], eligible=[[1, 0], [0, 1], [0, 1]]),
+    )
+    yield _case(
+        "spread-limits",
+        "Thirty users with limits from 1 to 2 that all fit",
+        leximin,
+        ("degenerate", "leximin"),
+        fo.Instance(np.ones((30, 2)), [[500, 500], [400, 600]], task_limits=np.round(np.linspace(1, 2, 30), 6)),
+    )
+    yield _case(
+        "swapped-demands",
+        "Demands that swap resources between two servers",
+        leximin,
+        ("by-server",),
+        fo.Instance([[[3, 0], [0, 3]], [[0, 1], [1, 0]]], [[4, 3], [1, 6]]),
+    )
+    yield _case(
+        "thirds",
+        "Seven identical users whose tasks have no finite decimals",
+        pools,
+        ("ties",),
+        fo.Instance([[3, 1, 2]] * 7, [10, 11, 12]),
+    )
+    yield _case(
+        "staircase",
+        "Resources that fill one after another",
+        pools,
+        ("degenerate", "leximin"),
+        fo.Instance([[1, 1, 1], [1, 1, 1], [0, 1, 1], [0, 0, 1]], [2, 3, 4]),
+    )
+    yield _case(
+        "odd-weights",
+        "Two users of one resource each, with weights 5 and 5.64",
+        pools,
+        ("scale",),
+        fo.Instance([[0, 9], [1, 0]], [1, 5], weights=[5, 5.64]),
+    )
+    yield _case(
+        "large-user",
+        "A user whose tasks are fifty times as large as those of the others",
+        "tests of totals on servers",
+        ("scale",),
+        fo.Instance([[1, 1], [1, 2], [50, 40]], [[2, 3], [3, 2]]),
+    )
+    yield _case(
+        "wild-units",
+        "Resources counted in units of 1e-150 and of 1e112",
+        "tests of certificates: wild units",
+        ("scale",),
+        fo.Instance(
+            [[1.5e-150, 2e112], [1.8e-150, 2e112], [6e-151, 4e112]],
+            [9e-150, 1.2e113],
         ),
     )
 

@@ -2,8 +2,8 @@
 
 Run: python benchmarks/library/make.py [NAME ...] [--check] [--new]
 
-Without names all files in fairopt/instances/library/data are written; with names only theirs, and the index, and with
-``--new`` only those that are missing. With
+Without names all cases in fairopt/instances/library/data are made; with names only those, and with ``--new`` only those
+that are missing. With
 ``--check`` nothing is written, and answers that differ from the stored ones are printed.
 """
 
@@ -28,8 +28,10 @@ from solving import Wrong, answered, exact_bundles, notions
 import fairopt as fo
 from fairopt.instance import entries_of
 from fairopt.instances.library.answers import Answer
+from fairopt.instances.library.library import kind_of
 
 DATA = Path(fo.__file__).parent / "instances" / "library" / "data"
+HEAD = ("name", "title", "source", "tags", "command", "size")  # what the index has of a case
 SAME = 1e-6  # relative, between tasks that a source states and ours
 
 
@@ -42,13 +44,14 @@ def entries() -> list[Entry]:
     return found
 
 
-def made(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The lines of a case in the index, and its file."""
+def made(entry: Entry) -> dict[str, Any]:
+    """A case, in the format of its entry in a file."""
     instance = entry.instance
     wanted = dict(entry.notions) if entry.only else notions(instance) | dict(entry.notions)
     answers = {
         name: exact_bundles(instance, policy) if policy in ("mlf-drs", "h-ffmra") else answered(instance, name, policy)
         for name, policy in wanted.items()
+        if name not in entry.without
     }
     for name, tasks in entry.expected.items():
         _require_expected(entry.name, answers[name], tasks)
@@ -63,7 +66,7 @@ def made(entry: Entry) -> tuple[dict[str, Any], dict[str, Any]]:
     head["size"] = [instance.n_users, instance.n_resources, int(instance.counts.sum())]
     what = {"instance": compact(instance)} if isinstance(entry.given, fo.Instance) else {"family": dict(entry.given)}
     body = {"answers": {name: answer.to_dict() for name, answer in answers.items()}}
-    return head, {"format": "fairopt.case/1"} | head | what | body
+    return {"format": "fairopt.case/1"} | head | what | body
 
 
 def _tags(instance: fo.Instance) -> list[str]:
@@ -113,49 +116,59 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def text_of(data: dict[str, Any]) -> str:
-    """JSON with a line per entry."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n"
+def written(documents: dict[str, dict[str, Any]]) -> str:
+    """JSON with a line per case."""
+    lines = (f"{json.dumps(name)}:{compact_json(one)}" for name, one in documents.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def compact_json(data: dict[str, Any]) -> str:
+    """JSON on one line."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def stored() -> dict[str, dict[str, Any]]:
+    """All cases that are stored, by name."""
+    files = [file for file in DATA.glob("*.json") if file.stem != "index"]
+    return {name: one for file in files for name, one in json.loads(file.read_text(encoding="utf-8")).items()}
 
 
 def main(words: list[str]) -> None:
     """Make the cases named, or all."""
     check, names = "--check" in words, [word for word in words if not word.startswith("--")]
-    found = entries()
+    found, before, failed, differ = entries(), stored(), list[str](), 0
     if "--new" in words:
-        names = [entry.name for entry in found if not (DATA / f"{entry.name}.json").exists()]
+        names = [entry.name for entry in found if entry.name not in before]
     if unknown := set(names) - {entry.name for entry in found}:
         raise SystemExit(f"no case {', '.join(sorted(unknown))}")
-    index = DATA / "index.json"
-    before = {one["name"]: one for one in json.loads(index.read_text())["cases"]} if index.exists() else {}
-    heads, differ, failed = [], 0, list[str]()
+    cases = {}
     for entry in found:
         if names and entry.name not in names:
-            heads += [before[entry.name]] * (entry.name in before)
+            if entry.name in before:
+                cases[entry.name] = before[entry.name]
             continue
         start = time.perf_counter()
         try:
-            head, data = made(entry)
+            one = made(entry)
         except (Wrong, fo.FairoptError) as error:
             failed.append(entry.name)
             print(f"{entry.name}: {type(error).__name__}: {error}")
             continue
-        heads.append(head)
-        file, text = DATA / f"{entry.name}.json", text_of(data)
+        cases[entry.name] = one
         seconds = time.perf_counter() - start
-        exact = sum("value" in a or a.get("gap") == 0 for a in data["answers"].values())
-        changed = not file.exists() or file.read_text(encoding="utf-8") != text
+        exact = sum("exact" in answer for answer in one["answers"].values())
+        changed = before.get(entry.name) != one
         differ += changed
-        print(f"{entry.name}: {exact} of {len(data['answers'])} exact, {seconds:.1f} s{', changed' * changed}")
-        if not check:
-            file.write_text(text, encoding="utf-8")
+        print(f"{entry.name}: {exact} of {len(one['answers'])} exact, {seconds:.1f} s{', changed' * changed}")
     if check:
         raise SystemExit(f"{differ} cases differ, {len(failed)} failed" if differ or failed else 0)
-    index.write_text(text_of({"format": "fairopt.library/1", "cases": heads}), encoding="utf-8")
-    if not names:
-        for file in set(DATA.glob("*.json")) - {DATA / f"{head['name']}.json" for head in heads} - {index}:
-            file.unlink()
-    print(f"{len(heads)} cases")
+    for kind in dict.fromkeys(kind_of(one) for one in cases.values()):
+        documents = {name: one for name, one in cases.items() if kind_of(one) == kind}
+        (DATA / f"{kind}.json").write_text(written(documents), encoding="utf-8")
+    heads = [{key: value for key, value in one.items() if key in HEAD} for one in cases.values()]
+    lines = ",\n".join(map(compact_json, heads))
+    (DATA / "index.json").write_text(f'{{"format":"fairopt.library/1","cases":[\n{lines}\n]}}\n', encoding="utf-8")
+    print(f"{len(cases)} cases")
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 

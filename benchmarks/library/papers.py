@@ -161,7 +161,7 @@ def hamzeh() -> Iterator[Entry]:
         "hamzeh-2021-section-3",
         "Two users whose demands differ on two servers",
         paper("Hamzeh et al.", 2021, "sec. III"),
-        ("paper", "demands by server", "bundles"),
+        ("paper", "by-server", "bundles"),
         fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], resources=["cpu", "memory"]),
         {"h-ffmra": "h-ffmra"},
     )

@@ -28,7 +28,7 @@ from fairopt.policies.measured import levels_of
 from fairopt.policies.registry import named_policy
 
 PAIRS, DIGITS = 40, 600  # of users and servers, and digits of all their numbers: fast for the oracles in fractions
-MOST_LISTED = 60  # users whose levels and tasks are stored
+MOST_LISTED, LONGEST = 60, 60  # users whose levels and tasks are stored, and characters of a fraction
 LARGEST_DENOMINATOR = 10**5  # of the tasks of a curved objective that are tried as fractions
 STATUS: dict[type[Exception], str] = {Infeasible: "infeasible", Unbounded: "unbounded", OutOfDomain: "out of domain"}
 ROUNDING = 1e-12  # relative, of values that were added up in floats
@@ -54,7 +54,7 @@ def notions(instance: fo.Instance) -> dict[str, str]:
         found["ordered"] = f"Policy(OrderedWeighted(({weights})))"
     if instance.n_servers > 1:
         found["tsf"] = "tsf"
-    if instance.teams:
+    if instance.teams and instance.n_users <= MOST_LISTED:  # its answer is the tasks
         found["hdrf"] = f"hdrf:by=({','.join(instance.teams.outermost_first)})"
     if instance._has_guarantees:
         found["surplus"] = "Policy(Leximin(Surplus()))"
@@ -167,7 +167,7 @@ def _exact(instance: fo.Instance, policy: Any, allocation: fo.Allocation) -> Exa
     """The answer in fractions, or None where it is not rational or too slow to compute so."""
     small = 0 < instance.eligible.sum() <= PAIRS and _digits(instance) <= DIGITS
     if isinstance(policy, fo.HDRF):
-        return _hierarchical(instance, policy) if small else None
+        return (_hierarchical(instance, policy) if small else None) or _by_allocate(instance, policy)
     if not isinstance(policy, fo.Policy):
         return None
     if not small:
@@ -186,7 +186,7 @@ def _exact(instance: fo.Instance, policy: Any, allocation: fo.Allocation) -> Exa
     match type(objective).__name__:
         case "Leximin":
             found = exact_lp.leximin(levels, cluster.rows)
-            return Exact(min(found), _tasks(cluster, worth, found), found)
+            return Exact(min(found), _tasks(cluster, worth, found), found, min(found))
         case "MaxMin":
             value = exact_lp.smallest(levels, cluster.rows)
             return Exact(value, unit=value)
@@ -308,33 +308,68 @@ def _hierarchical(instance: fo.Instance, policy: fo.HDRF) -> Exact | None:
     return Exact(None, hierarchy.filled(problem))
 
 
-def _by_allocate(instance: fo.Instance, policy: fo.Policy) -> Exact | None:
+def _by_allocate(instance: fo.Instance, policy: Any) -> Exact | None:
     """The answer of ``allocate(exact=True)``, where fairopt has it and the optimum is rational."""
-    if "exact" not in inspect.signature(fo.Policy.allocate).parameters:
+    if "exact" not in inspect.signature(policy.allocate).parameters or not 0 < instance.n_users <= MOST_LISTED:
         return None
     try:
-        allocation: Any = policy.allocate(instance, exact=True)  # type: ignore[call-arg]
+        allocation = policy.allocate(instance, exact=True)
     except OutOfDomain:
         return None
-    by_user = [sum(map(Fraction, row), Fraction(0)) for row in allocation.exact_tasks]
-    return Exact(None, by_user)
+    if allocation.certificate.gap != 0:
+        raise Wrong(f"{policy}: an exact answer with a gap of {allocation.certificate.gap}")
+    rows = [list(map(Fraction, row)) for row in allocation.exact_tasks]
+    proof = "exact fractions, by allocate(exact=True)"
+    if isinstance(policy, fo.HDRF):
+        return Exact(None, [sum(row, Fraction(0)) for row in rows], proof=proof)
+    objective = policy.objective
+    shares = objective.share_blocks()
+    cluster = cluster_of(instance)
+    worth = worth_of(cluster, shares[0]) if len(shares) == 1 else None
+    if worth is None and type(objective).__name__ == "Leximin" and _unique_tasks(allocation) is not None:
+        return Exact(None, [sum(row, Fraction(0)) for row in rows], proof=proof)
+    if worth is None:
+        return None
+    at = [rows[j][s] for j, s in cluster.pairs]
+    levels = [exact_lp.dot(form, at) for form in cluster.forms(worth)]
+    match type(objective).__name__:
+        case "Leximin":
+            return Exact(min(levels), _tasks(cluster, worth, levels), levels, min(levels), proof=proof)
+        case "MaxMin":
+            return Exact(min(levels), unit=min(levels), proof=proof)
+        case "OrderedWeighted":
+            weights = list(map(Fraction, objective.weights))
+            value = sum((w * z for w, z in zip(weights, sorted(levels), strict=False)), Fraction(0))
+            return Exact(value, unit=value, proof=proof)
+        case "Total":
+            value = sum((exact_lp.dot(form, at) for form in cluster.forms(worth, per_weight=False)), Fraction(0))
+            return Exact(value, unit=value, proof=proof)
+    return None
 
 
 def _of_fractions(exact: Exact, notion: str, policy: str) -> Answer:
-    interval = exact.interval
-    if interval is None and exact.value is not None:
-        interval = enclosed(exact.value)
+    interval, value = exact.interval, exact.value
+    if interval is None and value is not None:
+        interval = enclosed(value)
     return Answer(
         notion,
         policy,
-        value=exact.value,
+        exact=True,
+        value=value if value is not None and len(str(value)) <= LONGEST else None,
         interval=interval,
-        levels=None if exact.levels is None else tuple(exact.levels),
-        tasks=None if exact.tasks is None else tuple(exact.tasks),
+        levels=_listed(exact.levels),
+        tasks=_listed(exact.tasks),
         unit=None if exact.unit is None else float(exact.unit),
         gap=0.0,
         proof=exact.proof,
     )
+
+
+def _listed(values: Row | None) -> tuple[Any, ...] | None:
+    """Fractions, or the nearest floats where these have too many digits; nothing of too many users."""
+    if values is None or len(values) > MOST_LISTED:
+        return None
+    return tuple(values) if max(len(str(x)) for x in (*values, 0)) <= LONGEST else tuple(map(float, values))
 
 
 # -- in floats ------------------------------------------------------------------------------------------------------
@@ -419,7 +454,12 @@ def exact_bundles(instance: fo.Instance, policy: str) -> Answer:
         held = bundles.hffmra(demands, capacities)
     by_server = bundles.tasks(demands, held)
     answer = Answer(
-        here, policy, tasks=tuple(sum(row, Fraction(0)) for row in by_server), gap=0.0, proof="exact fractions"
+        here,
+        policy,
+        exact=True,
+        tasks=tuple(sum(row, Fraction(0)) for row in by_server),
+        gap=0.0,
+        proof="exact fractions",
     )
     if not (agreement := compared(answer, instance, named_policy(policy).allocate(instance))):
         raise Wrong(f"{policy}: {agreement.reason}")

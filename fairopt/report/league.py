@@ -49,6 +49,7 @@ GRACE = 1.5  # seconds after the time limit, at which `allocate` should have end
 PACKAGE = {"HIGHS": "highspy"}  # of a solver, where it is not called like the solver
 INTEGER = ("_BB", "_MI")  # ends of names of the variants for integers
 LATE = "time limit"
+ZERO = "the optimum is 0 whatever the tasks, so that gaps have no unit"
 NOBODY = "no user takes part, so there is no problem to solve"
 
 
@@ -399,9 +400,10 @@ def _optimum(case: Any, notion: str, policy: str, instance: Instance, time_limit
     if answer is not None and (answer.value is not None or answer.interval is not None):
         value = float(answer.value) if answer.value is not None else sum(answer.interval) / 2
         levels = None if answer.levels is None else tuple(sorted(map(float, answer.levels)))
-        return Optimum(value, value if answer.unit is None else answer.unit, levels)
+        unit = value if answer.unit is None else answer.unit
+        return Optimum(value, unit, levels) if unit > 0 else ZERO
     found = _within(time_limit, GRACE, attempts.computed, policy=policy, instance=instance, time_limit=time_limit)
-    return found if isinstance(found, (Optimum, str)) else str(found)
+    return ZERO if isinstance(found, Optimum) and not found.unit > 0 else found
 
 
 def _match(

@@ -107,7 +107,7 @@ def _answer_parts(case: Case) -> Iterator[Any]:
 
 
 def _answer_row(answer: Answer) -> tuple[str, ...]:
-    gap = "" if answer.gap is None else "exact" if answer.gap == 0 else f"{answer.gap:.0e}"
+    gap = "" if answer.gap is None else "exact" if answer.exact else f"{answer.gap:.0e}"
     if answer.status != "optimal":
         return answer.notion, answer.policy, sentence(str(answer)), "", ""
     return answer.notion, answer.policy, _value(answer), _tasks(answer), gap

@@ -15,6 +15,7 @@ from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomai
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import later
 from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.validation import as_floats
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -42,8 +43,10 @@ class Answer:
         ``optimal``, ``infeasible``, ``unbounded`` or ``out of domain``.
     reason : str
         Why there is no optimum; empty if there is one.
+    exact : bool
+        Whether it was computed in fractions. Fractions of more than 60 characters are stored as the nearest floats.
     value : Fraction or None
-        The optimal value in natural units, where it is known exactly. For `Leximin` it is the smallest level.
+        The optimal value in natural units, where it is rational and short. For `Leximin` it is the smallest level.
     interval : tuple of float or None
         Two floats that enclose the optimal value.
     levels : tuple of Fraction or float or None
@@ -69,6 +72,7 @@ class Answer:
     policy: str
     status: str = OPTIMAL
     reason: str = ""
+    exact: bool = False
     value: Fraction | None = None
     interval: tuple[float, float] | None = None
     levels: tuple[Number, ...] | None = None
@@ -76,11 +80,6 @@ class Answer:
     unit: float | None = None
     gap: float | None = None
     proof: str = ""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the optimal value is known as a fraction."""
-        return self.value is not None
 
     def make(self) -> Any:
         """The policy or mechanism.
@@ -113,9 +112,9 @@ class Answer:
         ['3', '2']
         """
         found: dict[str, Any] = {"policy": self.policy, "status": self.status}
-        for name in ("reason", "value", "interval", "levels", "tasks", "unit", "gap", "proof"):
+        for name in ("reason", "exact", "value", "interval", "levels", "tasks", "unit", "gap", "proof"):
             given = getattr(self, name)
-            if given is None or given == "":
+            if given is None or given == "" or given is False:
                 continue
             if name in ("levels", "tasks", "interval"):
                 found[name] = list(map(_plain, given))
@@ -203,7 +202,9 @@ def _of_error(answer: Answer, error: BaseException) -> Agreement:
 
 def _measured(answer: Answer, instance: Instance, tasks: Any) -> Allocation:
     """Tasks as an allocation, without a proof."""
-    given = np.asarray(tasks, dtype=float)
+    if isinstance(tasks, Mapping) and instance.n_servers == 1:
+        tasks = instance.per_user(tasks, "tasks", default=0.0)
+    given = as_floats(tasks, "tasks")
     if given.ndim == 1 and instance.n_servers == 1:
         given = given[:, None]
     if given.shape != (instance.n_users, instance.n_servers):

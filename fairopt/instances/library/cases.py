@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,6 +108,15 @@ class Case:
 
     Cases come from `fairopt.datasets.library`. The instance and the answers are read on first use.
 
+    Parameters
+    ----------
+    entry : dict
+        Name, title, source, tags, command and size, as `to_entry` gives them.
+    data : function
+        Reads the case, as `to_dict` gives it.
+    instance : Instance, optional
+        The instance, if it is made already.
+
     Attributes
     ----------
     name, title : str
@@ -129,7 +138,7 @@ class Case:
     (Instance(2 users x 2 resources on 1 server), (Fraction(3, 1), Fraction(2, 1)))
     """
 
-    def __init__(self, entry: Mapping[str, Any], data: Any, instance: Instance | None = None) -> None:
+    def __init__(self, entry: Mapping[str, Any], data: Callable[[], Any], instance: Instance | None = None) -> None:
         self.name: str = entry["name"]
         self.title: str = entry["title"]
         self.source = Source(**entry["source"])
@@ -158,16 +167,16 @@ class Case:
         entries = self._data.get("answers", {})
         return Answers({name: answer_of(name, entry) for name, entry in entries.items()}, self.name)
 
-    def check(self, found: Any, notion: str | None = None) -> Agreement:
+    def check(self, found: Any, name: str | None = None) -> Agreement:
         """Whether an answer agrees with the library's.
 
         Parameters
         ----------
-        found : Allocation, exception or array-like
+        found : Allocation, exception, array-like or dict by user
             An allocation; the error that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers),
-            or (n_users,) on one server.
-        notion : str, optional
-            Which answer to compare with. Default: the one whose policy the allocation has.
+            or on one server (n_users,) or a dict by user.
+        name : str, optional
+            Which answer to compare with, as ``drf``. Default: the one whose policy the allocation has.
 
         Returns
         -------
@@ -188,15 +197,15 @@ class Case:
         >>> case.check([1, 2], "drf").reason
         'it is 6.7e-01 below the optimum 2/3'
         """
-        if notion is None:
+        if name is None:
             policy = getattr(found, "policy", None)
-            fitting = [name for name, answer in self.answers.items() if policy is not None and answer.make() == policy]
+            fitting = [key for key, answer in self.answers.items() if policy is not None and answer.make() == policy]
             if not fitting:
                 raise InvalidBlock(
-                    f"{self.name!r} has no answer of {policy!r}; give notion=, one of {', '.join(self.answers)}"
+                    f"{self.name!r} has no answer of {policy!r}; give name=, one of {', '.join(self.answers)}"
                 )
-            notion = fitting[0]
-        return compared(self.answers[notion], self.instance, found)
+            name = fitting[0]
+        return compared(self.answers[name], self.instance, found)
 
     def to_entry(self) -> dict[str, Any]:
         """What is known of the case without reading it, as plain data.

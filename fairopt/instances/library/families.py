@@ -18,6 +18,8 @@ __all__ = ["FAMILIES", "case_of", "family_of", "generated", "made"]
 
 Float = NDArray[np.float64]
 
+LONGEST_CHAIN = 10_000  # users, of a table of users and servers that takes 100 MB
+
 
 def shared_pool(n_users: int, seed: int = 0, *, n_resources: int = 4, weights: bool = False) -> Instance:
     """One pool; demands log-uniform over four decades, a tenth of them zero."""
@@ -136,8 +138,8 @@ def spread(n_users: int, seed: int = 0, *, decades: float = 18.0) -> Instance:
 
 
 def chain(n_users: int, seed: int = 0) -> Instance:
-    """User k may run on servers k and k + 1 of a line of n + 1: as many levels as users under leximin."""
-    require(n_users, "n_users", 0, whole=True)
+    """User k may run on servers k and k + 1 of a line of n + 1: many levels under leximin; up to 10,000 users."""
+    require(n_users, "n_users", 0, LONGEST_CHAIN, whole=True)
     size = np.cumsum(_rng(seed).integers(1, 4, n_users + 1)).astype(float)
     eligible = np.eye(n_users, n_users + 1, dtype=bool) | np.eye(n_users, n_users + 1, k=1, dtype=bool)
     return Instance(np.ones((n_users, 1)), size[:, None], eligible=eligible)

@@ -40,7 +40,7 @@ def library() -> Library:
     >>> fo.DRF().allocate(case.instance).tasks
     array([3., 2.])
     """
-    return Library({entry["name"]: Case(entry, partial(read_data, entry["name"])) for entry in _index()})
+    return Library({entry["name"]: Case(entry, partial(_read, entry)) for entry in read_data("index")["cases"]})
 
 
 class Library(Mapping[str, Case]):
@@ -128,12 +128,12 @@ class Library(Mapping[str, Case]):
                 raise InvalidInstance(f"no case has the tag {tag!r}; {nearest(tag, known)}")
         return Library({name: case for name, case in self.items() if set(tags) <= set(case.tags)})
 
-    def answers(self, notion: str | None = None, status: str | None = None) -> Iterator[tuple[Case, Answer]]:
+    def answers(self, name: str | None = None, status: str | None = None) -> Iterator[tuple[Case, Answer]]:
         """All answers with their cases.
 
         Parameters
         ----------
-        notion : str, optional
+        name : str, optional
             Only answers of this notion, as ``drf``.
         status : str, optional
             Only ``optimal``, ``infeasible``, ``unbounded`` or ``out of domain`` ones.
@@ -145,14 +145,12 @@ class Library(Mapping[str, Case]):
         Examples
         --------
         >>> import fairopt as fo
-        >>> for case, answer in fo.datasets.library().answers("2df", "out of domain"):
-        ...     print(case.name, answer.reason)
-        ...     break
-        ghodsi-2011-...
+        >>> [case.name for case, _ in fo.datasets.library().answers("minima-total", "infeasible")]
+        ['hard-minima-conflict']
         """
         for case in self.values():
-            for name, answer in case.answers.items():
-                if notion in (None, name) and status in (None, answer.status):
+            for notion, answer in case.answers.items():
+                if name in (None, notion) and status in (None, answer.status):
                     yield case, answer
 
     def family(self, name: str, **parameters: Any) -> Case:
@@ -263,19 +261,26 @@ class Library(Mapping[str, Case]):
         return later("fairopt.report.library:library_page")(self)
 
     def __repr__(self) -> str:
-        words = ", ".join(f"{count} {tag}" for tag, count in self.tags.items())
-        return f"Library({len(self)} case{'s' * (len(self) != 1)}: {words})"
+        kinds = Counter(case.tags[0] for case in self.values())
+        words = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return f"Library({len(self)} case{'s' * (len(self) != 1)}{': ' * bool(kinds)}{words})"
+
+
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """The file of the folder ``data`` that has a case: its first tag."""
+    kind: str = entry["tags"][0]
+    return kind
 
 
 @cache
-def _index() -> list[dict[str, Any]]:
-    """What is known of all cases without reading them."""
-    entries: list[dict[str, Any]] = read_data("index")["cases"]
-    return entries
-
-
-def read_data(name: str) -> dict[str, Any]:
-    """A file of the folder ``data``."""
-    file = package_files.files("fairopt.instances.library") / "data" / f"{name}.json"
+def read_data(kind: str) -> dict[str, Any]:
+    """A file of the folder ``data``: cases of one kind by name, or the index of all."""
+    file = package_files.files("fairopt.instances.library") / "data" / f"{kind}.json"
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _read(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A case, from the file of its kind."""
+    found: dict[str, Any] = read_data(kind_of(entry))[entry["name"]]
     return found

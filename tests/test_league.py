@@ -222,6 +222,8 @@ def test_problems_without_a_known_optimum_are_left_out_with_the_reason(here: Non
     found = fo.report.bench_solver("CLARABEL", cases=cases)
     nobody = case(GHODSI.replace(task_limits=0), drf=known("drf", Fraction(0)))
     assert "no user takes part" in fo.report.bench_solver("SCS", cases={"none": nobody}).left_out["none, drf"]
+    zero = known("drf", Fraction(0))
+    assert "the optimum is 0" in fo.report.bench_solver("SCS", cases={"z": case(GHODSI, drf=zero)}).left_out["z, drf"]
     assert not found.matches and "Infeasible" in found.left_out["example, none"]
     assert list(league_tables(found)) == [] and league_markdown(found.standings) == ""
     assert "no problem was tried" in list(remarks(found))

@@ -68,8 +68,17 @@ def linprog(**program: Any) -> tuple[int, str, Any, Any]:
 
 
 def call(function: Callable[..., Any], **arguments: Any) -> Any:
-    """The result of a function, whose module is imported when the request is read."""
-    return function(**arguments)
+    """The result of a function, whose module is imported when the request is read; nothing is printed meanwhile."""
+    kept = os.dup(1), os.dup(2)
+    try:
+        with open(os.devnull, "w") as nothing:
+            for stream in (1, 2):
+                os.dup2(nothing.fileno(), stream)
+        return function(**arguments)
+    finally:
+        for stream, before in enumerate(kept, start=1):
+            os.dup2(before, stream)
+            os.close(before)
 
 
 SOLVE: dict[str, Callable[..., Any]] = {

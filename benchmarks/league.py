@@ -3,11 +3,14 @@
 Every notion of the library has its optima there. For instances of a size, from the library's families, they are
 certified first. Times are ratios on the same machine at the same time, and medians of them.
 
-Run: python benchmarks/league.py [--tags hard,paper --users 50 --seeds 3 --time-limit 10 --processes 2 --write]
+Run: python benchmarks/league.py [--tags hard,paper --users 50 --seeds 3 --processes 2 --write]
+--write makes the page from what the parts last run left in ``benchmarks/out``.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import multiprocessing
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -20,7 +23,7 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.report.files import as_json
-from fairopt.report.league import League
+from fairopt.report.league import League, Standing
 from fairopt.report.standings import league_markdown, league_tables, remarks
 
 PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
@@ -72,34 +75,54 @@ def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
     )
 
 
+def page(title: str, about: str, name: str) -> list[str]:
+    """A part of the page, from the JSON of a league."""
+    data = json.loads((OUT / f"{name}.json").read_text(encoding="utf-8"))
+    standings = [Standing(**{**one, "lacks": tuple(one["lacks"])}) for one in data["standings"]]
+    for k, one in enumerate(standings):  # infinity is null in JSON
+        if one.claim_gap is not None and one.worst_claim_gap is None:
+            standings[k] = replace(one, worst_claim_gap=math.inf)
+    cases = len({match["case"] for match in data["matches"]})
+    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
+    run = f"Run on {data['date']} with {versions}; {data['time_limit']:g} s for each call."
+    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings)]
+
+
 def main() -> None:
     """First the library, then instances of a size."""
     options = arguments(
-        str(__doc__), tags=["hard", "paper"], users=50, seeds=3, time_limit=10.0, processes=2, write=False
+        str(__doc__),
+        parts=["library", "families"],
+        tags=["hard", "paper"],
+        users=50,
+        seeds=3,
+        time_limit=10.0,
+        processes=2,
+        write=False,
     )
     library = fo.datasets.library()
     limits = {"processes": options.processes, "time_limit": options.time_limit}
     known = {name: case for name, case in library.items() if {*case.tags} & {*options.tags}}
-    small = shown("league", ran(known, **limits))
+    if "library" in options.parts:
+        shown("league", ran(known, **limits))
     cases = {
-        f"{family}, {options.users} users, seed {seed}": library.family(family, n_users=options.users, seed=seed)
+        f"{family}, {options.users} users, seed {seed}": library.family(
+            family, n_users=options.users, seed=seed
+        ).instance
         for family in FAMILIES
         for seed in range(options.seeds)
     }
-    larger = shown("league-families", ran(cases, notions=NOTIONS, **limits))
-    if small.interrupted or larger.interrupted or not options.write:
+    if "families" in options.parts:
+        shown("league-families", ran(cases, notions=NOTIONS, **limits))
+    if not options.write:
         return
     tags = " or ".join(f"`{tag}`" for tag in options.tags)
     families = " and ".join(f"`{family}`" for family in FAMILIES)
-    versions = ", ".join(f"{name} {version}" for name, version in small.versions.items())
     most = max(case.size[0] for case in known.values())
-    parts = [
-        f"Run on {small.date} with {versions}; {options.time_limit:g} s for each call.",
-        f"## Cases of the library\n\nThe {len(known)} cases with the tag {tags}, of up to {most} users.",
-        league_markdown(small.standings),
-        f"## {options.users} users\n\n{len(cases)} instances of {options.users} users, of the families {families}.",
-        league_markdown(larger.standings),
-    ]
+    about = f"cases with the tag {tags}, of up to {most} users."
+    parts = page("Cases of the library", about, "league")
+    about = f"instances of {options.users} users, of the families {families}."
+    parts += page(f"{options.users} users", about, "league-families")
     above = PAGE.read_text(encoding="utf-8").partition(BELOW)[0]
     PAGE.write_text(above + BELOW + "\n\n".join(parts) + "\n", encoding="utf-8")
 

@@ -75,7 +75,7 @@ def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
     )
 
 
-def page(title: str, about: str, name: str) -> list[str]:
+def page(title: str, about: str, name: str, few: int) -> list[str]:
     """A part of the page, from the JSON of a league."""
     data = json.loads((OUT / f"{name}.json").read_text(encoding="utf-8"))
     standings = [Standing(**{**one, "lacks": tuple(one["lacks"])}) for one in data["standings"]]
@@ -85,7 +85,7 @@ def page(title: str, about: str, name: str) -> list[str]:
     cases = len({match["case"] for match in data["matches"]})
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     run = f"Run on {data['date']} with {versions}; {data['time_limit']:g} s for each call."
-    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings)]
+    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings, few)]
 
 
 def main() -> None:
@@ -120,9 +120,9 @@ def main() -> None:
     families = " and ".join(f"`{family}`" for family in FAMILIES)
     most = max(case.size[0] for case in known.values())
     about = f"cases with the tag {tags}, of up to {most} users."
-    parts = page("Cases of the library", about, "league")
+    parts = page("Cases of the library", about, "league", 3)
     about = f"instances of {options.users} users, of the families {families}."
-    parts += page(f"{options.users} users", about, "league-families")
+    parts += page(f"{options.users} users", about, "league-families", 1)
     above = PAGE.read_text(encoding="utf-8").partition(BELOW)[0]
     PAGE.write_text(above + BELOW + "\n\n".join(parts) + "\n", encoding="utf-8")
 

@@ -33,13 +33,13 @@ def league_tables(league: League) -> Iterator[Table]:
         yield Table(f"{notion}: {_count(some[0])}", first, groups)
 
 
-def shown(standings: Sequence[Standing]) -> tuple[list[list[Standing]], dict[str, int]]:
+def shown(standings: Sequence[Standing], few: int = FEW) -> tuple[list[list[Standing]], dict[str, int]]:
     """The standings by notion, and the problems of each notion without a table of its own."""
     of: dict[str, list[Standing]] = {}
     for one in standings:
         of.setdefault(one.notion, []).append(one)
     problems = {notion: some[0].problems for notion, some in of.items()}
-    rare = {notion: n for notion, n in problems.items() if n < FEW and len(of) > MANY}
+    rare = {notion: n for notion, n in problems.items() if n < few and len(of) > MANY}
     return [some for notion, some in of.items() if notion not in rare], rare
 
 
@@ -107,10 +107,10 @@ def _wrong(match: Match) -> str:
     return f"{match.solver} says 'optimal' of {match.notion} on {match.case}, with a true gap of {match.claim_gap:.2g}"
 
 
-def league_markdown(standings: Sequence[Standing]) -> str:
-    """The standings of each notion as Markdown."""
+def league_markdown(standings: Sequence[Standing], few: int = FEW) -> str:
+    """The standings of each notion as Markdown; of many notions those with ``few`` problems or more."""
     parts = []
-    for some in shown(standings)[0]:
+    for some in shown(standings, few)[0]:
         notion = some[0].notion
         first, *groups = _columns(some)
         title = notion if notion == OVERALL else f"`{notion}`"

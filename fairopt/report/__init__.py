@@ -1,6 +1,7 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-The names for users: `Comparison`, which `fairopt.compare` returns, and `schema`, the JSON Schema of output of commands.
+The names for users: `Comparison`, which `fairopt.compare` returns; `schema`, the JSON Schema of output of commands;
+and `bench_solver`, which returns a `League` of solvers.
 
 The files:
 
@@ -14,6 +15,7 @@ The files:
 * `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
 * `held`: tables and sentences of what runs now beside what is fair.
+* `league`: solvers on problems with known optima; `attempts`: one solver on one problem; `standings`: tables of them.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,6 +1,7 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-The names for users: `Comparison`, which `fairopt.compare` returns, and `schema`, the JSON Schema of output of commands.
+The names for users: `Comparison`, which `fairopt.compare` returns; `cluster_report`, which makes a `ClusterReport`, a
+page for those who run a cluster; and `schema`, the JSON Schema of output of commands.
 
 The files:
 
@@ -11,6 +12,8 @@ The files:
 * `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
   `demonstration`: ``fairopt demo``.
 * `what_if`: answers before and after a change.
+* `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
+  ``report``) from the folder ``templates``.
 * `held`: tables and sentences of what runs now beside what is fair.
 """
 

@@ -94,9 +94,7 @@ def report(
             time_limit=time_limit,
             verbose=verbose,
         )
-        saved = found.write(
-            out, answers=folder, source=cluster.Source(source.words, words), time_limit=time_limit
-        )
+        saved = found.write(out, answers=folder, source=cluster.Source(source.words, words), time_limit=time_limit)
     made = [out, *(one.path for one in saved.values())]
     if as_json:
         show_json(cluster.FORMAT, found.to_dict() | {"written": [str(path) for path in made]})

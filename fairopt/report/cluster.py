@@ -27,7 +27,7 @@ from fairopt.report import cluster_words as words
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
-from fairopt.runtime.progress import by_itself, tell
+from fairopt.runtime.progress import Listener, by_itself, tell, within
 
 __all__ = ["ClusterReport", "Findings", "Saved", "Source", "cluster_report"]
 
@@ -297,12 +297,13 @@ def cluster_report(
     options = {"method": method, "solver": solver, "verbose": verbose}
     try:
         for k, (name, mechanism) in enumerate(chosen.items()):
+            tell(name, k, len(chosen))
             clock = begin(time_limit)
-            with by_itself() as say:
-                say(name, k, len(chosen))
+            with within(name), by_itself() as say:
+                say("the answer", None, None)
                 one = outcome(name, mechanism, instance, **options, time_limit=clock.left)
                 if one.allocation is not None:
-                    found[name] = _findings(one.allocation, clock, lambda *done, name=name: say(f"{name}: {done[0]}", *done[1:]), **options)
+                    found[name] = _findings(one.allocation, clock, say, **options)
             outcomes.append(one)
     except KeyboardInterrupt:
         if not found:
@@ -314,7 +315,7 @@ def cluster_report(
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
 
 
-def _findings(allocation: Allocation, clock: Clock, say: Callable[..., object], **options: Any) -> Findings:
+def _findings(allocation: Allocation, clock: Clock, say: Listener, **options: Any) -> Findings:
     """Reasons, verdicts and prices of an answer."""
     missing: list[str] = []
 
@@ -328,17 +329,14 @@ def _findings(allocation: Allocation, clock: Clock, say: Callable[..., object], 
             return None
 
     explained, left = part("reasons", lambda: _explained(allocation, clock, say)) or ((), 0)
-    verdicts: list[Verdict] = []
-    for properties in (None, "team-sharing-incentive") if allocation.instance.teams.mixed else (None,):
-        report = part(properties or "properties", lambda p=properties: check(allocation, p, time_limit=clock.left))
-        verdicts += [] if report is None else report.values()
+    verdicts = list(part("properties", lambda: check(allocation, time_limit=clock.left).verdicts) or ())
+    if allocation.instance.teams.mixed:
+        verdicts += part("properties of teams", lambda: check(allocation, "team-si").verdicts) or ()
     bought = part("prices", lambda: _purchases(allocation, clock, **options))
     return Findings(allocation, explained, left, tuple(verdicts), bought, tuple(missing))
 
 
-def _explained(
-    allocation: Allocation, clock: Clock, say: Callable[..., object]
-) -> tuple[tuple[Explanation, ...], int]:
+def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object]) -> tuple[tuple[Explanation, ...], int]:
     """What stops each team or, without teams, the users who are worst off; and how many users are left out."""
     about = Explainer(allocation, clock.left)
     names: Sequence[str] = about.worst_first()

@@ -20,7 +20,6 @@ from fairopt.errors import optional
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now, most_used
-from fairopt.policy import label
 from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
@@ -44,6 +43,7 @@ CLASSES = 20  # rows of classes of servers, the busiest
 SEGMENTS = 8  # teams or users in a stacked bar; the others are one part
 MATRIX = 12  # users of whom all pairs are shown; of more, the pairs with the most envy
 PAIRS = 10
+SENTENCES = 4  # on what one more unit is worth
 NAME = 40  # characters of a name in a bar's legend
 STATES = {OVER: "holds more", UNDER: "holds less", EVEN: "as is fair"}
 HOLDS = {True: "holds", False: "fails", None: "open"}
@@ -93,6 +93,7 @@ class Panel:
     grids: Sequence[Grid] = ()
     lines: Sequence[str] = ()
     bars: Sequence[Any] = ()
+    gist: str = ""  # of a panel that is folded
 
 
 @cache
@@ -112,8 +113,8 @@ def rendered(report: ClusterReport, saved: Mapping[str, Saved], source: Source) 
     """See `ClusterReport.to_html`."""
     ids = count(1)
     content = _content(report, saved, source)
-    text: str = _environment().get_template("cluster.html.jinja").render(
-        **content, next_id=lambda: f"table-{next(ids)}"
+    text: str = (
+        _environment().get_template("cluster.html.jinja").render(**content, next_id=lambda: f"table-{next(ids)}")
     )
     return text.lstrip()
 
@@ -173,7 +174,7 @@ def _size(instance: Instance, kind: str, parties: int) -> str:
     of_users = words.plural(instance.n_users, "user")
     units = instance.units or [""] * instance.n_resources
     amounts = [
-        " ".join(filter(None, (number(total), unit if unit != "core" else "", name)))
+        " ".join(filter(None, (words.figure(total), unit if unit != "core" else "", name)))
         for name, unit, total in zip(
             without_vendor(instance.resources), units, instance.total_capacities.tolist(), strict=True
         )
@@ -194,7 +195,7 @@ def _tiles(report: ClusterReport) -> list[dict[str, str]]:
     out = [
         {
             "value": _short(tasks),
-            "name": "tasks run" + ("" if asked == tasks else ""),
+            "name": "tasks run",
             "of": f"of {_short(asked)} asked for" if np.isfinite(asked) else "no limit on what is asked for",
             "tone": "",
         }
@@ -203,7 +204,9 @@ def _tiles(report: ClusterReport) -> list[dict[str, str]]:
         i = most_used([allocation])
         part = float(np.nan_to_num([*allocation.metrics()["utilisation"].values()][i]))
         name = without_vendor(instance.resources)[i]
-        out.append({"value": f"{100 * part:.0f}%", "name": f"of {name} in use", "of": "the most used resource", "tone": ""})
+        out.append(
+            {"value": f"{100 * part:.0f}%", "name": f"of {name} in use", "of": "the most used resource", "tone": ""}
+        )
     wait = len(words.waiting(allocation))
     out.append(
         {
@@ -244,11 +247,17 @@ def _waiting(allocation: Allocation) -> Grid | None:
     columns: list[Column] = [
         Column(kind, [w.name for w in shown], right=False),
         Column("gets (tasks)", both[: len(shown)]),
-        Column("asks for", ["no limit" if w.asks is None else text for w, text in zip(shown, both[len(shown) :], strict=True)]),
-        Numbers("dominant share", percents(w.share for w in shown), bars=[w.share for w in shown]),
+        Column(
+            "asks for",
+            ["no limit" if w.asks is None else text for w, text in zip(shown, both[len(shown) :], strict=True)],
+        ),
+        Numbers("share", percents(w.share for w in shown), bars=[w.share for w in shown]),
     ]
+    weighted = any(w.weight != 1 for w in some)
+    if weighted:
+        columns.append(Column("weight", numbers([w.weight for w in shown])))
     left = f"{words.plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
-    return Grid(f"Who waits, by {kind}, the smallest share first", columns, left)
+    return Grid(f"Who waits: the smallest share{' per weight' * weighted} first", columns, left)
 
 
 def _compared(report: ClusterReport, kind: str) -> Grid:
@@ -350,7 +359,11 @@ def _of_users(allocation: Allocation) -> Grid:
             for by in instance.teams.outermost_first
         ]
     left = instance.n_users - len(chosen)
-    note = f"The {USERS // 2} smallest and the {USERS // 2} largest shares; {left:,} users between them are left out." if left else ""
+    note = (
+        f"The {USERS // 2} smallest and the {USERS // 2} largest shares; {left:,} users between them are left out."
+        if left
+        else ""
+    )
     return Grid("What each user gets", columns, note)
 
 
@@ -359,14 +372,20 @@ def _stacks(report: ClusterReport) -> dict[str, Any]:
     instance, findings = report.instance, report.findings
     kind, names, members = words.who(instance)
     parts = [
-        part_of_capacity(_sums(units_of(f.allocation), members), np.broadcast_to(instance.total_capacities, (len(names), instance.n_resources)), 0.0)
+        part_of_capacity(
+            _sums(units_of(f.allocation), members),
+            np.broadcast_to(instance.total_capacities, (len(names), instance.n_resources)),
+            0.0,
+        )
         for f in findings.values()
     ]
     top = np.max([p.max(axis=1, initial=0.0) for p in parts], axis=0) if names else np.empty(0)
     chosen = sorted(np.argsort(-top, kind="stable")[: SEGMENTS if len(names) <= SEGMENTS else SEGMENTS - 1].tolist())
     rest = np.setdiff1d(np.arange(len(names)), chosen)
     letters = [chr(ord("A") + k) for k in range(len(chosen))]
-    legend = [(letter, k + 1, shorter(names[t], NAME)) for k, (letter, t) in enumerate(zip(letters, chosen, strict=True))]
+    legend = [
+        (letter, k + 1, shorter(names[t], NAME)) for k, (letter, t) in enumerate(zip(letters, chosen, strict=True))
+    ]
     if len(rest):
         legend.append(("…", 0, words.plural(len(rest), f"other {kind}")))
     resources = []
@@ -425,7 +444,13 @@ def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
         waits = found.waiting[r, 1 + i]
         text += f"; {words.amount(waits)} wait" if 0 < waits < np.inf else ""
         out.append(
-            {"name": found.names[r], "held": 100 * held / longest, "fair": 100 * fair / longest, "text": text, "state": state}
+            {
+                "name": found.names[r],
+                "held": 100 * held / longest,
+                "fair": 100 * fair / longest,
+                "text": text,
+                "state": state,
+            }
         )
     return out
 
@@ -447,14 +472,23 @@ def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Grid:
         signed = ["+" * int(x > 0) + text for x, text in zip(apart, texts[2 * n :], strict=True)]
         columns += [
             Column(f"{titles[k]}: fair", texts[:n]),
-            Column("held", texts[n : 2 * n]),
-            Column("difference", signed),
+            Column(f"{titles[k]}: held", texts[n : 2 * n]),
+            Column(f"{titles[k]}: difference", signed),
         ]
         if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
-            columns.append(Column("waiting", [_limit(x, t) for x, t in zip(found.waiting[rows, k], numbers(found.waiting[rows, k]), strict=True)]))
+            columns.append(
+                Column(
+                    f"{titles[k]}: waiting",
+                    [
+                        _limit(x, t)
+                        for x, t in zip(found.waiting[rows, k], numbers(found.waiting[rows, k]), strict=True)
+                    ],
+                )
+            )
     left = len(found.names) - len(rows)
     return Grid(
-        f"Held now beside what is fair, by {by}", columns,
+        f"Held now beside what is fair, by {by}",
+        columns,
         f"The {len(rows):,} largest differences; {left:,} more are left out." if left else "",
     )
 
@@ -470,9 +504,9 @@ def _use(policy: str, found: Findings) -> Panel:
     columns: list[Column] = [
         Column("resource", list(instance.resource_titles), right=False),
         Numbers("in use", percents(parts.tolist()), bars=np.nan_to_num(parts).tolist()),
-        Column("units in use", [number(x) for x in used]),
-        Column("of", [number(x) for x in total]),
-        Column("left over", [number(x) for x in np.maximum(total - used, 0.0)]),
+        Column("units in use", [words.figure(x) for x in used]),
+        Column("of", [words.figure(x) for x in total]),
+        Column("left over", [words.figure(x) for x in np.maximum(total - used, 0.0)]),
     ]
     if allocation.given_bundles is not None:
         by_tasks = part_of_capacity(allocation.task_usage.sum(axis=0), total)
@@ -483,7 +517,7 @@ def _use(policy: str, found: Findings) -> Panel:
     grids = [Grid("Use of each resource", columns)]
     if instance.merged().n_servers > 1:
         grids.append(_classes(allocation))
-    return Panel(policy, grids)
+    return Panel(policy, grids, gist=words.in_use(allocation))
 
 
 def _classes(allocation: Allocation) -> Grid:
@@ -501,7 +535,11 @@ def _classes(allocation: Allocation) -> Grid:
         columns.append(Column("type", [str(alike.server_types[s]) for s in busiest], right=False))
     for i, name in enumerate(without_vendor(instance.resources)):
         part = used[busiest, i]
-        columns.append(Numbers(name, ["none" if np.isnan(x) else f"{100 * x:.1f}%" for x in part], bars=np.nan_to_num(part).tolist()))
+        columns.append(
+            Numbers(
+                name, ["none" if np.isnan(x) else f"{100 * x:.1f}%" for x in part], bars=np.nan_to_num(part).tolist()
+            )
+        )
     left = alike.n_servers - len(busiest)
     note = f"The {len(busiest)} busiest kinds of servers; {left:,} more are left out." if left else ""
     return Grid("Use of each kind of servers", columns, note)
@@ -512,30 +550,45 @@ def _worth(policy: str, found: Findings) -> Panel:
     every = words.worths(found.purchases)
     if found.purchases is None:
         return Panel(policy, lines=["What more would bring is not known."])
-    lines = [one.text for one in every if one.tasks][:5]
-    if not lines:
-        lines = ["Nothing that can be added alone would let more tasks run."]
-    idle = found.purchases.idle
-    if idle:
-        names = dict(zip(found.allocation.instance.resources, without_vendor(found.allocation.instance.resources), strict=True))
-        lines.append(f"More {listed([names[r] for r in idle], last='or')} alone brings nothing: some is left over on every server.")
-    if not every:
-        return Panel(policy, lines=lines)
-    top = max((abs(one.tasks) for one in every), default=0.0) or 1.0
-    shown = every[:CLASSES]
-    columns: list[Column] = [
-        Column("what is added", [one.what for one in shown], right=False),
-        Numbers("tasks more", [number(one.tasks) for one in shown], bars=[one.tasks / top for one in shown]),
-        Column("for 1% more", ["" if np.isnan(one.percent) else number(one.percent) for one in shown]),
-        Column("up to (units)", [_range(one.up_to) for one in shown]),
-        Column("fewer tasks for", [listed(one.losers) or "nobody" for one in shown], right=False),
-    ]
-    left = len(every) - len(shown)
-    return Panel(policy, [Grid("What one more is worth", columns, f"{left:,} more are left out." if left else "")], lines)
+    units = [one for one in every if not np.isnan(one.percent) and one.tasks]
+    servers = [one for one in every if np.isnan(one.percent)]
+    lines = [one.text for one in units if one.tasks > 0][:SENTENCES]
+    lines += [one.text for one in servers if one.tasks > 0][:1]
+    gist = lines[0] if lines else "Nothing that is added alone lets more tasks run."
+    lines = lines or [gist]
+    instance = found.allocation.instance
+    if idle := [without_vendor(instance.resources)[instance.resource_index(r)] for r in found.purchases.idle]:
+        lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
+    grids = []
+    if units:
+        top = max(abs(one.percent) for one in units) or 1.0
+        shown = units[:CLASSES]
+        columns: list[Column] = [
+            Column("what is added", [one.what for one in shown], right=False),
+            Column("tasks more", [number(one.tasks) for one in shown]),
+            Column("up to (units)", [_range(one.up_to) for one in shown]),
+            Numbers(
+                "tasks more for 1% more",
+                [number(one.percent) for one in shown],
+                bars=[one.percent / top for one in shown],
+            ),
+            Column("fewer tasks for", [listed(one.losers) or "nobody" for one in shown], right=False),
+        ]
+        left = len(units) - len(shown)
+        grids.append(Grid("One more unit", columns, f"{left:,} more are left out." if left else ""))
+    if servers:
+        top = max(abs(one.tasks) for one in servers) or 1.0
+        columns = [
+            Column("what is added", [one.what for one in servers], right=False),
+            Numbers("tasks more", [number(one.tasks) for one in servers], bars=[one.tasks / top for one in servers]),
+            Column("fewer tasks for", [listed(one.losers) or "nobody" for one in servers], right=False),
+        ]
+        grids.append(Grid("One more server", columns))
+    return Panel(policy, grids, lines, gist=gist)
 
 
 def _range(up_to: float) -> str:
-    return "" if np.isnan(up_to) else "no end" if np.isinf(up_to) else number(up_to)
+    return "" if np.isnan(up_to) else "no end" if np.isinf(up_to) else words.figure(up_to)
 
 
 # -- reasons, envy, properties ------------------------------------------------------------------------------------
@@ -547,7 +600,8 @@ def _why(policy: str, found: Findings, names: Mapping[str, str]) -> Panel:
         {"name": e.name, "lines": [words.with_short_servers(line, names) for line in e.sentences]}
         for e in found.explanations
     ]
-    lines = [f"{words.plural(found.unexplained, 'more user')} {'is' if found.unexplained == 1 else 'are'} left out; these are the worst off. 'fairopt why' explains any of them."] if found.unexplained else []
+    left = f"{words.plural(found.unexplained, 'more user')} left out, with larger shares; 'fairopt why' explains any."
+    lines = [left] if found.unexplained else []
     return Panel(policy, lines=lines, bars=bars)
 
 
@@ -558,11 +612,14 @@ def _envy(policy: str, found: Findings) -> Panel:
         return Panel(policy, lines=["Envy is not known."])
     envy: Envy = verdict.details
     lines = [_sentence(verdict)]
+    gist = (
+        "Nobody envies another." if verdict.holds else "Some envy others." if verdict.holds is False else "Not decided."
+    )
     if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
-        return Panel(policy, [_matrix(envy)], lines)
+        return Panel(policy, [_matrix(envy)], lines, gist=gist)
     pairs = envy.pairs() if envy.matrix is not None else []
     if not pairs:
-        return Panel(policy, lines=lines)
+        return Panel(policy, lines=lines, gist=gist)
     some = pairs[:PAIRS]
     columns: list[Column] = [
         Column("user", [envier for envier, _, _ in some], right=False),
@@ -570,7 +627,12 @@ def _envy(policy: str, found: Findings) -> Panel:
         Column("could run more tasks, by", [percent(margin) for *_, margin in some]),
     ]
     left = len(pairs) - len(some)
-    return Panel(policy, [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")], lines)
+    return Panel(
+        policy,
+        [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")],
+        lines,
+        gist=gist,
+    )
 
 
 def _matrix(envy: Envy) -> Grid:
@@ -580,7 +642,10 @@ def _matrix(envy: Envy) -> Grid:
     for k, name in enumerate(envy.users):
         of = envy.matrix[:, k]
         texts = ["self" if j == k else f"+{percent(x)}" if x > 1e-6 else "none" for j, x in enumerate(of.tolist())]
-        tones = ["quiet" if j == k else f"heat-{min(4, 1 + int(4 * x))}" if x > 1e-6 else "quiet" for j, x in enumerate(of.tolist())]
+        tones = [
+            "quiet" if j == k else f"heat-{min(4, 1 + int(4 * x))}" if x > 1e-6 else "quiet"
+            for j, x in enumerate(of.tolist())
+        ]
         columns.append(Numbers(name, texts, tones=tones))
     return Grid("Envy: how many more tasks each user (row) could run with what another (column) holds", columns)
 
@@ -591,7 +656,8 @@ def _verdicts(policy: str, found: Findings) -> Panel:
         {"name": v.name.replace("-", " "), "meaning": MEANING[v.name], "holds": HOLDS[v.holds], "text": _sentence(v)}
         for v in found.verdicts
     ]
-    return Panel(policy, bars=bars)
+    fails = [v.name.replace("-", " ") for v in found.verdicts if v.holds is False]
+    return Panel(policy, bars=bars, gist=f"Fails: {listed(fails, 6)}." if fails else "")
 
 
 def _sentence(verdict: Verdict) -> str:
@@ -608,7 +674,12 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
     proofs = [f.allocation.certificate for _, f in found]
     columns: list[Column] = [
         Column("notion", [name for name, _ in found], right=False),
-        Numbers("certified", ["yes" if p.ok else "NO" for p in proofs], right=False, tones=["good" if p.ok else "bad" for p in proofs]),
+        Numbers(
+            "certified",
+            ["yes" if p.ok else "NO" for p in proofs],
+            right=False,
+            tones=["good" if p.ok else "bad" for p in proofs],
+        ),
         Column("gap at most", [f"{p.gap:.1e}" for p in proofs]),
         Column("over a capacity by", [f"{p.violation:.1e}" for p in proofs]),
         Column("method", [" ".join(filter(None, (p.method, p.solver))) for p in proofs], right=False),

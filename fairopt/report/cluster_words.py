@@ -21,7 +21,6 @@ from fairopt.operate.held import OVER, UNDER, held_now
 from fairopt.operate.purchases import BY_ANSWERS, Purchases
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
-from fairopt.properties.verdicts import Verdict
 from fairopt.team_sums import team_sums, teams_shown
 
 if TYPE_CHECKING:
@@ -31,14 +30,18 @@ __all__ = [
     "Advice",
     "Waiting",
     "Worth",
+    "amount",
+    "figure",
     "file_names",
     "in_plain_words",
+    "in_use",
     "plural",
     "short_servers",
     "summary",
     "to_do",
     "waiting",
     "who",
+    "with_short_servers",
     "worths",
 ]
 
@@ -67,15 +70,22 @@ class Waiting:
     gets: float
     asks: float | None
     share: float
+    weight: float
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"name": self.name, "gets": self.gets, "asks": self.asks, "dominant_share": self.share}
+        return {
+            "name": self.name,
+            "gets": self.gets,
+            "asks": self.asks,
+            "dominant_share": self.share,
+            "weight": self.weight,
+        }
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What one more of something is worth: a sentence, its parts for tables, and the gain of 1% more."""
+    """What one more of something is worth, in words and numbers; ``percent`` is that of 1% more, NaN for a server."""
 
     what: str
     text: str
@@ -127,7 +137,9 @@ def waiting(allocation: Allocation) -> list[Waiting]:
         if (allocation.wanting_more & (instance.task_limits > 0))[rows].any():
             asks = float(instance.task_limits[rows].sum())
             gets = float(allocation.tasks[rows].sum())
-            out.append(Waiting(names[t], gets, asks if np.isfinite(asks) else None, float(shares[t])))
+            out.append(
+                Waiting(names[t], gets, asks if np.isfinite(asks) else None, float(shares[t]), float(weights[t]))
+            )
     return out
 
 
@@ -159,9 +171,11 @@ def in_plain_words(policy: Any) -> str:
     share = "tasks" if term.share is None or type(term.share).__name__ == "Tasks" else "shares"
     if term.is_order or term.is_smallest:
         text = f"Makes the smallest {share} as large as possible"
-        text += ", then the next smallest, and so on." if term.is_order else "."
+        text += ", then the next smallest, and so on" * term.is_order + _of_share(term.share)
     elif term.is_linear:
-        text = "Runs as many tasks as possible" if share == "tasks" else "Makes the sum of all shares as large as possible"
+        text = (
+            "Runs as many tasks as possible" if share == "tasks" else "Makes the sum of all shares as large as possible"
+        )
         text += ", whoever they belong to; some may get nothing."
     elif term.alpha is not None:
         text = (
@@ -173,6 +187,16 @@ def in_plain_words(policy: Any) -> str:
     return text + held
 
 
+def _of_share(share: Any) -> str:
+    """The end of a sentence: what a share is, where it is not simply that of one resource."""
+    kind = type(share).__name__
+    if share is None or kind == "Tasks":
+        return "."
+    if kind == "DominantShare":
+        return "; a share is the largest part of one resource that a user gets."
+    return f"; a share is {share}."
+
+
 def summary(allocation: Allocation) -> tuple[str, ...]:
     """What is divided, what is used up, and who waits."""
     instance, name = allocation.instance, label(allocation.policy)
@@ -180,12 +204,12 @@ def summary(allocation: Allocation) -> tuple[str, ...]:
     servers = plural(int(instance.counts.sum()), "server")
     among = plural(len(names), kind) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
     out = [f"{name} divides {servers} among {among} and runs {tasks_of(float(allocation.tasks.sum()))}."]
-    out.append(_scarce(allocation))
+    out.append(in_use(allocation))
     out.append(_who_waits(allocation, kind, len(names)))
     return tuple(filter(None, out))
 
 
-def _scarce(allocation: Allocation) -> str:
+def in_use(allocation: Allocation) -> str:
     """What is used up, and how much of the rest is in use."""
     instance = allocation.instance
     used, total = allocation.usage.sum(axis=0), instance.total_capacities
@@ -196,7 +220,7 @@ def _scarce(allocation: Allocation) -> str:
     rest = [f"{100 * part[i]:.0f}% of {names[i]}" for i in order if i not in full]
     parts = []
     if full:
-        all_of = listed([f"all {number(total[i])}" for i in full])
+        all_of = listed([f"all {figure(total[i])}" for i in full])
         parts.append(f"{listed([names[i] for i in full])} {'is' if len(full) == 1 else 'are'} used up ({all_of})")
     if rest:
         parts.append(f"{listed(rest)} {'is' if len(rest) == 1 else 'are'} in use")
@@ -214,9 +238,8 @@ def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
     if len(some) == count:
         return f"{'Every ' + kind if count > 1 else 'The only ' + kind} asks for more than it gets: {first}."
     done = count - len(some)
-    gets = "gets" if done == 1 else "get"
-    wait = "waits" if len(some) == 1 else "wait"
-    return f"{done:,} of {plural(count, kind)} {gets} all that {'it asks' if done == 1 else 'they ask'} for; {first} {wait} for more."
+    asks = "gets all that it asks" if done == 1 else "get all that they ask"
+    return f"{done:,} of {plural(count, kind)} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
 
 
 def to_do(report: ClusterReport) -> list[Advice]:
@@ -238,14 +261,16 @@ def to_do(report: ClusterReport) -> list[Advice]:
     if best is not None:
         out.append(Advice("buy", f"If you can add something: {best.text[:1].lower()}{best.text[1:]}", ("buy",)))
     out += [
-        Advice("questions", f"Expect questions under {name}: {v.sentence}.") for v in found.verdicts if _asks(v)
+        Advice("questions", f"Expect questions under {name}: {v.sentence}.")
+        for v in found.verdicts
+        if v.holds is False and v.name in _objections(allocation.instance)
     ]
     return out
 
 
-def _asks(verdict: Verdict) -> bool:
-    """Whether users who see the numbers would object."""
-    return verdict.holds is False and verdict.name in ("sharing-incentive", "team-sharing-incentive", "envy-free")
+def _objections(instance: Instance) -> tuple[str, ...]:
+    """Properties of which those who see the numbers would miss that they hold."""
+    return ("team-sharing-incentive",) if instance.teams.mixed else ("sharing-incentive", "envy-free")
 
 
 def _from_held(allocation: Allocation) -> list[Advice]:
@@ -268,7 +293,9 @@ def _from_held(allocation: Allocation) -> list[Advice]:
         text = f"{listed(sides[OVER], NAMED)}: start no more of {'its' if len(sides[OVER]) == 1 else 'their'} tasks"
         out.append(Advice("held", f"{text} until the others have their shares.", ("quotas",)))
     if sides[UNDER]:
-        text = f"{listed(sides[UNDER], NAMED)}: start {'its' if len(sides[UNDER]) == 1 else 'their'} waiting tasks first."
+        text = (
+            f"{listed(sides[UNDER], NAMED)}: start {'its' if len(sides[UNDER]) == 1 else 'their'} waiting tasks first."
+        )
         out.append(Advice("held", text))
     return out
 
@@ -276,6 +303,17 @@ def _from_held(allocation: Allocation) -> list[Advice]:
 def amount(value: float) -> str:
     """A number in three digits, or whole."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def figure(value: float) -> str:
+    """A number in four digits, with commas.
+
+    Examples
+    --------
+    >>> figure(5824.0), figure(28.341), figure(1234567.8)
+    ('5,824', '28.34', '1,234,568')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
 
 
 # -- prices -------------------------------------------------------------------------------------------------------
@@ -293,15 +331,19 @@ def worths(found: Purchases | None) -> list[Worth]:
         where = f" on {names.get(row.server, row.server)}" if instance.n_servers > 1 else ""
         units = _readable_units(row.tasks, row.up_to)
         what = f"{_units(units)} more {titles[row.resource]}{where}"
-        text = f"{what[:1].upper()}{what[1:]} {'is' if units == 1 else 'are'} worth {_worth(row.tasks * units)}"
+        text = f"{what[:1].upper()}{what[1:]} {_worth(row.tasks * units, units == 1)}"
         if row.tasks and np.isfinite(row.up_to) and row.up_to > 0:
             about = "about " * (row.up_to_by == BY_ANSWERS)
-            text += f", up to {about}{number(row.up_to)} more"
-        out.append(Worth(what, f"{text}{_losers(row.losers)}.", row.tasks * units, row.tasks_per_percent, row.up_to, row.losers))
+            text += f", up to {about}{figure(row.up_to)} more"
+        out.append(
+            Worth(
+                what, f"{text}{_losers(row.losers)}.", row.tasks * units, row.tasks_per_percent, row.up_to, row.losers
+            )
+        )
     for one in found.servers:
         if not one.reason:
             what = f"one more server like {names.get(one.server, one.server)}"
-            text = f"O{what[1:]} is worth {_worth(one.tasks)}{_losers(one.losers)}."
+            text = f"O{what[1:]} {_worth(one.tasks, True)}{_losers(one.losers)}."
             out.append(Worth(what, text, one.tasks, np.nan, np.nan, one.losers))
     return out
 
@@ -325,11 +367,11 @@ def _units(units: float) -> str:
     return "one" if units == 1 else f"{units:,.0f}"
 
 
-def _worth(tasks: float) -> str:
-    """A gain in words."""
-    if tasks == 0:
-        return "nothing"
-    return tasks_of(tasks) if tasks > 0 else f"{tasks_of(-tasks)} less"
+def _worth(tasks: float, one: bool) -> str:
+    """A gain or loss in words."""
+    if tasks < 0:
+        return f"would cost {tasks_of(-tasks)}"
+    return f"{'is' if one else 'are'} worth {tasks_of(tasks) if tasks else 'nothing'}"
 
 
 def _losers(losers: Sequence[str]) -> str:

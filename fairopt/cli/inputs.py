@@ -122,9 +122,8 @@ class Source:
 
     @property
     def title(self) -> str:
-        """The name of the input without its folder and ending."""
-        whole = Path(self._name).resolve()
-        return (whole.name if whole.is_dir() else whole.stem) or self._name
+        """The name of the input without its folder."""
+        return Path(self._name).resolve().name or self._name
 
     @property
     def words(self) -> tuple[str, ...]:

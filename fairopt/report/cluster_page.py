@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt import __version__
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.display import shorter, visible, without_vendor
 from fairopt.errors import optional
@@ -25,6 +24,7 @@ from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.tables import Column, numbers, percents
+from fairopt.runtime.lazy import later
 from fairopt.server_sums import part_of
 from fairopt.team_sums import TeamSums, team_sums, teams_shown
 
@@ -142,7 +142,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], source: Source) 
     return {
         "title": report.title,
         "made": report.made.strftime("%-d %B %Y, %H:%M %Z") if hasattr(report.made, "strftime") else "",
-        "version": __version__,
+        "version": later("fairopt:__version__"),
         "size": _size(instance, kind, len(parties)),
         "summary": report.sentences,
         "tiles": _tiles(report),
@@ -398,7 +398,7 @@ def _stacks(report: ClusterReport) -> dict[str, Any]:
             shown = [s for s in shares if s[3] > 0]
             unused = max(0.0, 1.0 - sum(s[3] for s in shares))
             text = listed([f"{name} {100 * part:.1f}%" for _, _, name, part in shown], SEGMENTS + 1)
-            text = f"{text or 'nobody'}; unused {100 * unused:.1f}%"
+            text = f"{text or 'nobody'}; " + (f"unused {100 * unused:.1f}%" if unused >= 5e-4 else "nothing unused")
             bars.append({"policy": policy, "parts": shown, "unused": unused, "text": text})
         has = bool(instance.total_capacities[i] > 0)
         resources.append({"name": resource, "bars": bars if has else []})
@@ -688,8 +688,16 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
     if saved:
         files = [saved[name] for name, _ in found]
         columns.append(Column("file", [str(one.path) for one in files], right=False))
-        columns.append(Column("proved again from the file", [one.verification.statement for one in files], right=False))
+        columns.append(Column("proved again from the file", [_proved(one) for one in files], right=False))
     return Grid("Certificates", columns)
+
+
+def _proved(saved: Saved) -> str:
+    """What is proved from a file, or why nothing is."""
+    found = saved.verification
+    if found.ok:
+        return f"yes, gap at most {found.gap:.1e}"
+    return "; ".join([found.statement.removesuffix(":"), *found.faults[:1]])
 
 
 def _commands(report: ClusterReport, saved: Mapping[str, Saved], source: Source) -> list[str]:

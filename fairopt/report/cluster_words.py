@@ -51,6 +51,7 @@ FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 LONG_SERVER = 24  # characters: longer lists of servers are named after the first
 READABLE = 0.01  # tasks: of smaller gains per unit, 10, 100, ... units are named
+MOST_UNITS = 1e6  # so named, if it is not known up to where the gain holds
 
 
 @dataclass(frozen=True)
@@ -356,15 +357,17 @@ def _one_more(instance: Instance) -> list[str]:
 
 
 def _readable_units(tasks: float, up_to: float) -> float:
-    """1, or the power of ten whose gain is a readable number of tasks."""
+    """1, or a power of ten: less if not even 1 has this rate, and more if its gain would be a tiny number of tasks."""
+    if 0 < up_to < 1:
+        return float(10.0 ** np.floor(np.log10(up_to)))
     units = 1.0
-    while 0 < abs(tasks * units) < READABLE and units * 10 <= (up_to if np.isfinite(up_to) else 1e6):
+    while 0 < abs(tasks * units) < READABLE and units * 10 <= (up_to if np.isfinite(up_to) else MOST_UNITS):
         units *= 10
     return units
 
 
 def _units(units: float) -> str:
-    return "one" if units == 1 else f"{units:,.0f}"
+    return "one" if units == 1 else f"{units:,.0f}" if units > 1 else f"{units:g}"
 
 
 def _worth(tasks: float, one: bool) -> str:

@@ -153,7 +153,7 @@ def test_teams_are_always_listed_and_users_left_out_are_counted() -> None:
     assert [row[0] for row in tables["What each team gets"][1:]] == [f"team-{k:02}" for k in range(34)]
     assert {one.name for one in found.findings["HDRF"].explanations} == {f"team-{k:02}" for k in range(34)}
     assert len(tables["What each user gets"]) - 1 == cluster_page.USERS
-    assert f"{n - cluster_page.USERS} users between them are left out" in found.to_html()
+    assert f"{n - cluster_page.USERS} more users are left out" in found.to_html()
     alone = cluster_report("drf", many.replace(teams=None))
     assert "40 more users left out" in alone.to_html() and len(alone.findings["DRF"].explanations) == 20
 

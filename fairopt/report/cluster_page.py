@@ -44,6 +44,7 @@ SEGMENTS = 8  # teams or users in a stacked bar; the others are one part
 MATRIX = 12  # users of whom all pairs are shown; of more, the pairs with the most envy
 PAIRS = 10
 SENTENCES = 4  # on what one more unit is worth
+LARGE = 1e5  # units from which a column has no decimals
 NAME = 40  # characters of a name in a bar's legend
 STATES = {OVER: "holds more", UNDER: "holds less", EVEN: "as is fair"}
 HOLDS = {True: "holds", False: "fails", None: "open"}
@@ -251,7 +252,7 @@ def _waiting(allocation: Allocation) -> Grid | None:
             "asks for",
             ["no limit" if w.asks is None else text for w, text in zip(shown, both[len(shown) :], strict=True)],
         ),
-        Numbers("share", percents(w.share for w in shown), bars=[w.share for w in shown]),
+        _share_column(np.array([w.share for w in shown])),
     ]
     weighted = any(w.weight != 1 for w in some)
     if weighted:
@@ -288,18 +289,26 @@ def _gets(policy: str, found: Findings) -> Panel:
     return Panel(policy, [*grids, _of_users(allocation)])
 
 
+def _titles(instance: Instance) -> list[str]:
+    """The resources without vendors, with their units; cores of a CPU go without saying."""
+    names, units = without_vendor(instance.resources), instance.units or [""] * instance.n_resources
+    return [f"{name} ({unit})" if unit not in ("", "core") else name for name, unit in zip(names, units, strict=True)]
+
+
 def _units(instance: Instance, units: Float) -> list[Column]:
-    titles = [
-        f"{name} ({unit})" if unit not in ("", "core") else name
-        for name, unit in zip(
-            without_vendor(instance.resources), instance.units or [""] * instance.n_resources, strict=True
-        )
-    ]
-    return [Column(title, numbers(units[:, i])) for i, title in enumerate(titles)]
+    return [Column(title, _amounts(units[:, i])) for i, title in enumerate(_titles(instance))]
 
 
 def _share_column(shares: Float) -> Numbers:
-    return Numbers("share", percents(shares.tolist()), bars=shares.tolist())
+    """Shares, with bars relative to the largest."""
+    top = float(shares.max(initial=0.0))
+    decimals = 1 if top >= 0.1 or not top else 2 if top >= 0.01 else 3
+    return Numbers("share", [f"{100 * x:.{decimals}f}%" for x in shares], bars=(shares / (top or 1.0)).tolist())
+
+
+def _amounts(values: Float) -> list[str]:
+    """Units of a column; large ones are whole."""
+    return [f"{x:,.0f}" for x in values.tolist()] if np.abs(values).max(initial=0.0) >= LARGE else numbers(values)
 
 
 def _of_team(allocation: Allocation, by: str) -> Grid:
@@ -341,8 +350,9 @@ def _of_users(allocation: Allocation) -> Grid:
     instance, dominant = allocation.instance, allocation._dominant_shares
     chosen = list(range(instance.n_users))
     if instance.n_users > USERS:
-        order = np.argsort(dominant / instance.weights, kind="stable").tolist()
-        chosen = [*order[: USERS // 2], *order[-(USERS // 2) :]]
+        part = allocation._taking_part
+        order = part[np.argsort((dominant / instance.weights)[part], kind="stable")].tolist()
+        chosen = [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
     limits = instance.task_limits[chosen]
     columns: list[Column] = [Column("user", [instance.users[j] for j in chosen], right=False)]
     columns += [_share_column(dominant[chosen]), Column("tasks", numbers(allocation.tasks[chosen]))]
@@ -359,11 +369,9 @@ def _of_users(allocation: Allocation) -> Grid:
             for by in instance.teams.outermost_first
         ]
     left = instance.n_users - len(chosen)
-    note = (
-        f"The {USERS // 2} smallest and the {USERS // 2} largest shares; {left:,} users between them are left out."
-        if left
-        else ""
-    )
+    note = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out." if left else ""
+    if left and (nothing := int((instance.task_limits == 0).sum())):
+        note += f" Of these, {nothing:,} can run nothing: their task limit is 0."
     return Grid("What each user gets", columns, note)
 
 
@@ -502,7 +510,7 @@ def _use(policy: str, found: Findings) -> Panel:
     total, used = instance.total_capacities, allocation.usage.sum(axis=0)
     parts = part_of_capacity(used, total)
     columns: list[Column] = [
-        Column("resource", list(instance.resource_titles), right=False),
+        Column("resource", _titles(instance), right=False),
         Numbers("in use", percents(parts.tolist()), bars=np.nan_to_num(parts).tolist()),
         Column("units in use", [words.figure(x) for x in used]),
         Column("of", [words.figure(x) for x in total]),
@@ -588,7 +596,7 @@ def _worth(policy: str, found: Findings) -> Panel:
 
 
 def _range(up_to: float) -> str:
-    return "" if np.isnan(up_to) else "no end" if np.isinf(up_to) else words.figure(up_to)
+    return "not known" if np.isnan(up_to) else "no end" if np.isinf(up_to) else words.figure(up_to)
 
 
 # -- reasons, envy, properties ------------------------------------------------------------------------------------

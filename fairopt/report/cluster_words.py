@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
+from fairopt.derivatives.sensitivity import Purchase
 from fairopt.display import of_units, visible, without_vendor
 from fairopt.fitting import too_large, why_too_large
 from fairopt.hostlists import names_of
@@ -50,8 +51,8 @@ Float = NDArray[np.float64]
 FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 LONG_SERVER = 24  # characters: longer lists of servers are named after the first
-READABLE = 0.01  # tasks: of smaller gains per unit, 10, 100, ... units are named
-MOST_UNITS = 1e6  # so named, if it is not known up to where the gain holds
+READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
+MOST_UNITS = 1e6  # so named, if the gain has no end
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def summary(allocation: Allocation) -> tuple[str, ...]:
     kind, names, _ = who(instance)
     servers = plural(int(instance.counts.sum()), "server")
     among = plural(len(names), kind) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
-    out = [f"{name} divides {servers} among {among} and runs {tasks_of(float(allocation.tasks.sum()))}."]
+    out = [f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}."]
     out.append(in_use(allocation))
     out.append(_who_waits(allocation, kind, len(names)))
     return tuple(filter(None, out))
@@ -306,6 +307,10 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def _tasks(value: float) -> str:
+    return tasks_of(value) if value < 1000 else f"{figure(value)} tasks"
+
+
 def figure(value: float) -> str:
     """A number in four digits, with commas.
 
@@ -330,7 +335,7 @@ def worths(found: Purchases | None) -> list[Worth]:
         if row.reason:
             continue
         where = f" on {names.get(row.server, row.server)}" if instance.n_servers > 1 else ""
-        units = _readable_units(row.tasks, row.up_to)
+        units = _readable_units(row)
         what = f"{_units(units)} more {titles[row.resource]}{where}"
         text = f"{what[:1].upper()}{what[1:]} {_worth(row.tasks * units, units == 1)}"
         if row.tasks and np.isfinite(row.up_to) and row.up_to > 0:
@@ -356,12 +361,16 @@ def _one_more(instance: Instance) -> list[str]:
     return [f"core of {title}" if unit == "core" else title for title, unit in zip(titles, units, strict=True)]
 
 
-def _readable_units(tasks: float, up_to: float) -> float:
-    """1, or a power of ten: less if not even 1 has this rate, and more if its gain would be a tiny number of tasks."""
-    if 0 < up_to < 1:
-        return float(10.0 ** np.floor(np.log10(up_to)))
+def _readable_units(row: Purchase) -> float:
+    """1, or a power of ten: less if not even 1 has this rate, and more if its gain would be a tiny number of tasks.
+
+    If it is not known up to where the rate holds, at most the 1% from which it is computed.
+    """
+    if 0 < row.up_to < 1:
+        return float(10.0 ** np.floor(np.log10(row.up_to)))
+    most = row.tasks_per_percent / row.tasks if np.isnan(row.up_to) and row.tasks else min(row.up_to, MOST_UNITS)
     units = 1.0
-    while 0 < abs(tasks * units) < READABLE and units * 10 <= (up_to if np.isfinite(up_to) else MOST_UNITS):
+    while 0 < abs(row.tasks * units) < READABLE and units * 10 <= most:
         units *= 10
     return units
 

@@ -21,7 +21,7 @@ from fairopt.cli.commands import (
     say_compared,
 )
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.interrupts import STOPPED
+from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, say, show_json, working, written
 from fairopt.errors import InvalidBlock, optional
 from fairopt.report import cluster, files
@@ -84,7 +84,7 @@ def report(
     say_compared(chosen, instance)
     more = [word for one in constraint or () for word in ("-c", one)]
     words = {name: (*(("-p", one) if one else ()), *more) for name, one in zip(chosen, given, strict=True)}
-    with working("report", verbose):
+    with working("report", verbose, lambda: complain(INTERRUPTED)):  # Ctrl-C keeps what is found
         found = cluster.cluster_report(
             chosen,
             instance,
@@ -94,7 +94,7 @@ def report(
             time_limit=time_limit,
             verbose=verbose,
         )
-        saved = found.write(out, answers=folder, source=cluster.Source(source.words, words), time_limit=time_limit)
+        saved = found.write(out, answers=folder, origin=cluster.Origin(source.words, words), time_limit=time_limit)
     made = [out, *(one.path for one in saved.values())]
     if as_json:
         show_json(cluster.FORMAT, found.to_dict() | {"written": [str(path) for path in made]})

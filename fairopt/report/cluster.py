@@ -29,7 +29,7 @@ from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import Listener, by_itself, tell, within
 
-__all__ = ["ClusterReport", "Findings", "Saved", "Source", "cluster_report"]
+__all__ = ["ClusterReport", "Findings", "Origin", "Saved", "cluster_report"]
 
 FORMAT = "fairopt.report/1"
 EXPLAINED = 20  # users without teams of whom it is said what stops them; teams always
@@ -53,7 +53,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Source:
+class Origin:
     """How the report was made, as words of the command line: the input with its options, and each policy."""
 
     input: tuple[str, ...] = ()
@@ -113,14 +113,14 @@ class ClusterReport:
         """The first answer, of which the summary is."""
         return next(iter(self.comparison.allocations.values()))
 
-    def to_html(self, *, saved: Mapping[str, Saved] | None = None, source: Source | None = None) -> str:
+    def to_html(self, *, saved: Mapping[str, Saved] | None = None, origin: Origin | None = None) -> str:
         """The page: one HTML document that requests nothing else.
 
         Parameters
         ----------
         saved : dict of Saved, optional
             Files of the answers by policy name, as `write` saves them.
-        source : Source, optional
+        origin : Origin, optional
             How the report was made, for the commands that it names.
 
         Returns
@@ -134,14 +134,14 @@ class ClusterReport:
         """
         from fairopt.report.cluster_page import rendered
 
-        return rendered(self, saved or {}, source or Source())
+        return rendered(self, saved or {}, origin or Origin())
 
     def write(
         self,
         path: str | Path,
         *,
         answers: str | Path | None = None,
-        source: Source | None = None,
+        origin: Origin | None = None,
         time_limit: float | None = None,
     ) -> dict[str, Saved]:
         """Write the page and, into the folder ``answers``, the answers; all files or, if one fails, none.
@@ -153,7 +153,7 @@ class ClusterReport:
         answers : str or Path, optional
             A folder, made if it is missing, for a JSON file of each answer, which `fairopt.verify` proves again.
             Default: answers are not saved.
-        source : Source, optional
+        origin : Origin, optional
             How the report was made, for the commands that it names.
         time_limit : float, optional
             Seconds for proving each saved answer again. Default: 10.
@@ -187,7 +187,7 @@ class ClusterReport:
         optional("jinja2", "report", "a report")
         if answers is None:
             with replacing([page]) as (file,):
-                file.write(self.to_html(source=source).encode(errors="backslashreplace"))
+                file.write(self.to_html(origin=origin).encode(errors="backslashreplace"))
             return {}
         folder, names = Path(answers), words.file_names(list(self.findings))
         with tempfile.TemporaryDirectory() as scratch:
@@ -200,7 +200,7 @@ class ClusterReport:
                     found.allocation.save(part)
                 tell(f"proving {names[name]}", k, len(names))
                 saved[name] = Saved(folder / names[name], verify(part, time_limit=time_limit or CHECKED))
-            text = self.to_html(saved=saved, source=source)
+            text = self.to_html(saved=saved, origin=origin)
             with replacing([page, *(one.path for one in saved.values())], folder) as (first, *others):
                 first.write(text.encode(errors="backslashreplace"))
                 for file, name in zip(others, names.values(), strict=True):

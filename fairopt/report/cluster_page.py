@@ -31,7 +31,7 @@ from fairopt.team_sums import TeamSums, team_sums, teams_shown
 if TYPE_CHECKING:
     import jinja2
 
-    from fairopt.report.cluster import ClusterReport, Findings, Saved, Source
+    from fairopt.report.cluster import ClusterReport, Findings, Origin, Saved
 
 __all__ = ["rendered"]
 
@@ -110,17 +110,17 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def rendered(report: ClusterReport, saved: Mapping[str, Saved], source: Source) -> str:
+def rendered(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> str:
     """See `ClusterReport.to_html`."""
     ids = count(1)
-    content = _content(report, saved, source)
+    content = _content(report, saved, origin)
     text: str = (
         _environment().get_template("cluster.html.jinja").render(**content, next_id=lambda: f"table-{next(ids)}")
     )
     return text.lstrip()
 
 
-def _content(report: ClusterReport, saved: Mapping[str, Saved], source: Source) -> dict[str, Any]:
+def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> dict[str, Any]:
     """Everything that the template reads."""
     instance, findings = report.instance, report.findings
     several = len(findings) > 1
@@ -147,7 +147,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], source: Source) 
         "size": _size(instance, kind, len(parties)),
         "summary": report.sentences,
         "tiles": _tiles(report),
-        "to_do": [(one, _command(one.command, report, source)) for one in words.to_do(report)],
+        "to_do": [(one, _command(one.command, report, origin)) for one in words.to_do(report)],
         "waiting": _waiting(report.main),
         "policy": next(iter(findings)),
         "kind": kind,
@@ -161,7 +161,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], source: Source) 
         "stacks": _stacks(report),
         "certificates": _certificates(report, saved),
         "definitions": [(name, repr(found.allocation.policy)) for name, found in findings.items()],
-        "commands": _commands(report, saved, source),
+        "commands": _commands(report, saved, origin),
         "checked": bool(saved),
         "notes": [words.with_short_servers(" ".join(note.split()), names) for note in instance.notes],
         "missing": [
@@ -708,23 +708,23 @@ def _proved(saved: Saved) -> str:
     return "; ".join([found.statement.removesuffix(":"), *found.faults[:1]])
 
 
-def _commands(report: ClusterReport, saved: Mapping[str, Saved], source: Source) -> list[str]:
+def _commands(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> list[str]:
     """Commands that prove the answers again."""
-    given = ["--input", *source.input] if source.input and source.input[0] != "-" else []
+    given = ["--input", *origin.input] if origin.input and origin.input[0] != "-" else []
     if saved:
         return [shlex.join(["fairopt", "verify", *(str(one.path) for one in saved.values()), *given])]
-    if not source.input:
+    if not origin.input:
         return []
     out, files = [], words.file_names(list(report.findings))
     for name, file in files.items():
-        out.append(shlex.join(["fairopt", "solve", *source.input, *source.policies.get(name, ()), "--out", file]))
+        out.append(shlex.join(["fairopt", "solve", *origin.input, *origin.policies.get(name, ()), "--out", file]))
     return [*out, shlex.join(["fairopt", "verify", *files.values(), *given])]
 
 
-def _command(command: Sequence[str], report: ClusterReport, source: Source) -> str:
+def _command(command: Sequence[str], report: ClusterReport, origin: Origin) -> str:
     """A command that helps with something to do; empty if the input is not known."""
-    if not command or not source.input:
+    if not command or not origin.input:
         return ""
     first = next(iter(report.findings))
     more = ["--diff"] if command[0] == "quotas" and report.instance.held_tasks is not None else []
-    return shlex.join(["fairopt", *command, *source.input, *source.policies.get(first, ()), *more])
+    return shlex.join(["fairopt", *command, *origin.input, *origin.policies.get(first, ()), *more])

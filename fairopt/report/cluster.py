@@ -89,8 +89,9 @@ class ClusterReport:
     >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], users=["train", "web"], resources=["cpu", "gpu"])
     >>> for line in fo.report.cluster_report("drf", cluster).sentences:
     ...     print(line)
-    DRF divides 1 server among 2 users and runs 20 tasks.
-    cpu is used up (32 of 32); of gpu 4 of 4 are in use.
+    DRF divides 1 server among 2 users and runs 24 tasks.
+    cpu is used up (all 32); 67% of gpu is in use.
+    Every user asks for more than it gets: train and web.
     """
 
     comparison: Comparison

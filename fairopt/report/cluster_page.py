@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,6 @@ from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.tables import Column, numbers, percents
-from fairopt.runtime.lazy import later
 from fairopt.server_sums import part_of
 from fairopt.team_sums import TeamSums, team_sums, teams_shown
 
@@ -143,7 +143,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
     return {
         "title": report.title,
         "made": report.made.strftime("%-d %B %Y, %H:%M %Z") if hasattr(report.made, "strftime") else "",
-        "version": later("fairopt:__version__"),
+        "version": sys.modules["fairopt"].__version__,
         "size": _size(instance, kind, len(parties)),
         "summary": report.sentences,
         "tiles": _tiles(report),

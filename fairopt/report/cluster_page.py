@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
-from fairopt.display import shorter, visible, without_vendor
+from fairopt.display import short, shorter, visible, without_vendor
 from fairopt.errors import optional
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number
@@ -45,6 +45,7 @@ MATRIX = 12  # users of whom all pairs are shown; of more, the pairs with the mo
 PAIRS = 10
 SENTENCES = 4  # on what one more unit is worth
 LARGE = 1e5  # units from which a column has no decimals
+LONG_NAME = 80  # characters of a name in a table
 NAME = 40  # characters of a name in a bar's legend
 STATES = {OVER: "holds more", UNDER: "holds less", EVEN: "as is fair"}
 HOLDS = {True: "holds", False: "fails", None: "open"}
@@ -76,7 +77,7 @@ class Grid:
                 bars, tones = getattr(c, "bars", ()), getattr(c, "tones", ())
                 row.append(
                     {
-                        "text": c.cells[k],
+                        "text": short(c.cells[k], LONG_NAME) if c is self.columns[0] else c.cells[k],
                         "right": c.right,
                         "bar": 100 * min(max(bars[k], 0.0), 1.0) if bars else None,
                         "tone": tones[k] if tones else "",

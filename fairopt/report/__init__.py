@@ -11,6 +11,7 @@ The files:
 * `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
   `demonstration`: ``fairopt demo``.
+* `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
 * `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
   ``report``) from the folder ``templates``.

@@ -36,6 +36,7 @@ CASES: dict[str, list[str]] = {
     "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf", "-p", "easy"],
     "verify": ["answer.json"],
     "quotas": ["teams.json", "--diff"],
+    "report": ["teams.json", "-p", "hdrf", "-p", "drf"],
     "what-if": ["teams.json", "-p", "drf", "--add", "n1=1"],
     "why": ["teams.json"],
 }
@@ -125,7 +126,7 @@ def test_the_json_of_a_command_is_valid_under_its_schema(
     result = run(command, *CASES[command])
     assert result.exit_code == int(command == "compare"), result.output
     data = checked(result.stdout)
-    if command == "demo":
+    if command in ("demo", "report"):
         checked(json.dumps(data["comparison"]))
 
 

@@ -52,6 +52,7 @@ COMMANDS = {
     "prefer": "prefer",
     "prove": "prove",
     "quotas": "quotas",
+    "report": "report",
     "shards": "shards",
     "simulate": "simulate",
     "verify": "verify",

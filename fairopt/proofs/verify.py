@@ -3697,6 +3697,7 @@ INSTANCE = (
     "rates",
     "teams",
     "guarantees",
+    "held",  # read by no policy
 )
 FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
 
@@ -3899,8 +3900,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         A JSON file that `Allocation.save` wrote.
     instance : Instance, optional
         The instance that the answer should be for. If the file holds another one, the answer is not proved, and
-        ``faults`` lists the differences. The order of users, servers and resources, notes, units and server types do
-        not count.
+        ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
+        what is held do not count.
     time_limit : float, optional
         Seconds; reading the file does not count. ``statement`` says what was proved within them.
 

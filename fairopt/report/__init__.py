@@ -1,7 +1,8 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-The names for users: `Comparison`, which `fairopt.compare` returns; `schema`, the JSON Schema of output of commands;
-and `bench_solver`, which returns a `League` of solvers.
+The names for users: `Comparison`, which `fairopt.compare` returns; `cluster_report`, which makes a `ClusterReport`, a
+page for those who run a cluster; `bench_solver`, which returns a `League` of solvers; and `schema`, the JSON Schema of
+output of commands.
 
 The files:
 
@@ -14,6 +15,8 @@ The files:
   `demonstration`: ``fairopt demo``.
 * `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
+* `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
+  ``report``) from the folder ``templates``.
 * `held`: tables and sentences of what runs now beside what is fair.
 * `league`: solvers on problems with known optima; `attempts`: one solver on one problem; `standings`: tables of them.
 """

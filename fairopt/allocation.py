@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,9 @@ class Allocation:
         Prices, levels and multipliers of the certificate, by tier.
     placement : ndarray of shape (n_users, number of servers) or None
         Whole tasks by individual server, in the order of `Instance.individual`.
+    variables : mapping of str to ndarray
+        Values of the variables that blocks added (`Model.variable`), by name; those without a name are called after
+        their block.
 
     Examples
     --------
@@ -110,14 +113,14 @@ class Allocation:
     given_bundles: Float | None = field(default=None)
     evidence: tuple[Any, ...] = ()
     placement: Float | None = field(default=None)
+    variables: Mapping[str, Float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # read-only, so that the certificate stays valid
         for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
             if getattr(self, name) is not None:
-                judged = np.asarray(getattr(self, name)).view()
-                judged.flags.writeable = False
-                object.__setattr__(self, name, judged)
+                object.__setattr__(self, name, _read_only(getattr(self, name)))
+        object.__setattr__(self, "variables", {key: _read_only(value) for key, value in self.variables.items()})
 
     @cached_property
     def tasks(self) -> Float:
@@ -683,6 +686,13 @@ class Allocation:
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
         return later("fairopt.reading:load")(Path(path), policy)
+
+
+def _read_only(values: Float) -> Float:
+    """A view that cannot be written."""
+    out = np.asarray(values).view()
+    out.flags.writeable = False
+    return out
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

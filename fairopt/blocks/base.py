@@ -173,8 +173,15 @@ def blocks_within(value: Any) -> Iterator[Block]:
 def call_block(block: Block, method: str, view: Any) -> Any:
     """The result of a method of a block; `InvalidBlock` with the fix if it is None or CVXPY refuses it."""
     name = f"{type(block).__name__}.{method}"
+    own = getattr(view, "own", None)  # the variables that blocks add to it
     try:
-        found = getattr(block, method)(view)
+        if own is None or is_ours(block):
+            found = getattr(block, method)(view)
+        else:
+            before = len(view.required)
+            with own.of(block):
+                found = getattr(block, method)(view)
+                own.adopt(_variables_of(found, view, before))
     except FairoptError:
         raise
     except Exception as error:
@@ -185,6 +192,19 @@ def call_block(block: Block, method: str, view: Any) -> Any:
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")
     return found
+
+
+def _variables_of(found: Any, view: Any, before: int) -> list[Any]:
+    """The CVXPY variables that a block wrote into its result, or into what it required after ``before``."""
+    parts = [*(found.values() if isinstance(found, dict) else [found]), *view.required[before:]]
+    unknowns = {v.id for name in ("unknowns", "held") for v in _variables(getattr(view, name, None))}
+    variables = dict.fromkeys(v for part in parts for v in _variables(part))
+    return [v for v in variables if v.id not in unknowns]
+
+
+def _variables(part: Any) -> list[Any]:
+    """The variables of a CVXPY expression or constraint; none of other objects."""
+    return part.variables() if callable(getattr(part, "variables", None)) else []
 
 
 _OF_CVXPY = "use CVXPY's functions, such as cp.log, cp.sum or cp.maximum"

@@ -58,7 +58,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         part, rows = program.instance, program.capacity_rows
         model = view(part, program.pairs, program.active)
         of_all = model if program.all_take_part else view(instance, Pairs(instance), np.arange(n))
-        of_all.required = model.required
+        of_all.required, of_all.own = model.required, model.own
         capacity = program.whole_capacities.ravel()[rows]
         used = cp.multiply(capacity, model.loads[rows]) if held is None else cp.sum(held, axis=0)[rows]
         conditions.append(_named("capacity", used <= capacity))
@@ -71,6 +71,8 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         for block in program.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block}: {name}", condition) for name, condition in named]
+            conditions += [_named(f"{block}: {one.label or 'required'}", one) for one in model.required]
+            model.required.clear()
         objective = cp.sum(expression_of(program.objective, model))
         warn_of_loops(program.objective, [objective])
         conditions += model.required

@@ -7,7 +7,7 @@ Constraints that are bounds on each user's tasks, or on the usable fraction of r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +30,7 @@ from fairopt.formulation.rising import least_load, of_those_who_rise, users_with
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp, later, sp
 from fairopt.tolerances import TINY
 from fairopt.validation import distinct
 
@@ -304,19 +304,34 @@ class Program:
         """Zero tasks, and zero bundles if these are decided."""
         return np.zeros(len(self.pairs)), None
 
-    def point(self, tasks: Float, bundles: Float | None = None) -> Point:
-        """Tasks as a point of the solved instance."""
-        return Point(self.instance, self.pairs.table(tasks))
+    def point(
+        self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None
+    ) -> Point:
+        """Tasks as a point of the solved instance, with the values of blocks' variables, by default their best."""
+        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks))
+
+    def _variables_at(
+        self, variables: Mapping[str, Float] | None, tasks: Float
+    ) -> Callable[[], Mapping[str, Float]] | None:
+        """What gives the values of blocks' variables at tasks, if they are asked for."""
+        if variables is not None:
+            return lambda: variables
+        if self.objective.is_known:
+            return None
+        return lambda: later("fairopt.formulation.own_values:best_values")(ConeModel(self), tasks)
 
 
 class ConeModel:
     """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`."""
 
-    def __init__(self, program: Program, solver: str | None = None) -> None:
+    def __init__(
+        self, program: Program, solver: str | None = None, units: Mapping[str, float] | None = None
+    ) -> None:
         self.program = program
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
         self.model = self.in_unknowns(solver)
+        self.model.own.units.update(units or {})
         check()
         rows = program.capacity_rows
         check()
@@ -347,7 +362,7 @@ class ConeModel:
             model = self.model if is_ours(constraint) else self.model_as_given()
             conditions = checked_conditions(constraint, model)
             self.rest += [(constraint, name, _without_zero_squares(one)) for name, one in conditions.items()]
-            self.rest += [(constraint, "required", condition) for condition in self.model.required]
+            self.rest += [(constraint, one.label or "required", one) for one in self.model.required]
             self.model.required.clear()  # those of the objective are added later
 
     def constraint_of(self, some: BlockRows) -> cp.Constraint:
@@ -383,7 +398,7 @@ class ConeModel:
         scale[place] = self.scale
         spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
         model = self.of_all_users(spread @ self.model.unknowns, scale, pairs)
-        model.required = self.model.required
+        model.required, model.own = self.model.required, self.model.own
         return model
 
     def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
@@ -400,9 +415,25 @@ class ConeModel:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
         return objective_form(self.program.objective, self.model, self.unknowns)
 
+    @cached_property
+    def natural(self) -> cp.Expression:
+        """The objective in natural units; conditions that it requires are those of `maximand`."""
+        before = len(self.model.required)
+        found = cp.sum(self.program.objective.expression(self.model))
+        del self.model.required[before:]
+        return found
+
     def tasks(self) -> Float:
         """Tasks by pair of the solver, at least 0."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def unique(name: str, names: Iterable[str]) -> str:
+    """The name, extended if another has it."""
+    taken = set(names)
+    while name in taken:
+        name += " (another)"
+    return name
 
 
 def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:

@@ -8,7 +8,7 @@ multipliers weaken the bound and cannot falsify it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,19 +16,28 @@ import numpy as np
 
 from fairopt.blocks.form import Curve, Form, Sorted, shares_at
 from fairopt.blocks.model import Point
+from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
-from fairopt.runtime.lazy import sp
+from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TERM_ROUNDING
 
 
 class LinearRows(NamedTuple):
-    """Rows ``values <= 0`` (or == 0) of a constraint, with slopes (n_unknowns, n_rows)."""
+    """Rows ``values <= 0`` (or == 0) of a constraint, with slopes (n_unknowns, n_rows).
+
+    ``others`` are slopes by variables of blocks, in their units.
+    """
 
     slopes: sp.csr_array
     values: Float
     inequality: bool
+    others: Mapping[cp.Variable, sp.csr_array] = {}
+
+    def valid(self, dual: Float) -> Float:
+        """Multipliers of the right sign."""
+        return np.maximum(dual, 0.0) if self.inequality else dual
 
 
 @dataclass
@@ -58,14 +67,45 @@ class Multipliers:
 
         ``place`` are the unknowns of pairs, of ``unit`` tasks each; the others are zero.
         """
-        if rows.inequality:
-            dual = np.maximum(dual, 0.0)
+        dual = rows.valid(dual)
         per_unit = np.asarray(rows.slopes @ dual).ravel()[place]
         size = np.asarray(abs(rows.slopes) @ np.abs(dual)).ravel()[place]
         self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + size / unit
         self.pair_cost = self.pair_cost + per_unit / unit
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+
+    def charge_others(
+        self, rows: Sequence[tuple[LinearRows, Float]], slopes: Mapping[cp.Variable, Float] | None = None
+    ) -> None:
+        """Add what rows of `charge` leave of their other variables, less the objective's slopes, at their ranges.
+
+        The constant is infinite if a variable without a bound has a cost.
+        """
+        costs = {variable: -slope for variable, slope in (slopes or {}).items()}
+        sizes = {variable: np.abs(slope) for variable, slope in (slopes or {}).items()}
+        for one, dual in rows:
+            y = one.valid(dual)
+            for variable, of_rows in one.others.items():
+                at = np.asarray(variable.value, dtype=float).ravel(order="F")
+                cost, size = np.asarray(of_rows @ y).ravel(), np.asarray(abs(of_rows) @ np.abs(y)).ravel()
+                self.constant += float(cost @ at)
+                self.constant_size += float(size @ np.abs(at))
+                costs[variable], sizes[variable] = costs.get(variable, 0.0) + cost, sizes.get(variable, 0.0) + size
+        for variable, cost in costs.items():
+            rounding = TERM_ROUNDING * sizes[variable]
+            least = charged_at(cost - rounding, cost + rounding, *ranges(variable))
+            self.constant -= float(least.sum())
+            self.constant_size += float(np.abs(least).sum())
+
+    def plus(self, other: Multipliers) -> None:
+        """Add the costs and constants of others."""
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + (
+            np.abs(other.pair_cost) if other.size is None else other.size
+        )
+        self.pair_cost = self.pair_cost + other.pair_cost
+        self.constant += other.constant
+        self.constant_size += other.constant_size
 
     def charge_rows(self, rows: Rows, multipliers: Float) -> None:
         """Add linear rows at multipliers in natural units."""
@@ -99,6 +139,13 @@ def charged(program: Program, multipliers: Multipliers) -> tuple[Float, float]:
     constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
     cost = of_capacity + multipliers.pair_cost - TERM_ROUNDING * size
     return cost, limit + multipliers.constant + TERM_ROUNDING * constant_size
+
+
+def charged_at(low: Float, high: Float, least: Float, most: Float) -> Float:
+    """The smallest product of a number in [low, high] and one in [least, most]; minus infinity if there is none."""
+    with np.errstate(invalid="ignore"):
+        products = [np.where(a == 0, 0.0, a * b) for a in (low, high) for b in (least, most)]
+    return np.asarray(np.min(products, axis=0))
 
 
 class Lagrangian:

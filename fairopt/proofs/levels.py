@@ -85,7 +85,7 @@ def judge_levels(
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
     levels = Levels(program, further, tasks)
     gap, gaps = levels.judge(duals)
-    assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
+    assumed = [ASSUMED] if further is not None and further.assumes else []
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)

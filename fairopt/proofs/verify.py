@@ -3675,6 +3675,7 @@ FILE = (
     "bundles",
     "evidence",
     "placement",
+    "variables",
     "given",
     "proof",
     "binding",

@@ -1,0 +1,196 @@
+"""Variables that blocks add: by name, or by block and number; as CVXPY variables, or as numbers at an allocation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.base import Block, brief
+from fairopt.errors import InvalidBlock
+from fairopt.runtime.lazy import cp
+
+Float = NDArray[np.float64]
+Shape = int | tuple[int, ...]
+
+RESERVED = ("tasks", "bundles")  # variables of `Policy.problem`
+
+
+@dataclass(frozen=True)
+class OwnVariable:
+    """A variable of a block, of ``unit`` natural units each; ``given`` are its bounds as they were given."""
+
+    variable: cp.Variable
+    unit: float
+    given: tuple[Any, Any]
+
+    @property
+    def expression(self) -> cp.Expression:
+        """The variable in natural units."""
+        return self.variable if self.unit == 1 else self.unit * self.variable
+
+    @property
+    def value(self) -> Float | None:
+        """Its value in natural units, within its bounds."""
+        if self.variable.value is None:
+            return None
+        low, high = ranges(self.variable)
+        held = np.asarray(self.variable.value, dtype=float)
+        inside = np.clip(held.ravel(order="F"), low, high).reshape(held.shape, order="F")
+        return np.asarray(inside * self.unit)
+
+
+class OwnVariables:
+    """The variables of all blocks of a model.
+
+    With ``units``, natural units per unit of a variable by its key, solvers see numbers near 1; by default the unit is
+    the largest bound. Without scaling (``natural``) all units are 1.
+    """
+
+    def __init__(self, natural: bool = False, units: Mapping[str, float] | None = None) -> None:
+        self.natural, self.units = natural, dict(units or {})
+        self.held: dict[str, OwnVariable] = {}
+        self._blocks: dict[str, Block] = {}
+        self._block, self._made = "", 0
+
+    @contextmanager
+    def of(self, block: Block) -> Iterator[None]:
+        """Count variables without a name as those of a block."""
+        before, name = (self._block, self._made), repr(block)
+        if self._blocks.setdefault(name, block) != block:
+            raise InvalidBlock(f"two different blocks are written {brief(block)}; rename one of their classes")
+        self._block, self._made = name, 0
+        try:
+            yield
+        finally:
+            self._block, self._made = before
+
+    def key(self, name: str | None) -> str:
+        """The key of a variable: its name, or its number and block."""
+        if name is not None:
+            return name
+        self._made += 1
+        return f"variable {self._made} of `{self._block}`"
+
+    def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> Any:
+        """The variable of a name, which is made on first use; see `Model.variable`."""
+        size, given = checked(shape, name, lower, upper)
+        key = self.key(name)
+        found = self.held.get(key)
+        if found is None:
+            unit = 1.0 if self.natural else self.units.get(key) or _unit(*given)
+            low, high = (None if not np.isfinite(side).any() else side / unit for side in given)
+            bounds = None if low is None and high is None else [low, high]
+            found = self.held[key] = OwnVariable(cp.Variable(size, name=key, bounds=bounds), unit, given)
+            return found.expression
+        if found.variable.shape != size:
+            raise InvalidBlock(
+                f"the variable {key!r} has shape {found.variable.shape} in one block and {size} in another; give it one "
+                "shape, or two names (objectives see only users with a task limit above 0, constraints all)"
+            )
+        if (lower is not None or upper is not None) and not all(map(np.array_equal, given, found.given)):
+            raise InvalidBlock(
+                f"the variable {key!r} has other bounds in another block; give them in one block only, or the same"
+            )
+        return found.expression
+
+    def adopt(self, variables: Iterable[cp.Variable]) -> None:
+        """Count further variables, which a block made by itself, among these."""
+        known = {own.variable.id for own in self.held.values()}
+        for variable in variables:
+            if variable.id not in known:
+                known.add(variable.id)
+                self.held[self.key(None)] = OwnVariable(variable, 1.0, (None, None))
+
+    def values(self) -> dict[str, Float]:
+        """The values in natural units, by key; without those that have none."""
+        found = {key: own.value for key, own in self.held.items()}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def save(self, values: Mapping[str, Any]) -> None:
+        """Set values in natural units, by key; those of other shapes are left out."""
+        for key, own in self.held.items():
+            value = np.asarray(values.get(key, np.nan), dtype=float)
+            if value.shape == own.variable.shape and np.isfinite(value).all():
+                own.variable.save_value(value / own.unit)
+
+
+class OwnValues(OwnVariables):
+    """The same at an allocation: numbers, or variables where no value is known."""
+
+    def __init__(self, known: Callable[[], Mapping[str, Float]] | None = None) -> None:
+        super().__init__(natural=True)
+        self._known, self._values = known, dict[str, Float]()
+
+    @property
+    def known(self) -> Mapping[str, Float]:
+        """The known values by key."""
+        if self._known is not None:
+            self._values, self._known = dict(self._known()), None
+        return self._values
+
+    def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> Any:
+        size, _ = checked(shape, name, lower, upper)
+        made = self._made
+        value = self.known.get(self.key(name))
+        if value is not None and value.shape == size:
+            return value
+        self._made = made
+        return super().make(shape, name, lower, upper)
+
+    def adopt(self, variables: Iterable[cp.Variable]) -> None:
+        for variable in variables:
+            value = self.known.get(self.key(None))
+            if value is not None and value.shape == variable.shape and variable.value is None:
+                variable.save_value(value)
+
+
+def checked(shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, ...], tuple[Float, Float]]:
+    """The shape and the bounds of a variable; `InvalidBlock` if they are not valid."""
+    what = "a variable" if name is None else f"the variable {name!r}"
+    if name is not None and (not isinstance(name, str) or not name or name in RESERVED):
+        raise InvalidBlock(f"{what}: give a name other than {' and '.join(map(repr, RESERVED))}, as a text")
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes):
+        raise InvalidBlock(f"{what} has the shape {brief(shape)}; give a whole number or a tuple of them, () for one")
+    size = tuple(map(int, sizes))
+    sides = []
+    for side, value, none in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
+        try:
+            number = np.asarray(none if value is None else value, dtype=float)
+            sides.append(np.array(np.broadcast_to(number, size)))
+        except (TypeError, ValueError) as error:
+            raise InvalidBlock(f"{what}: {side} is {brief(value)}; give a number or an array of {size}") from error
+        if np.isnan(sides[-1]).any():
+            raise InvalidBlock(f"{what}: {side} holds NaN; give numbers, or infinity for no bound")
+    low, high = sides
+    for at in np.argwhere((low > high) | (low == np.inf) | (high == -np.inf))[:1]:
+        where = "" if not size else f" at {tuple(at.tolist())}"
+        raise InvalidBlock(
+            f"{what}: lower is {low[tuple(at)]:g} and upper {high[tuple(at)]:g}{where}; no number lies between them"
+        )
+    return size, (low, high)
+
+
+def _unit(low: Float, high: Float) -> float:
+    """The largest finite bound; 1 without one."""
+    both = np.abs(np.concatenate([low.ravel(), high.ravel()]))
+    return float(both[np.isfinite(both)].max(initial=0.0)) or 1.0
+
+
+def ranges(variable: cp.Variable) -> tuple[Float, Float]:
+    """The least and greatest values that a variable's attributes allow, flat in column order."""
+    low, high = np.full(variable.size, -np.inf), np.full(variable.size, np.inf)
+    given = variable.attributes
+    for side, sign, bound in ((low, ("nonneg", "pos"), 0), (high, ("nonpos", "neg"), 1)):
+        if any(given[name] for name in sign):
+            side[:] = 0.0
+        of_bounds = None if given["bounds"] is None else given["bounds"][bound]
+        if of_bounds is not None:
+            values = np.broadcast_to(np.asarray(of_bounds, dtype=float), variable.shape).ravel(order="F")
+            side[:] = np.maximum(side, values) if bound == 0 else np.minimum(side, values)
+    return low, high

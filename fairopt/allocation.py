@@ -92,6 +92,12 @@ class Allocation:
     variables : mapping of str to ndarray
         Values of the variables that blocks added (`Model.variable`), by name; those without a name are called after
         their block.
+    multipliers : mapping of str to ndarray
+        Multipliers of the constraints of blocks and of `Model.require`, by their names there; where two blocks use a
+        name, it is followed by the block. By how much the objective (for tiers the first) rises per unit by which an
+        inequality is relaxed, at least 0; for an equation ``a == b`` per unit by which b rises. Dual values of the
+        proof, which need not be derivatives if they are not unique. There are none of bounds on single users' tasks,
+        cones, `EnvyFree` and `Leximin`, and none if the proof does not use them.
 
     Examples
     --------
@@ -114,13 +120,15 @@ class Allocation:
     evidence: tuple[Any, ...] = ()
     placement: Float | None = field(default=None)
     variables: Mapping[str, Float] = field(default_factory=dict)
+    multipliers: Mapping[str, Float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # read-only, so that the certificate stays valid
         for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _read_only(getattr(self, name)))
-        object.__setattr__(self, "variables", {key: _read_only(value) for key, value in self.variables.items()})
+        for name in ("variables", "multipliers"):
+            object.__setattr__(self, name, {key: _read_only(value) for key, value in getattr(self, name).items()})
 
     @cached_property
     def tasks(self) -> Float:

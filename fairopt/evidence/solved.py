@@ -161,12 +161,24 @@ class Solved(Optimum):
         return out, joint, joined
 
     def natural_multipliers(self, unit: float) -> dict[str, Float]:
-        """The dual values of blocks' constraints by name, of ``unit`` natural units of the objective each."""
-        found = dict[str, Float]()
-        held = [one for one in self.duals if one.block is not None and not getattr(one.block, "added", False)]
-        names = [one.name for one in held]
-        for one in held:
-            values = one.values if one.rows is None else one.multipliers(self.scale)
+        """The multipliers of blocks' inequalities and equations by name, if a dual value is ``unit`` natural units.
+
+        Without rows that are made when an answer breaks them.
+        """
+        found, held = dict[str, Float](), list[tuple[Dual, Float]]()
+        for k, one in enumerate(self.duals):
+            if one.block is None or isinstance(one.block, MadeRows) or getattr(one.block, "added", False):
+                continue
+            if one.rows is not None:
+                held.append((one, one.multipliers(self.scale)))
+                continue
+            condition = _conditions(self.written.model)[1 + k]
+            if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) and condition.id not in self.written.model.rewritten:
+                sign = np.maximum(one.values, 0.0) if isinstance(condition, cp.constraints.Inequality) else one.values
+                per = abs(one.block.level) or 1.0 if isinstance(one.block, AtLeast) else 1.0
+                held.append((one, sign.reshape(condition.shape, order="F") / per))
+        names = [one.name for one, _ in held]
+        for one, values in held:
             key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
             found[unique(key, found)] = values * unit
         return found

@@ -330,6 +330,7 @@ class ConeModel:
         self.program = program
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
+        self.rewritten: set[int] = set()  # ids of constraints that stand for others
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
         check()
@@ -361,7 +362,10 @@ class ConeModel:
                 continue
             model = self.model if is_ours(constraint) else self.model_as_given()
             conditions = checked_conditions(constraint, model)
-            self.rest += [(constraint, name, _without_zero_squares(one)) for name, one in conditions.items()]
+            for name, one in conditions.items():
+                self.rest.append((constraint, name, written := _without_zero_squares(one)))
+                if written is not one:
+                    self.rewritten.add(written.id)
             self.rest += [(constraint, one.label or "required", one) for one in self.model.required]
             self.model.required.clear()  # those of the objective are added later
 

@@ -42,7 +42,7 @@ class Answer:
     shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
     They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
-    variables, by name. The other fields are those of
+    variables and ``multipliers`` those of blocks' constraints, by name. The other fields are those of
     `Certificate`.
     """
 
@@ -61,6 +61,7 @@ class Answer:
     evidence: Evidence | None = None
     bundles: Float | None = None
     variables: Mapping[str, Float] = field(default_factory=dict)
+    multipliers: Mapping[str, Float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -130,6 +131,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         assumed=found.assumed,
         bundles=bundles,
         variables=variables,
+        multipliers=found.multipliers,
     )
 
 
@@ -168,9 +170,17 @@ def allocation(
         assumed=_joined("; ", (a.assumed for _, a in judged)),
     )
     evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
-    variables = final.variables
     return Allocation(
-        first.given, policy, table, certificate, value, prices, held, evidence=evidence, variables=variables
+        first.given,
+        policy,
+        table,
+        certificate,
+        value,
+        prices,
+        held,
+        evidence=evidence,
+        variables=final.variables,
+        multipliers=started.multipliers,
     )
 
 
@@ -486,13 +496,12 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
     """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles,
-    variables and note."""
+    variables, multipliers and note."""
     value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
     measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "note": known.get("note", "")}
     certificate = _certificate(time.perf_counter(), method="given", **measured)
-    return Allocation(
-        instance, policy, tasks, certificate, value, prices, bundles, variables=known.get("variables", {})
-    )
+    of_blocks = {name: known.get(name, {}) for name in ("variables", "multipliers")}
+    return Allocation(instance, policy, tasks, certificate, value, prices, bundles, **of_blocks)
 
 
 def as_saved(allocation: Allocation, claim: Certificate) -> Allocation:

@@ -3676,6 +3676,7 @@ FILE = (
     "evidence",
     "placement",
     "variables",
+    "multipliers",
     "given",
     "proof",
     "binding",

@@ -55,15 +55,14 @@ class OwnVariables:
         self.natural, self.units = natural, dict(units or {})
         self.held: dict[str, OwnVariable] = {}
         self._blocks: dict[str, Block] = {}
-        self._block, self._made = "", 0
+        self._block: Block | None = None
+        self._made = 0
 
     @contextmanager
     def of(self, block: Block) -> Iterator[None]:
         """Count variables without a name as those of a block."""
-        before, name = (self._block, self._made), repr(block)
-        if self._blocks.setdefault(name, block) != block:
-            raise InvalidBlock(f"two different blocks are written {brief(block)}; rename one of their classes")
-        self._block, self._made = name, 0
+        before = self._block, self._made
+        self._block, self._made = block, 0
         try:
             yield
         finally:
@@ -74,7 +73,13 @@ class OwnVariables:
         if name is not None:
             return name
         self._made += 1
-        return f"variable {self._made} of `{self._block}`"
+        block = repr(self._block)
+        if self._block is not None and self._blocks.setdefault(block, self._block) != self._block:
+            raise InvalidBlock(
+                f"two different blocks with variables of their own are written {brief(self._block)}; rename the class "
+                "of one, or name their variables"
+            )
+        return f"variable {self._made} of `{block}`"
 
     def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> Any:
         """The variable of a name, which is made on first use; see `Model.variable`."""

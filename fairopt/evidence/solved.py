@@ -124,7 +124,7 @@ class Solved(Optimum):
         of these has no bound on the side where it has a cost.
         """
         out, joint, rows = self.charges_at(tasks)
-        joint.charge_others(rows)
+        joint.charge_others(rows, tasks / self.scale, self.top)
         if rows and np.isfinite(joint.constant):
             out.plus(joint)
         return out
@@ -187,6 +187,11 @@ class Solved(Optimum):
     def scale(self) -> Float:
         """Tasks per unknown, by pair."""
         return self.program.size[self.program.pairs.user]
+
+    @property
+    def top(self) -> Float:
+        """Proven upper bounds on unknowns."""
+        return self.program.most[self.program.pairs.user] / self.scale
 
     @property
     def charged_duals(self) -> list[int]:
@@ -471,7 +476,8 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
         own = conditions.tangent(cone, form, tasks)
         scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
     charged, joint = out.times(scale), joint.times(scale)
-    joint.charge_others([(one, scale * values) for one, values in rows], of_others)
+    rows = [(one, scale * values) for one, values in rows]
+    joint.charge_others(rows, tasks / cone.scale, evidence.top, of_others)
     if np.isfinite(joint.constant) or of_others:
         charged.plus(joint)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)

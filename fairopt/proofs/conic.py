@@ -19,13 +19,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fairopt.blocks.base import brief
 from fairopt.blocks.own import ranges
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers, charged_at
+from fairopt.proofs.ranges import implied_ranges
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp, sparse_linalg
@@ -42,15 +45,19 @@ MATRICES = (
 )
 RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
 COMPILING = 1e-6  # seconds that CVXPY takes per number of a problem, at least
-ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
-BOUND = "give model.variable lower and upper"
 
 
 class ConicBound(NamedTuple):
-    """A bound on the optimum, and whether it assumes that CVXPY's variables stay within `REACH`."""
+    """A bound on the optimum, and what it assumes, if anything."""
 
     value: float
-    assumes: bool
+    assumed: str
+
+
+def assumption(names: Sequence[str]) -> str:
+    """What charges of variables without a proven range assume; some of these are named."""
+    which = f" ({', '.join(map(brief, names))})" if names else ""
+    return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
 def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
@@ -73,6 +80,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     others = np.setdiff1d(np.arange(len(c)), ours)
     least, most = _ranges(problem, columns, len(c))
     least[ours], most[ours] = 0.0, top
+    least, most = _implied(sp.csr_array(data["A"]), b, dims, least, most)
     aim = _aim(c, transposed, y, least, most)[others]
     y = _balanced(y, c[others] - aim, transposed[others], dims)
     residual = c + transposed @ y
@@ -85,7 +93,19 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     extra = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
     if not isinstance(extra, dict) or "offset" not in extra:  # the objective's constant
         return None
-    return ConicBound(-(low - unknown + float(extra["offset"])), unknown > 0)
+    assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
+    return ConicBound(-(low - unknown + float(extra["offset"])), assumed)
+
+
+def _named(problem: cp.Problem, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
+    """The names of variables that blocks named, of which some columns are chosen."""
+    held = [v for v in problem.variables() if v.id in columns and some[columns[v.id]].any()]
+    return [v.name() for v in held if not is_unnamed(v)]
+
+
+def is_unnamed(variable: cp.Variable) -> bool:
+    """Whether CVXPY named a variable."""
+    return bool(variable.name() == f"{cp.settings.VAR_PREFIX}{variable.id}")
 
 
 def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
@@ -95,6 +115,13 @@ def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> t
         if variable.id in columns and not any(variable.attributes[name] for name in RESHAPED):
             least[columns[variable.id]], most[columns[variable.id]] = ranges(variable)
     return least, most
+
+
+def _implied(a: sp.csr_array, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:
+    """Ranges with those that equations and inequalities imply."""
+    equal, linear = slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
+    rows = sp.csr_array(sp.vstack([a[linear], -a[equal]]))
+    return implied_ranges(rows, np.concatenate([b[linear], -b[equal]]), least, most)
 
 
 def _aim(c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
@@ -171,7 +198,7 @@ def conic_excess(
     found = conic_bound(problem, unknowns, top)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
-    return found.value - value, ASSUMED if found.assumes else ""
+    return found.value - value, found.assumed
 
 
 @dataclass(frozen=True)
@@ -207,9 +234,11 @@ class ConicConditions:
     reach: Float
 
     @property
-    def assumes(self) -> bool:
-        """Whether charges assume a range of some variable."""
-        return not np.isfinite(self.reach).all()
+    def assumed(self) -> str:
+        """What charges assume, if anything."""
+        open_ = ~np.isfinite(self.reach)
+        names = [v.name() for v, columns in self.further if open_[columns].any() and not is_unnamed(v)]
+        return assumption(names) if open_.any() else ""
 
     def _reach(self, sizes: Float) -> Float:
         """The largest absolute values of the variables, proved or assumed."""
@@ -434,6 +463,8 @@ def _compiled_conditions(
     own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     least, most = _ranges(problem, columns, a.shape[1])
+    least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
+    least, most = _implied(a, right, cones, least, most)
     reach = np.maximum(np.abs(least), np.abs(most))[others]
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 

@@ -20,6 +20,7 @@ from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
+from fairopt.proofs.ranges import implied_ranges
 from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TERM_ROUNDING
 
@@ -76,25 +77,31 @@ class Multipliers:
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
 
     def charge_others(
-        self, rows: Sequence[tuple[LinearRows, Float]], slopes: Mapping[cp.Variable, Float] | None = None
+        self,
+        rows: Sequence[tuple[LinearRows, Float]],
+        at: Float,
+        top: Float,
+        slopes: Mapping[cp.Variable, Float] | None = None,
     ) -> None:
         """Add what rows of `charge` leave of their other variables, less the objective's slopes, at their ranges.
 
-        The constant is infinite if a variable without a bound has a cost.
+        These follow from the variables' bounds and the rows, the unknowns being at most ``top``. The constant is
+        infinite if a variable without a bound has a cost.
         """
+        reach = _reach([one for one, _ in rows], at, top, list(slopes or {}))
         costs = {variable: -slope for variable, slope in (slopes or {}).items()}
         sizes = {variable: np.abs(slope) for variable, slope in (slopes or {}).items()}
         for one, dual in rows:
             y = one.valid(dual)
             for variable, of_rows in one.others.items():
-                at = np.asarray(variable.value, dtype=float).ravel(order="F")
+                held = np.asarray(variable.value, dtype=float).ravel(order="F")
                 cost, size = np.asarray(of_rows @ y).ravel(), np.asarray(abs(of_rows) @ np.abs(y)).ravel()
-                self.constant += float(cost @ at)
-                self.constant_size += float(size @ np.abs(at))
+                self.constant += float(cost @ held)
+                self.constant_size += float(size @ np.abs(held))
                 costs[variable], sizes[variable] = costs.get(variable, 0.0) + cost, sizes.get(variable, 0.0) + size
         for variable, cost in costs.items():
             rounding = TERM_ROUNDING * sizes[variable]
-            least = charged_at(cost - rounding, cost + rounding, *ranges(variable))
+            least = charged_at(cost - rounding, cost + rounding, *reach[variable])
             self.constant -= float(least.sum())
             self.constant_size += float(np.abs(least).sum())
 
@@ -146,6 +153,32 @@ def charged_at(low: Float, high: Float, least: Float, most: Float) -> Float:
     with np.errstate(invalid="ignore"):
         products = [np.where(a == 0, 0.0, a * b) for a in (low, high) for b in (least, most)]
     return np.asarray(np.min(products, axis=0))
+
+
+def _reach(
+    rows: Sequence[LinearRows], at: Float, top: Float, more: Sequence[cp.Variable]
+) -> dict[cp.Variable, tuple[Float, Float]]:
+    """The ranges of the other variables in rows that were linearised at unknowns, and of ``more`` variables."""
+    variables = list(dict.fromkeys([*more, *(variable for one in rows for variable in one.others)]))
+    if not variables:
+        return {}
+    cuts = np.cumsum([len(top), *(variable.size for variable in variables)])
+    least = np.concatenate([np.zeros(len(top)), *(ranges(variable)[0] for variable in variables)])
+    most = np.concatenate([top, *(ranges(variable)[1] for variable in variables)])
+    parts, right = [sp.csr_array((0, cuts[-1]))], [np.zeros(0)]
+    for one in rows:
+        n = len(one.values)
+        others = {variable: sp.csr_array(slopes.T) for variable, slopes in one.others.items()}
+        row = sp.hstack(
+            [one.slopes.T, *(others.get(variable, sp.csr_array((n, variable.size))) for variable in variables)]
+        )
+        side = one.slopes.T @ at - one.values
+        for variable, slopes in others.items():
+            side = side + slopes @ np.asarray(variable.value, dtype=float).ravel(order="F")
+        parts += [sp.csr_array(row)] if one.inequality else [sp.csr_array(row), sp.csr_array(-row)]
+        right += [side] if one.inequality else [side, -side]
+    least, most = implied_ranges(sp.csr_array(sp.vstack(parts)), np.concatenate(right), least, most)
+    return {v: (least[i:j], most[i:j]) for v, i, j in zip(variables, cuts[:-1], cuts[1:], strict=True)}
 
 
 class Lagrangian:

@@ -10,6 +10,7 @@
 * `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
 * `batch`: many instances of one shape as arrays.
 * `whole`: users for whom no whole task fits.
+* `digests`: whether two expressions or problems are the same.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
 * `highs`: HiGHS without its banner, and usable in forked processes.

@@ -26,6 +26,7 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
+from fairopt.formulation.digests import NewConditions
 from fairopt.formulation.rising import least_load, of_those_who_rise, users_with_room
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
@@ -330,6 +331,7 @@ class ConeModel:
         self.program = program
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
+        self.new = NewConditions()
         self.rewritten: set[int] = set()  # ids of constraints that stand for others
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
@@ -366,7 +368,7 @@ class ConeModel:
                 self.rest.append((constraint, name, written := _without_zero_squares(one)))
                 if written is not one:
                     self.rewritten.add(written.id)
-            self.rest += [(constraint, one.label or "required", one) for one in self.model.required]
+            self.rest += [(constraint, one.label or "required", one) for one in self.new.among(self.model.required)]
             self.model.required.clear()  # those of the objective are added later
 
     def constraint_of(self, some: BlockRows) -> cp.Constraint:
@@ -417,7 +419,9 @@ class ConeModel:
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
-        return objective_form(self.program.objective, self.model, self.unknowns)
+        found = objective_form(self.program.objective, self.model, self.unknowns)
+        self.model.required[:] = self.new.among(self.model.required)
+        return found
 
     @cached_property
     def natural(self) -> cp.Expression:

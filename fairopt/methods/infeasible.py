@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, expression_of
-from fairopt.blocks.base import is_ours
+from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
@@ -125,7 +125,7 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
 
 def _description(group: _Group, name: str, rows: Mapping[str, Sequence[str]]) -> str:
     """The group's name in a message, with the names of its conditions if its block is user-defined."""
-    if group.block is None or is_ours(group.block):
+    if group.block is None or all(map(is_ours, blocks_within(group.block))):
         return name
     return f"{' and '.join(map(repr, rows[name]))} of {name}"
 

@@ -17,6 +17,7 @@ from fairopt.runtime.lazy import cp
 Float = NDArray[np.float64]
 Shape = int | tuple[int, ...]
 
+FAR = 10.0  # units
 RESERVED = ("tasks", "bundles")  # variables of `Policy.problem`
 
 
@@ -47,8 +48,9 @@ class OwnVariable:
 class OwnVariables:
     """The variables of all blocks of a model.
 
-    With ``units``, natural units per unit of a variable by its key, solvers see numbers near 1; by default the unit is
-    the largest bound. Without scaling (``natural``) all units are 1.
+    With ``units``, natural units per unit of a variable by its key, solvers see numbers near 1; bounds far beyond them
+    are then implied by other constraints, and left out. By default the unit is the largest bound. Without scaling
+    (``natural``) all units are 1.
     """
 
     def __init__(self, natural: bool = False, units: Mapping[str, float] | None = None) -> None:
@@ -88,9 +90,11 @@ class OwnVariables:
         found = self.held.get(key)
         if found is None:
             unit = 1.0 if self.natural else self.units.get(key) or _unit(*given)
-            low, high = (None if not np.isfinite(side).any() else side / unit for side in given)
-            bounds = None if low is None and high is None else [low, high]
-            found = self.held[key] = OwnVariable(cp.Variable(size, name=key, bounds=bounds), unit, given)
+            low, high = (side / unit for side in given)
+            if key in self.units:
+                low, high = np.where(low < -FAR, -np.inf, low), np.where(high > FAR, np.inf, high)
+            bounds = [side if np.isfinite(side).any() else None for side in (low, high)]
+            found = self.held[key] = OwnVariable(cp.Variable(size, name=key, bounds=None if bounds[0] is bounds[1] is None else bounds), unit, given)
             return found.expression
         if found.variable.shape != size:
             raise InvalidBlock(

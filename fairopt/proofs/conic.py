@@ -97,6 +97,32 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     return ConicBound(-(low - unknown + float(extra["offset"])), assumed)
 
 
+def reach_of_variables(cone: ConeModel) -> dict[str, float]:
+    """The largest absolute value of each variable of blocks that bounds and linear rows imply, in natural units.
+
+    Without any bound it is that at the last solve.
+    """
+    problem = cp.Problem(cp.Minimize(0), cone.all_constraints)
+    form = _cone_form(problem, cone.unknowns)
+    if form is None:
+        return {}
+    data, _, columns = form
+    least, most = _ranges(problem, columns, data["A"].shape[1])
+    least[columns[cone.unknowns.id]] = 0.0
+    most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
+    least, most = _implied(sp.csr_array(data["A"]), np.asarray(data["b"]), data["dims"], least, most)
+    out = dict[str, float]()
+    for key, own in cone.model.own.held.items():
+        at = columns.get(own.variable.id)
+        reach = np.inf if at is None else float(np.abs([least[at], most[at]]).max(initial=0.0))
+        bounds = np.abs(ranges(own.variable))
+        if reach == np.inf and own.variable.value is not None and not bounds[np.isfinite(bounds)].any():
+            reach = float(np.abs(own.variable.value).max(initial=0.0))
+        if 0 < reach < np.inf:
+            out[key] = reach * own.unit
+    return out
+
+
 def _named(problem: cp.Problem, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
     """The names of variables that blocks named, of which some columns are chosen."""
     held = [v for v in problem.variables() if v.id in columns and some[columns[v.id]].any()]

@@ -9,10 +9,11 @@ from fairopt.runtime.lazy import sp
 
 ROUNDS = 20  # of propagation
 ROUNDING = 1e-12  # of the terms of a row
+STEP = 0.1  # the least relative change for which another round is worth it
 
 
 def implied_ranges(rows: sp.csr_array, right: Float, least: Float, most: Float) -> tuple[Float, Float]:
-    """The ranges with bounds where ``rows @ v <= right`` implies one and there was none.
+    """The ranges with the bounds that ``rows @ v <= right`` implies, where they are closer.
 
     The other variables of a row at their ends leave the most that one variable can be.
     """
@@ -34,8 +35,11 @@ def implied_ranges(rows: sp.csr_array, right: Float, least: Float, most: Float) 
         up, down = alone & (factor > 0), alone & (factor < 0)
         np.minimum.at(above, column[up], bound[up])
         np.maximum.at(below, column[down], bound[down])
-        more = (most == np.inf) & (above < np.inf), (least == -np.inf) & (below > -np.inf)
-        if not (more[0].any() or more[1].any()):
+        with np.errstate(invalid="ignore"):
+            closer = above < np.where(most < np.inf, most - STEP * np.abs(most), np.inf), below > np.where(
+                least > -np.inf, least + STEP * np.abs(least), -np.inf
+            )
+        if not (closer[0].any() or closer[1].any()):
             break
-        most, least = np.where(more[0], above, most), np.where(more[1], below, least)
-    return least, np.maximum(most, least)
+        most, least = np.where(closer[0], above, most), np.where(closer[1], below, least)
+    return np.minimum(least, most), np.maximum(least, most)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.own import OwnValues, OwnVariables, Shape
 from fairopt.blocks.shares import Share, best_server, require_share
-from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TINY
@@ -207,8 +208,8 @@ class _WithVariables(_View):
         name : str, optional
             Blocks that give the same name share the variable. Default: the variable is the block's alone.
         lower, upper : float or ndarray, optional
-            Bounds. Give those that hold at the optimum: they make the proof complete (`Certificate.assumed`) and scale
-            the variable for solvers.
+            Bounds; those of all blocks hold. Give a range in which the optimum lies: it makes the proof complete
+            (`Certificate.assumed`), and scales the variable for solvers.
 
         Returns
         -------
@@ -217,7 +218,7 @@ class _WithVariables(_View):
         Raises
         ------
         InvalidBlock
-            If no number lies between the bounds, or another block gave the variable another shape or other bounds.
+            If no number lies between the bounds, or another block gave the variable another shape.
 
         Examples
         --------
@@ -237,7 +238,12 @@ class _WithVariables(_View):
         >>> round(a.objective, 6), a.certificate.assumed
         (0.333333, '')
         """
-        return self.own.make(shape, name, lower, upper)
+        found, further = self.own.make(shape, name, lower, upper)
+        for side, bound in further.items():
+            flat, some = cp.vec(found, order="F"), np.isfinite(bound.ravel(order="F"))
+            part, values = flat[np.flatnonzero(some)], bound.ravel(order="F")[some]
+            self.require(f"{side} of {name}", part >= values if side == "lower" else part <= values)
+        return found
 
     def require(self, name: str, constraint: cp.Constraint) -> None:
         """Add a constraint beside an objective's expression, or a constraint's own: on variables, for example.
@@ -252,7 +258,25 @@ class _WithVariables(_View):
         Raises
         ------
         InvalidBlock
-            If an argument is something else.
+            If an argument is something else, or holds numbers that are not finite.
+        NotConcave
+            If the constraint is not convex.
+
+        Examples
+        --------
+        Tasks are at most a variable, which is at most 6:
+
+        >>> import fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, repr=False)
+        ... class Capped(fo.Constraint):
+        ...     def constraints(self, model):
+        ...         most = model.variable(name="most", lower=0, upper=10)
+        ...         model.require("six", most <= 6)
+        ...         return {"below": model.tasks <= most}
+        >>> a = fo.Policy(fo.Total(fo.Tasks()), [Capped()]).allocate(fo.Instance([[1], [2]], [20]))
+        >>> a.tasks, float(a.variables["most"]), round(float(a.multipliers["six"]), 6)
+        (array([6., 6.]), 6.0, 2.0)
         """
         if not isinstance(name, str) or not name:
             raise InvalidBlock(f"require({name!r}, ...): give a name, as a text")
@@ -260,6 +284,12 @@ class _WithVariables(_View):
             if isinstance(self, Point):  # of numbers, which are checked in the program
                 return
             raise InvalidBlock(f"require({name!r}, {constraint!r}): give a cvxpy constraint")
+        block, what = self.own.block, f"its condition {name!r}"
+        if block is not None and isinstance(self, Model):
+            refuse_unknown_numbers(block, constraint, what)
+            refuse_whole_numbers(block, constraint, self.unknowns)
+            if not constraint.is_dcp():
+                raise NotConcave(f"{block}: {what} is not convex ({constraint})")
         constraint.set_label(name)
         self.required.append(constraint)
 

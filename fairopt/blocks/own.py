@@ -56,36 +56,39 @@ class OwnVariables:
     def __init__(self, natural: bool = False, units: Mapping[str, float] | None = None) -> None:
         self.natural, self.units = natural, dict(units or {})
         self.held: dict[str, OwnVariable] = {}
-        self._blocks: dict[str, Block] = {}
-        self._block: Block | None = None
+        self.blocks: dict[str, Block] = {}
+        self.block: Block | None = None
         self._made = 0
 
     @contextmanager
     def of(self, block: Block) -> Iterator[None]:
         """Count variables without a name as those of a block."""
-        before = self._block, self._made
-        self._block, self._made = block, 0
+        before = self.block, self._made
+        self.block, self._made = block, 0
         try:
             yield
         finally:
-            self._block, self._made = before
+            self.block, self._made = before
 
     def key(self, name: str | None) -> str:
         """The key of a variable: its name, or its number and block."""
         if name is not None:
             return name
         self._made += 1
-        block = repr(self._block)
-        if self._block is not None and self._blocks.setdefault(block, self._block) != self._block:
+        block = repr(self.block)
+        if self.block is not None and self.blocks.setdefault(block, self.block) != self.block:
             raise InvalidBlock(
-                f"two different blocks with variables of their own are written {brief(self._block)}; rename the class "
+                f"two different blocks with variables of their own are written {brief(self.block)}; rename the class "
                 "of one, or name their variables"
             )
         return f"variable {self._made} of `{block}`"
 
-    def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> Any:
-        """The variable of a name, which is made on first use; see `Model.variable`."""
-        size, given = checked(shape, name, lower, upper)
+    def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> tuple[Any, dict[str, Float]]:
+        """The variable of a name, which is made on first use, and bounds that it did not get then.
+
+        See `Model.variable`.
+        """
+        size, given = self.checked(shape, name, lower, upper)
         key = self.key(name)
         found = self.held.get(key)
         if found is None:
@@ -94,18 +97,25 @@ class OwnVariables:
             if key in self.units:
                 low, high = np.where(low < -FAR, -np.inf, low), np.where(high > FAR, np.inf, high)
             bounds = [side if np.isfinite(side).any() else None for side in (low, high)]
-            found = self.held[key] = OwnVariable(cp.Variable(size, name=key, bounds=None if bounds[0] is bounds[1] is None else bounds), unit, given)
-            return found.expression
+            some = any(side is not None for side in bounds)
+            variable = cp.Variable(size, name=key, bounds=bounds if some else None)
+            found = self.held[key] = OwnVariable(variable, unit, given)
+            return found.expression, {}
         if found.variable.shape != size:
             raise InvalidBlock(
-                f"the variable {key!r} has shape {found.variable.shape} in one block and {size} in another; give it one "
-                "shape, or two names (objectives see only users with a task limit above 0, constraints all)"
+                f"{self.block}: the variable {key!r} has shape {size} here and {found.variable.shape} in another block; "
+                "give it one shape, or two names (objectives see only users with a task limit above 0, constraints all)"
             )
-        if (lower is not None or upper is not None) and not all(map(np.array_equal, given, found.given)):
-            raise InvalidBlock(
-                f"the variable {key!r} has other bounds in another block; give them in one block only, or the same"
-            )
-        return found.expression
+        sides = zip(("lower", "upper"), given, found.given, strict=True)
+        more = {side: now for side, now, then in sides if np.isfinite(now).any() and not np.array_equal(now, then)}
+        return found.expression, more
+
+    def checked(
+        self, shape: Shape, name: str | None, lower: Any, upper: Any
+    ) -> tuple[tuple[int, ...], tuple[Float, Float]]:
+        """The shape and the bounds of a variable; `InvalidBlock` if they are not valid."""
+        of = "" if self.block is None else f"{self.block}: "
+        return _checked(of + ("a variable" if name is None else f"the variable {name!r}"), shape, name, lower, upper)
 
     def adopt(self, variables: Iterable[cp.Variable]) -> None:
         """Count further variables, which a block made by itself, among these."""
@@ -142,12 +152,12 @@ class OwnValues(OwnVariables):
             self._values, self._known = dict(self._known()), None
         return self._values
 
-    def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> Any:
-        size, _ = checked(shape, name, lower, upper)
+    def make(self, shape: Shape, name: str | None, lower: Any, upper: Any) -> tuple[Any, dict[str, Float]]:
+        size, _ = self.checked(shape, name, lower, upper)
         made = self._made
         value = self.known.get(self.key(name))
         if value is not None and value.shape == size:
-            return value
+            return value, {}
         self._made = made
         return super().make(shape, name, lower, upper)
 
@@ -158,9 +168,10 @@ class OwnValues(OwnVariables):
                 variable.save_value(value)
 
 
-def checked(shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, ...], tuple[Float, Float]]:
-    """The shape and the bounds of a variable; `InvalidBlock` if they are not valid."""
-    what = "a variable" if name is None else f"the variable {name!r}"
+def _checked(
+    what: str, shape: Any, name: Any, lower: Any, upper: Any
+) -> tuple[tuple[int, ...], tuple[Float, Float]]:
+    """The shape and the bounds of a variable; ``what`` is its name in messages."""
     if name is not None and (not isinstance(name, str) or not name or name in RESERVED):
         raise InvalidBlock(f"{what}: give a name other than {' and '.join(map(repr, RESERVED))}, as a text")
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
@@ -173,7 +184,7 @@ def checked(shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, .
             number = np.asarray(none if value is None else value, dtype=float)
             sides.append(np.array(np.broadcast_to(number, size)))
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{what}: {side} is {brief(value)}; give a number or an array of {size}") from error
+            raise InvalidBlock(f"{what}: {side} is {brief(value)}; give a number or an array of shape {size}") from error
         if np.isnan(sides[-1]).any():
             raise InvalidBlock(f"{what}: {side} holds NaN; give numbers, or infinity for no bound")
     low, high = sides

@@ -14,8 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, expression_of, refuse_unknown_numbers
-from fairopt.blocks.base import Block, blocks_within, brief, call_block, is_ours
+from fairopt.blocks.algebra import AtLeast, expression_of
+from fairopt.blocks.base import (
+    Block,
+    blocks_within,
+    brief,
+    call_block,
+    is_ours,
+    refuse_unknown_numbers,
+    refuse_whole_numbers,
+)
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.guarantees import guarantees_of
 from fairopt.blocks.marginal import Marginal
@@ -496,7 +504,7 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
     for name, condition in conditions.items():
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
-        _refuse_whole_numbers(constraint, condition, model)
+        refuse_whole_numbers(constraint, condition, model.unknowns)
         refuse_unknown_numbers(constraint, condition, f"its condition {name!r}")
         if not condition.is_dcp():
             raise NotConcave(f"{constraint}: its condition {name!r} is not convex ({condition})")
@@ -523,16 +531,6 @@ def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
     squares = isinstance(expression, atoms.quad_over_lin) and args[1].is_constant()
     squares |= isinstance(expression, cp.atoms.elementwise.power.Power) and expression.p.value == 2
     return [args[0]] if squares and args[0].is_affine() else None
-
-
-def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:
-    """`NotConcave` for integer variables of a block."""
-    for variable in set(part.variables()) - set(model.unknowns.variables()):
-        if variable.attributes["boolean"] or variable.attributes["integer"]:
-            raise NotConcave(
-                f"{block} has an integer variable ({variable}), and only convex programs are solved; "
-                "write the condition without it, and for whole tasks give allocate(..., integral=True)"
-            )
 
 
 def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
@@ -574,7 +572,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     factor = None
     if form is None:
         form = cp.sum(expression_of(objective, model))
-        _refuse_whole_numbers(objective, form, model)
+        refuse_whole_numbers(objective, form, model.unknowns)
         warn_of_loops(objective, [form])
         factor = _scale(form, unknowns)
         form = form / factor

@@ -114,8 +114,12 @@ class OwnVariables:
         self, shape: Shape, name: str | None, lower: Any, upper: Any
     ) -> tuple[tuple[int, ...], tuple[Float, Float]]:
         """The shape and the bounds of a variable; `InvalidBlock` if they are not valid."""
-        of = "" if self.block is None else f"{self.block}: "
-        return _checked(of + ("a variable" if name is None else f"the variable {name!r}"), shape, name, lower, upper)
+        try:
+            return _checked(shape, name, lower, upper)
+        except ValueError as error:
+            of = "" if self.block is None else f"{self.block}: "
+            what = "a variable" if name is None else f"the variable {name!r}"
+            raise InvalidBlock(f"{of}{what} {error}") from error
 
     def adopt(self, variables: Iterable[cp.Variable]) -> None:
         """Count further variables, which a block made by itself, among these."""
@@ -168,32 +172,31 @@ class OwnValues(OwnVariables):
                 variable.save_value(value)
 
 
-def _checked(
-    what: str, shape: Any, name: Any, lower: Any, upper: Any
-) -> tuple[tuple[int, ...], tuple[Float, Float]]:
-    """The shape and the bounds of a variable; ``what`` is its name in messages."""
+def _checked(shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, ...], tuple[Float, Float]]:
+    """The shape and the bounds of a variable; `ValueError` with the fix if they are not valid."""
     if name is not None and (not isinstance(name, str) or not name or name in RESERVED):
-        raise InvalidBlock(f"{what}: give a name other than {' and '.join(map(repr, RESERVED))}, as a text")
+        raise ValueError(f"needs a name other than {' and '.join(map(repr, RESERVED))}, as a text")
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes):
-        raise InvalidBlock(f"{what} has the shape {brief(shape)}; give a whole number or a tuple of them, () for one")
+        raise ValueError(f"has the shape {brief(shape)}; give a whole number or a tuple of them, () for one")
     size = tuple(map(int, sizes))
-    sides = []
-    for side, value, none in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
-        try:
-            number = np.asarray(none if value is None else value, dtype=float)
-            sides.append(np.array(np.broadcast_to(number, size)))
-        except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{what}: {side} is {brief(value)}; give a number or an array of shape {size}") from error
-        if np.isnan(sides[-1]).any():
-            raise InvalidBlock(f"{what}: {side} holds NaN; give numbers, or infinity for no bound")
-    low, high = sides
+    low, high = _side(size, "lower", lower, -np.inf), _side(size, "upper", upper, np.inf)
     for at in np.argwhere((low > high) | (low == np.inf) | (high == -np.inf))[:1]:
-        where = "" if not size else f" at {tuple(at.tolist())}"
-        raise InvalidBlock(
-            f"{what}: lower is {low[tuple(at)]:g} and upper {high[tuple(at)]:g}{where}; no number lies between them"
-        )
+        where = f" at {tuple(at.tolist())}" if size else ""
+        low_, high_ = low[tuple(at)], high[tuple(at)]
+        raise ValueError(f"has the lower bound {low_:g} and the upper bound {high_:g}{where}; give a range")
     return size, (low, high)
+
+
+def _side(size: tuple[int, ...], side: str, value: Any, none: float) -> Float:
+    """One side of the bounds, in the shape of the variable."""
+    try:
+        found = np.array(np.broadcast_to(np.asarray(none if value is None else value, dtype=float), size))
+    except (TypeError, ValueError):
+        raise ValueError(f"has {side}={brief(value)}; give a number or an array of shape {size}") from None
+    if np.isnan(found).any():
+        raise ValueError(f"has NaN in {side}; give numbers, or infinity for no bound")
+    return found
 
 
 def _unit(low: Float, high: Float) -> float:

@@ -234,8 +234,8 @@ def linear_rows(
         return None
     expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
     sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
-    found = {variable: gradient_of(expression, variable) for variable in more}
-    jacobian = gradient_of(expression, unknowns)
+    jacobian, *of_more = gradients_of(expression, [unknowns, *more])
+    found = dict(zip(more, of_more, strict=True))
     if jacobian is None and more and unknowns.id not in {v.id for v in expression.variables()}:
         jacobian = sp.csr_array((unknowns.size, expression.size))
     if jacobian is None or expression.value is None or any(slopes is None for slopes in found.values()):
@@ -267,30 +267,35 @@ def tangent(
         return None
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
-        gradient, value = gradient_of(expression, cone.unknowns), expression.value
-        by_others = {v: gradient_of(expression, v) for v in others}
+        (gradient, *of_others), value = gradients_of(expression, [cone.unknowns, *others]), expression.value
     if gradient is None and others and cone.unknowns.id not in {v.id for v in expression.variables()}:
         gradient = sp.csr_array((cone.unknowns.size, 1))
     if gradient is None or value is None or not np.isfinite(value):
         return None
     slopes, constant = gradient.toarray().ravel() / cone.scale, float(value)
     constant -= float(slopes @ tasks)
-    of_others = dict[cp.Variable, Float]()
-    for variable, found in by_others.items():
+    by_others = dict[cp.Variable, Float]()
+    for variable, found in zip(others, of_others, strict=True):
         if found is None:
             return None
-        of_others[variable] = found.toarray().ravel()
-        constant -= float(of_others[variable] @ np.asarray(variable.value, dtype=float).ravel(order="F"))
-    return Form(constant=constant), slopes, of_others
+        by_others[variable] = found.toarray().ravel()
+        constant -= float(by_others[variable] @ np.asarray(variable.value, dtype=float).ravel(order="F"))
+    return Form(constant=constant), slopes, by_others
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
     """The gradient of an expression at its variables' values, (n_unknowns, n_rows); None if there is none."""
+    return gradients_of(expression, [unknowns])[0]
+
+
+def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
+    """The same by each of several variables."""
     try:
-        gradient = expression.grad.get(unknowns)
+        found = expression.grad
     except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
-        return None
-    return None if gradient is None else as_matrix(gradient)
+        return [None] * len(variables)
+    each = [found.get(variable) for variable in variables]
+    return [None if gradient is None else as_matrix(gradient) for gradient in each]
 
 
 def as_matrix(gradient: Any) -> sp.csr_array:

@@ -140,7 +140,7 @@ class Unbounded(NoAnswer):
     >>> fo.Policy(Free()).allocate(fo.Instance([[1]], [4]))
     Traceback (most recent call last):
         ...
-    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by a constraint, or by lower and upper of model.variable
+    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by lower or upper
     """
 
 

@@ -123,20 +123,29 @@ class Solved(Optimum):
         objectives are replaced by their majorants, which are closer. Rows with variables of blocks are left out if one
         of these has no bound on the side where it has a cost.
         """
-        out, joint, rows = self.charges_at(tasks)
-        joint.charge_others(rows, tasks / self.scale, self.top)
+        out, rows = self.charges_at(tasks)
+        joint = self.charged_jointly(rows, tasks)
         if rows and np.isfinite(joint.constant):
             out.plus(joint)
         return out
 
-    def charges_at(self, tasks: Float) -> tuple[Multipliers, Multipliers, list[tuple[LinearRows, Float]]]:
-        """The multipliers of rows in tasks only, and those of rows with variables of blocks, with these rows and their
-        dual values.
-        """
+    def charged_jointly(
+        self,
+        rows: Sequence[tuple[LinearRows, Float]],
+        tasks: Float,
+        slopes: Mapping[cp.Variable, Float] | None = None,
+    ) -> Multipliers:
+        """The multipliers of rows with variables of blocks, less the objective's slopes by these."""
+        joint = Multipliers(np.zeros(len(self.program.usable_rows)), np.zeros(len(self.program.pairs)))
+        joint.charge_jointly(rows, tasks / self.scale, self.scale, self.top, slopes)
+        return joint
+
+    def charges_at(self, tasks: Float) -> tuple[Multipliers, list[tuple[LinearRows, Float]]]:
+        """The multipliers of rows in tasks only, and the rows with variables of blocks, with their dual values."""
         program, prices = self.program, np.zeros(len(self.program.usable_rows))
         prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
         out, point, scale = Multipliers(prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
-        joint, joined = Multipliers(np.zeros(len(prices)), np.zeros(len(program.pairs))), []
+        joined = list[tuple[LinearRows, Float]]()
         for k in self.charged_duals:
             block, rows, values, _ = one = self.duals[k]
             if rows is not None:
@@ -155,10 +164,11 @@ class Solved(Optimum):
             with conditions.values_kept([cone.unknowns]):
                 cone.unknowns.save_value(tasks / scale)
                 linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns, others)
-            if linear is not None:
-                (joint if linear.others else out).charge(linear, values, tasks / scale, scale)
-                joined += [(linear, values)] if linear.others else []
-        return out, joint, joined
+            if linear is not None and linear.others:
+                joined.append((linear, values))
+            elif linear is not None:
+                out.charge(linear, values, tasks / scale, scale)
+        return out, joined
 
     def natural_multipliers(self, unit: float) -> dict[str, Float]:
         """The multipliers of blocks' inequalities and equations by name, if a dual value is ``unit`` natural units.
@@ -173,7 +183,10 @@ class Solved(Optimum):
                 held.append((one, one.multipliers(self.scale)))
                 continue
             condition = _conditions(self.written.model)[1 + k]
-            if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) and condition.id not in self.written.model.rewritten:
+            if (
+                isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
+                and condition.id not in self.written.model.rewritten
+            ):
                 sign = np.maximum(one.values, 0.0) if isinstance(condition, cp.constraints.Inequality) else one.values
                 per = abs(one.block.level) or 1.0 if isinstance(one.block, AtLeast) else 1.0
                 held.append((one, sign.reshape(condition.shape, order="F") / per))
@@ -349,7 +362,9 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     multipliers = evidence.natural_multipliers(scale) if gap <= GAP_TOLERANCE else {}
     assumed = ""
     if not gap <= GAP_TOLERANCE and not evidence.stands_in:
-        gap, assumed = min((gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point))
+        gap, assumed = min(
+            (gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
+        )
     return Measured(tasks, gap, blocks, prices, assumed, variables=variables, multipliers=multipliers)
 
 
@@ -463,7 +478,7 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
     dual value, for objectives without a majorant.
     """
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
-    out, joint, rows = evidence.charges_at(tasks)
+    out, rows = evidence.charges_at(tasks)
     of_form = factor is not None and not evidence.stands_in
     natural = form * factor if of_form else cone.natural
     tangent = conditions.tangent(cone, natural, tasks)
@@ -475,9 +490,8 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
     if factor is None:  # prices of a transform, times the objective's slope by it
         own = conditions.tangent(cone, form, tasks)
         scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
-    charged, joint = out.times(scale), joint.times(scale)
-    rows = [(one, scale * values) for one, values in rows]
-    joint.charge_others(rows, tasks / cone.scale, evidence.top, of_others)
+    charged = out.times(scale)
+    joint = evidence.charged_jointly([(one, scale * values) for one, values in rows], tasks, of_others)
     if np.isfinite(joint.constant) or of_others:
         charged.plus(joint)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)

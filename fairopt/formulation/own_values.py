@@ -23,6 +23,8 @@ def best_values(cone: ConeModel, tasks: Float) -> dict[str, Float]:
     conditions = [*(condition for _, _, condition in cone.rest), *cone.required]
     some = [c for c in conditions if variables & {v.id for v in c.variables()}]
     problem = cp.Problem(cp.Maximize(form), [cone.unknowns == at, *some])
-    found = any(status in solvers.SOLVED and len(own.values()) == len(variables) for status in solvers.statuses(problem))
+    found = any(
+        status in solvers.SOLVED and len(own.values()) == len(variables) for status in solvers.statuses(problem)
+    )
     cone.unknowns.save_value(np.array(at))
     return own.values() if found else {}

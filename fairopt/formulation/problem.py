@@ -18,7 +18,7 @@ from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.digests import NewConditions, of_problem
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 

@@ -313,9 +313,7 @@ class Program:
         """Zero tasks, and zero bundles if these are decided."""
         return np.zeros(len(self.pairs)), None
 
-    def point(
-        self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None
-    ) -> Point:
+    def point(self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None) -> Point:
         """Tasks as a point of the solved instance, with the values of blocks' variables, by default their best."""
         return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks))
 
@@ -333,9 +331,7 @@ class Program:
 class ConeModel:
     """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`."""
 
-    def __init__(
-        self, program: Program, solver: str | None = None, units: Mapping[str, float] | None = None
-    ) -> None:
+    def __init__(self, program: Program, solver: str | None = None, units: Mapping[str, float] | None = None) -> None:
         self.program = program
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint

@@ -496,7 +496,8 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
     """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles,
-    variables, multipliers and note."""
+    variables, multipliers and note.
+    """
     value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
     measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "note": known.get("note", "")}
     certificate = _certificate(time.perf_counter(), method="given", **measured)

@@ -21,8 +21,10 @@ from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
 from fairopt.proofs.ranges import implied_ranges
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp, sparse_linalg
 from fairopt.tolerances import TERM_ROUNDING
+
+BALANCING = 10  # steps
 
 
 class LinearRows(NamedTuple):
@@ -76,23 +78,25 @@ class Multipliers:
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
 
-    def charge_others(
+    def charge_jointly(
         self,
         rows: Sequence[tuple[LinearRows, Float]],
         at: Float,
+        unit: Float,
         top: Float,
         slopes: Mapping[cp.Variable, Float] | None = None,
     ) -> None:
-        """Add what rows of `charge` leave of their other variables, less the objective's slopes, at their ranges.
+        """Add rows with other variables as `charge` does, and what they leave of these less the objective's slopes.
 
-        These follow from the variables' bounds and the rows, the unknowns being at most ``top``. The constant is
-        infinite if a variable without a bound has a cost.
+        That is charged at the variables' ranges, which follow from their bounds and the rows, the unknowns being at
+        most ``top``. The constant is infinite if a variable without a bound has a cost.
         """
         reach = _reach([one for one, _ in rows], at, top, list(slopes or {}))
+        duals = _balanced(rows, slopes or {}, reach)
         costs = {variable: -slope for variable, slope in (slopes or {}).items()}
         sizes = {variable: np.abs(slope) for variable, slope in (slopes or {}).items()}
-        for one, dual in rows:
-            y = one.valid(dual)
+        for (one, _), y in zip(rows, duals, strict=True):
+            self.charge(one, y, at, unit)
             for variable, of_rows in one.others.items():
                 held = np.asarray(variable.value, dtype=float).ravel(order="F")
                 cost, size = np.asarray(of_rows @ y).ravel(), np.asarray(abs(of_rows) @ np.abs(y)).ravel()
@@ -146,6 +150,39 @@ def charged(program: Program, multipliers: Multipliers) -> tuple[Float, float]:
     constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
     cost = of_capacity + multipliers.pair_cost - TERM_ROUNDING * size
     return cost, limit + multipliers.constant + TERM_ROUNDING * constant_size
+
+
+def _balanced(
+    rows: Sequence[tuple[LinearRows, Float]],
+    slopes: Mapping[cp.Variable, Float],
+    reach: Mapping[cp.Variable, tuple[Float, Float]],
+) -> list[Float]:
+    """Multipliers of rows near those given, with costs of variables without a lower or upper bound on the other side.
+
+    A solver's multipliers miss that by rounding or more.
+    """
+    y = np.concatenate([np.zeros(0), *(one.valid(dual) for one, dual in rows)])
+    ends = np.cumsum([len(dual) for _, dual in rows])
+    inequality = np.concatenate([np.zeros(0, dtype=bool), *(np.full(len(d), one.inequality) for one, d in rows)])
+    parts, wanted, signs = [sp.csr_array((0, len(y)))], [np.zeros(0)], [np.zeros(0)]
+    for variable, (least, most) in reach.items():
+        open_ = np.flatnonzero(~(np.isfinite(least) & np.isfinite(most)))
+        if len(open_) and rows:
+            none = sp.csr_array((variable.size, 0))
+            every = [one.others.get(variable, sp.csr_array((variable.size, len(d)))) for one, d in rows]
+            parts.append(sp.csr_array(sp.hstack([none, *every]))[open_])
+            wanted.append(np.asarray(slopes.get(variable, np.zeros(variable.size)))[open_])
+            signs.append(np.isfinite(least[open_]) * 1.0 - np.isfinite(most[open_]))
+    matrix, aim, sign = sp.csr_array(sp.vstack(parts)), np.concatenate(wanted), np.concatenate(signs)
+    for _ in range(BALANCING if matrix.shape[0] else 0):
+        size = abs(matrix) @ np.abs(y) + np.abs(aim)
+        left = matrix @ y - aim
+        if (left * sign >= TERM_ROUNDING * size)[sign != 0].all():
+            break
+        step = sparse_linalg.lsqr(matrix, left - 16 * TERM_ROUNDING * sign * size, atol=1e-16, btol=1e-16)[0]
+        y = y - step
+        y = np.where(inequality, np.maximum(y, 0.0), y)
+    return np.split(y, ends[:-1]) if rows else []
 
 
 def charged_at(low: Float, high: Float, least: Float, most: Float) -> Float:

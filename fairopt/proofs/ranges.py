@@ -36,8 +36,9 @@ def implied_ranges(rows: sp.csr_array, right: Float, least: Float, most: Float) 
         np.minimum.at(above, column[up], bound[up])
         np.maximum.at(below, column[down], bound[down])
         with np.errstate(invalid="ignore"):
-            closer = above < np.where(most < np.inf, most - STEP * np.abs(most), np.inf), below > np.where(
-                least > -np.inf, least + STEP * np.abs(least), -np.inf
+            closer = (
+                above < np.where(most < np.inf, most - STEP * np.abs(most), np.inf),
+                below > np.where(least > -np.inf, least + STEP * np.abs(least), -np.inf),
             )
         if not (closer[0].any() or closer[1].any()):
             break

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import in_units, tiers_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
+from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
 from fairopt.display import label
@@ -118,9 +119,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         if not program.empty:
             gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
     violation = feasibility(instance, full)
-    return Answer(
-        full, gap, violation, "read", value, prices, blocks, assumed=assumed, variables=variables
-    )
+    return Answer(full, gap, violation, "read", value, prices, blocks, assumed=assumed, variables=variables)
 
 
 def _own_values(problem: cp.Problem) -> dict[str, Float]:

@@ -49,10 +49,7 @@ def refuse_unbounded(
         if not fixed:
             fixed = [unknowns == np.array(unknowns.value)]
         if before is not None and _grows(form, conditions, own, before, values):
-            raise Unbounded(
-                f"{objective} grows without bound in variables of its own; bound them by a constraint, or by lower and "
-                "upper of model.variable"
-            )
+            raise Unbounded(f"{objective} grows without bound in variables of its own; bound them by lower or upper")
         before = values
 
 

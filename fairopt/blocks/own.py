@@ -104,7 +104,8 @@ class OwnVariables:
         if found.variable.shape != size:
             raise InvalidBlock(
                 f"{self.block}: the variable {key!r} has shape {size} here and {found.variable.shape} in another "
-                "block; give it one shape, or two names (objectives see only users with a task limit above 0, constraints all)"
+                "block; give it one shape, or two names (objectives see only users with a task limit above 0, "
+                "constraints all)"
             )
         sides = zip(("lower", "upper"), given, found.given, strict=True)
         more = {side: now for side, now, then in sides if np.isfinite(now).any() and not np.array_equal(now, then)}

@@ -137,6 +137,16 @@ def test_on_several_servers_too() -> None:
     assert a.objective == pytest.approx(best, rel=1e-6) and a.multipliers["least"].sum() == pytest.approx(1)
 
 
+def test_policies_that_decide_bundles_take_variables() -> None:
+    a = fo.HFFMRA("raw").with_constraints(Capped(1.0)).allocate(CLUSTER)
+    assert a.certificate.ok and a.tasks[1] <= 1 + 1e-7 and a.variables["most"] == pytest.approx(1, rel=1e-6)
+
+
+def test_frontiers_take_variables() -> None:
+    found = fo.frontier(lambda most: fo.Policy(fo.Total(fo.Tasks()), [Capped(most)]), CLUSTER, {"most": [1.0, 2.0]})
+    assert found["tasks"].tolist() == pytest.approx([5.8, 6.6])
+
+
 def test_a_later_tier_keeps_what_the_variables_reached() -> None:
     a = fo.Policy(LeastTasks().then(fo.Total(fo.Tasks())), [Capped(9.0)]).allocate(CLUSTER)
     assert a.certificate.ok and a.tasks.tolist() == pytest.approx([200 / 48, 200 / 48], rel=1e-4)

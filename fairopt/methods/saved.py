@@ -44,7 +44,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             found = (
                 gate.empty(last)
                 if last.empty
-                else gate.judge(last, proposal_of(last, held, given.tasks_by_server, method, solver))
+                else gate.judge(last, proposal_of(last, held, given.tasks_by_server, method, solver, given.variables))
             )
             return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
         if not several:

@@ -17,7 +17,7 @@ from fairopt.runtime.lazy import cp
 Float = NDArray[np.float64]
 Shape = int | tuple[int, ...]
 
-FAR = 10.0  # units
+FAR = 10.0  # units: bounds beyond are left out of programs in units that other constraints imply
 RESERVED = ("tasks", "bundles")  # variables of `Policy.problem`
 
 
@@ -43,6 +43,18 @@ class OwnVariable:
         held = np.asarray(self.variable.value, dtype=float)
         inside = np.clip(held.ravel(order="F"), low, high).reshape(held.shape, order="F")
         return np.asarray(inside * self.unit)
+
+    @property
+    def beyond(self) -> float:
+        """By how much its value is beyond the given bounds, relative to these; infinite without a value."""
+        value, (low, high) = self.value, self.given
+        if value is None:
+            return np.inf
+        if low is None or high is None:  # its attributes hold
+            return 0.0
+        excess = np.ravel(np.maximum(np.maximum(low - value, value - high), 0.0))
+        bound = np.ravel(np.abs(np.where(value < low, low, high)))
+        return float((excess / np.where((excess > 0) & (bound > 0), bound, 1.0)).max(initial=0.0))
 
 
 class OwnVariables:

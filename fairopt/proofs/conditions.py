@@ -152,6 +152,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
             levels[id(block)] = block  # evaluated without the variables that it adds
         else:
             conditions.append(condition)
+    worst = max(worst, *(own.beyond for own in cone.model.own.held.values()), 0.0)
     for block in levels.values():
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)

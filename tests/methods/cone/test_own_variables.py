@@ -14,10 +14,10 @@ import pytest
 
 import fairopt as fo
 from fairopt.evidence.solved import Solved
-from fairopt.formulation.program import Program
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.settings import Settings
-from fairopt.proofs import gate
+from fairopt.proofs import conditions, gate
 from fairopt.proofs.proposal import Proposal
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
@@ -207,7 +207,7 @@ def test_no_multipliers_prove_a_worse_point(objective: fo.Objective) -> None:
     rng = np.random.default_rng(0)
     program, honest = proposed(fo.Policy(objective, [Capped()]))
     assert isinstance(honest.evidence, Solved) and honest.tasks is not None
-    for _ in range(20):
+    for _ in range(8):
         noise: Callable[[Any], Any] = lambda v: v * rng.uniform(0, 2, v.shape) + rng.normal(0, 0.1, v.shape)  # noqa: E731
         duals = [one._replace(values=noise(one.values)) for one in honest.evidence.duals]
         lying = replace(honest.evidence, capacity=noise(honest.evidence.capacity), duals=duals)
@@ -222,6 +222,14 @@ def test_values_that_do_not_belong_to_the_tasks_are_replaced(least: float) -> No
     written = replace(honest.evidence.written, own=(), variables={"least": np.array(least), "most": np.array(5.0)})
     answer = gate.judge(program, replace(honest, evidence=replace(honest.evidence, written=written)))
     assert not answer.ok or answer.value == pytest.approx(200 / 48, rel=1e-6)
+
+
+def test_a_value_beyond_its_bounds_is_a_violation_in_any_units() -> None:
+    program, honest = proposed(fo.Policy(fo.Total(fo.Tasks()), [Capped(99.0)]))
+    assert isinstance(honest.evidence, Solved) and honest.tasks is not None
+    cone = ConeModel(program, units={"most": 1e-3})  # in which the bound of 20 is left out
+    cone.model.own.save({"most": np.array(30.0)})
+    assert conditions.block_violation(cone, honest.tasks) == pytest.approx(0.5)
 
 
 def test_a_conflict_names_required_conditions() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -89,6 +89,15 @@ class Allocation:
         Prices, levels and multipliers of the certificate, by tier.
     placement : ndarray of shape (n_users, number of servers) or None
         Whole tasks by individual server, in the order of `Instance.individual`.
+    variables : mapping of str to ndarray
+        Values of the variables that blocks added (`Model.variable`), by name; those without a name are called after
+        their block.
+    multipliers : mapping of str to ndarray
+        Multipliers of the constraints of blocks and of `Model.require`, by their names there; where two blocks use a
+        name, it is followed by the block. By how much the objective (for tiers the first) rises per unit by which an
+        inequality is relaxed, at least 0; for an equation ``a == b`` per unit by which b rises. Dual values of the
+        proof, which need not be derivatives if they are not unique. There are none of bounds on single users' tasks,
+        cones, `EnvyFree` and `Leximin`, and none if the proof does not use them.
 
     Examples
     --------
@@ -110,14 +119,16 @@ class Allocation:
     given_bundles: Float | None = field(default=None)
     evidence: tuple[Any, ...] = ()
     placement: Float | None = field(default=None)
+    variables: Mapping[str, Float] = field(default_factory=dict)
+    multipliers: Mapping[str, Float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # read-only, so that the certificate stays valid
         for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
             if getattr(self, name) is not None:
-                judged = np.asarray(getattr(self, name)).view()
-                judged.flags.writeable = False
-                object.__setattr__(self, name, judged)
+                object.__setattr__(self, name, _read_only(getattr(self, name)))
+        for name in ("variables", "multipliers"):
+            object.__setattr__(self, name, {key: _read_only(value) for key, value in getattr(self, name).items()})
 
     @cached_property
     def tasks(self) -> Float:
@@ -702,6 +713,13 @@ class Allocation:
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
         return later("fairopt.reading:load")(Path(path), policy)
+
+
+def _read_only(values: Float) -> Float:
+    """A view that cannot be written."""
+    out = np.asarray(values).view()
+    out.flags.writeable = False
+    return out
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

@@ -136,11 +136,11 @@ class Unbounded(NoAnswer):
     >>> @dataclass(frozen=True, repr=False)
     ... class Free(fo.Objective):
     ...     def expression(self, model):
-    ...         return cp.sum(model.tasks) + cp.Variable()
+    ...         return cp.sum(model.tasks) + model.variable()
     >>> fo.Policy(Free()).allocate(fo.Instance([[1]], [4]))
     Traceback (most recent call last):
         ...
-    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by a constraint
+    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by lower or upper
     """
 
 

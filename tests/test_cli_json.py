@@ -152,6 +152,24 @@ def test_a_file_that_cannot_be_written_after_the_answer_leaves_one_document(
     assert checked(result.stdout)["format"] == "fairopt.answer/1"
 
 
+def test_the_json_of_solve_holds_variables_and_multipliers_of_blocks(run: Any, folder: Path) -> None:
+    (folder / "capped.py").write_text(
+        "import fairopt as fo\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass(frozen=True, repr=False)\n"
+        "class Capped(fo.Constraint):\n"
+        "    def constraints(self, model):\n"
+        "        most = model.variable(2, name='most', lower=0, upper=9)\n"
+        "        model.require('cap', most <= 1)\n"
+        "        return {'below': model.tasks[:2] <= most}\n"
+        "MINE = fo.Policy(fo.Total(fo.Tasks()), [Capped()])\n"
+    )
+    data = checked(run("solve", "cluster.json", "-p", "capped.py:MINE", "--divisible").stdout)
+    assert data["variables"]["most"] == pytest.approx([1, 1])
+    assert data["multipliers"].keys() == {"cap", "below"} and len(data["multipliers"]["cap"]) == 2
+    assert checked(run("solve", "cluster.json", "-p", "drf").stdout)["variables"] == {}
+
+
 def test_the_json_of_solve_holds_the_instance_and_the_answer(run: Any) -> None:
     data = checked(run("solve", "teams.json", "-p", "hdrf").stdout)
     instance = fo.read("teams.json")

@@ -17,6 +17,7 @@ files:
 * `constraints`: sharing incentive, envy-freeness, bounds, reserves.
 * `bundles`: objectives and constraints on bundles (MLF-DRS, H-FFMRA).
 * `ideal`: the share of what a user could have when every other user is at its base.
+* `own`: variables that blocks add, by name.
 * `model`: tasks, shares and weights as blocks see them. `bundle_model`: the same with bundles.
 * `marginal`: marginal utilities of tasks, for objectives that are sums over users.
 * `powers`: Box-Cox powers, and logarithms of sums.

@@ -9,7 +9,15 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, brief, call_block, is_ours, parameter, refuse_operator
+from fairopt.blocks.base import (
+    Block,
+    brief,
+    call_block,
+    is_ours,
+    parameter,
+    refuse_operator,
+    refuse_unknown_numbers,
+)
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.form import Form
 from fairopt.blocks.inline import Inline, is_function
@@ -635,20 +643,6 @@ def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:
     if isinstance(found, cp.Expression) and isinstance(model, Model):
         refuse_unknown_numbers(objective, found, "its expression")
     return found
-
-
-def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, what: str) -> None:
-    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in expressions of a user's block."""
-    if is_ours(block):
-        return
-    for one in part.parameters():
-        if one.value is None:
-            raise InvalidBlock(f"{block}: {what} has the parameter {one}, which has no value; use a number")
-    for constant in part.constants():
-        numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
-        wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
-        if len(wrong):
-            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and leave out unbounded rows")
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

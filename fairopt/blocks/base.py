@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.display import LONG, sentence, shorter
-from fairopt.errors import FairoptError, InvalidBlock
+from fairopt.errors import FairoptError, InvalidBlock, NotConcave
 from fairopt.labels import by_label
 
 PART = 40  # longer parameters are shortened in names and messages, in characters
@@ -178,8 +178,15 @@ def blocks_within(value: Any) -> Iterator[Block]:
 def call_block(block: Block, method: str, view: Any) -> Any:
     """The result of a method of a block; `InvalidBlock` with the fix if it is None or CVXPY refuses it."""
     name = block._called(method)
+    own = getattr(view, "own", None)  # the variables that blocks add to it
     try:
-        found = getattr(block, method)(view)
+        if own is None or is_ours(block):
+            found = getattr(block, method)(view)
+        else:
+            before = len(view.required)
+            with own.of(block):
+                found = getattr(block, method)(view)
+                own.adopt(_variables_of(found, view, before))
     except FairoptError:
         raise
     except Exception as error:
@@ -190,6 +197,43 @@ def call_block(block: Block, method: str, view: Any) -> Any:
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")
     return found
+
+
+def refuse_unknown_numbers(block: Block, part: Any, what: str) -> None:
+    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in expressions of a user's block."""
+    if is_ours(block):
+        return
+    for one in part.parameters():
+        if one.value is None:
+            raise InvalidBlock(f"{block}: {what} has the parameter {one}, which has no value; use a number")
+    for constant in part.constants():
+        numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
+        wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
+        if len(wrong):
+            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and leave out unbounded rows")
+
+
+def refuse_whole_numbers(block: Block, part: Any, unknowns: Any) -> None:
+    """`NotConcave` for integer variables of a block."""
+    for variable in set(part.variables()) - set(unknowns.variables()):
+        if variable.attributes["boolean"] or variable.attributes["integer"]:
+            raise NotConcave(
+                f"{block} has an integer variable ({variable}), and only convex programs are solved; "
+                "write the condition without it, and for whole tasks give allocate(..., integral=True)"
+            )
+
+
+def _variables_of(found: Any, view: Any, before: int) -> list[Any]:
+    """The CVXPY variables that a block wrote into its result, or into what it required after ``before``."""
+    parts = [*(found.values() if isinstance(found, dict) else [found]), *view.required[before:]]
+    unknowns = {v.id for name in ("unknowns", "held") for v in _variables(getattr(view, name, None))}
+    variables = dict.fromkeys(v for part in parts for v in _variables(part))
+    return [v for v in variables if v.id not in unknowns]
+
+
+def _variables(part: Any) -> list[Any]:
+    """The variables of a CVXPY expression or constraint; none of other objects."""
+    return part.variables() if callable(getattr(part, "variables", None)) else []
 
 
 _OF_CVXPY = "use CVXPY's functions, such as cp.log, cp.sum or cp.maximum"

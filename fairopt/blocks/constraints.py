@@ -9,7 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, PerUser, as_given, brief, is_ours, parameter, per_user_parameter, resource_name
+from fairopt.blocks.base import (
+    Block,
+    PerUser,
+    as_given,
+    blocks_within,
+    brief,
+    is_ours,
+    parameter,
+    per_user_parameter,
+    resource_name,
+)
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.inline import Inline, is_function
 from fairopt.blocks.model import Model, Pairs, Point
@@ -190,7 +200,7 @@ def constraints_of(given: object) -> tuple[Constraint, ...]:
 def conditions_in_words(block: Constraint, names: Sequence[str], called: str = "") -> str:
     """A block in messages, as it is ``called``, with the names that a user gave to these of its conditions."""
     called = called or f"`{block}`"
-    if is_ours(block) or [*names] == [UNNAMED]:
+    if all(map(is_ours, blocks_within(block))) or [*names] == [UNNAMED]:
         return called
     return f"{' and '.join(map(repr, names))} of {called}"
 

@@ -23,7 +23,7 @@ from fairopt.blocks.constraints import (
 )
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
-from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions
+from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions, unique
 from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs.conditions import gradient_of, values_kept
 from fairopt.proofs.conic import conic_excess
@@ -101,26 +101,22 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
             conditions = checked_conditions(constraint, view) | _required(cone, before)
         else:  # in the natural units of messages
             conditions = {one.name: replace(one.rows, unit=1.0).constraint(model) for one in known}
-        groups[_unique(f"`{constraint}`", groups)] = _Group(constraint, conditions)
+        groups[unique(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.summands():
         if not is_ours(term):
             before = len(model.required)
             domain = _numbered(cp.sum(expression_of(term, model)).domain) | _required(cone, before)
             if domain:
-                groups[_unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
+                groups[unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups
 
 
-def _unique(name: str, groups: Mapping[str, _Group]) -> str:
-    """The name, extended if another block has the same ``repr``."""
-    while name in groups:
-        name += " (another)"
-    return name
-
-
 def _required(cone: ConeModel, before: int) -> dict[str, cp.Constraint]:
-    """The conditions on its own variables that a block has added to the model."""
-    return {f"required {k}": c for k, c in _numbered(cone.model.required[before:]).items()}
+    """The conditions on its own variables that a block has added to the model, by name."""
+    found = dict[str, cp.Constraint]()
+    for k, condition in enumerate(cone.model.required[before:], start=1):
+        found[unique(condition.label or f"required {k}", found)] = condition
+    return found
 
 
 def _numbered(conditions: Iterable[cp.Constraint]) -> dict[str, cp.Constraint]:

@@ -3677,6 +3677,8 @@ FILE = (
     "bundles",
     "evidence",
     "placement",
+    "variables",
+    "multipliers",
     "given",
     "proof",
     "binding",

@@ -263,7 +263,8 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     ``users`` (what is given of each, and ``usage``, the units that it gets), ``servers`` (number, type, capacities and
     use of each row), ``placement`` (nonzero tasks by user and server), ``teams`` (by label and team), ``held`` (what
     runs now beside what is fair, None if unknown), ``metrics``, ``prices`` and ``prices_left`` by server and resource
-    (None if unknown or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
+    (None if unknown or infinite), ``variables`` and ``multipliers`` of blocks by name, ``certificate``, ``units`` by
+    resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -294,6 +295,9 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "held": described_held(allocation),
         "metrics": allocation.metrics(),
         **sides,
+        **{
+            name: {k: v.tolist() for k, v in getattr(allocation, name).items()} for name in ("variables", "multipliers")
+        },
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
         **described_instance(instance),
     }

@@ -802,11 +802,21 @@ class Lesser(fo.Objective):
         return least
 
 
+@dataclass(frozen=True, repr=False)
+class FromBelow(fo.Objective):
+    """The same with a variable that no condition bounds."""
+
+    def expression(self, model):
+        level = cp.Variable()
+        return level - cp.sum(cp.pos(level - model.tasks))
+
+
 def test_what_a_bound_assumes_is_said_in_the_certificate() -> None:
-    a = fo.Policy(Lesser()).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    a = fo.Policy(FromBelow()).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
     np.testing.assert_allclose(a.tasks, [1, 1], rtol=1e-6)
     assert "without a proven range" in a.certificate.assumed and a.certificate.assumed in str(a.certificate)
-    assert not fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).certificate.assumed
+    for policy in (fo.DRF(), fo.Policy(Lesser())):
+        assert not policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).certificate.assumed
 
 
 def test_variables_of_a_block_that_a_solver_left_are_no_value_of_other_tasks() -> None:

@@ -107,16 +107,20 @@ def test_users_who_could_run_more_are_named_where_shares_differ_by_server() -> N
     assert float(found[2]) == pytest.approx(-most.fun, rel=1e-4)
 
 
-def test_variables_of_a_users_own_condition_are_refused_by_a_certificate() -> None:
+def test_variables_of_a_users_own_condition_are_proved_along() -> None:
     @dataclass(frozen=True, repr=False)
     class Between(fo.Constraint):
         def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
             middle = cp.Variable()
             return {"below": model.tasks[0] <= middle, "above": middle <= 3 + 2 * model.tasks[1]}
 
-    policy = fo.Policy(fo.FairnessEfficiency(-1, 1, fo.Tasks()), [Between()])
-    with pytest.raises(fo.errors.NotCertified):
-        policy.allocate(fo.Instance([[1], [2]], [6]), solver="CLARABEL")
+    objective, pool = fo.FairnessEfficiency(-1, 1, fo.Tasks()), fo.Instance([[1], [2]], [6])
+    a = fo.Policy(objective, [Between()]).allocate(pool, solver="CLARABEL")
+    second = np.linspace(0.01, 3, 300)
+    first = np.minimum(6 - 2 * second, 3 + 2 * second)
+    values = [objective.value(Point(pool, np.array([[x], [y]]))) for x, y in zip(first, second, strict=True)]
+    assert a.certificate.ok and max(values) * (1 - 1e-3) <= a.objective
+    assert max(values) <= a.objective * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(("beta", "lam"), [(-0.1, 1.5), (-2, 0)])

@@ -398,6 +398,34 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
 
 
+NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
+
+
+def in_decimals(value: float) -> Fraction:
+    """A float as the shortest decimal that prints it: 0.1 is 1/10."""
+    n, d = Decimal(repr(value)).as_integer_ratio()
+    return Fraction(n, d)
+
+
+def in_fractions(values: Any, given: Mapping[str, str]) -> Any:
+    """Nested lists and dicts with floats as fractions: those that are ``given``, by repr, else by `in_decimals`."""
+    if isinstance(values, list):
+        return [in_fractions(value, given) for value in values]
+    if isinstance(values, dict):
+        return {key: in_fractions(value, given) for key, value in values.items()}
+    if not isinstance(values, float) or not math.isfinite(values):
+        return values
+    return fraction(given[repr(values)]) if repr(values) in given else in_decimals(values)
+
+
+def fraction(text: Any) -> Fraction:
+    """A fraction written as ``5/11``."""
+    n, slash, d = text.partition("/") if isinstance(text, str) else ("", "", "")
+    if not n.removeprefix("-").isdecimal() or bool(slash) != d.isdecimal() or (slash and int(d) == 0):
+        raise Fault(f"{short(repr(text))} is not a fraction such as '5/11'")
+    return Fraction(int(n), int(d or 1))
+
+
 # -- the policy, from its text --------------------------------------------------------------------------------------
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -468,10 +496,19 @@ class Block:
         return self.given["terms"] if self.name == "Sum" else [(ONE, self)]
 
 
-def block(text: str) -> Block:
-    """Parse a policy or block; nothing is executed."""
+class _Decimals(ast.NodeTransformer):
+    """Replaces floats in a parsed text by the shortest decimals that print them."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        finite = isinstance(node.value, float) and math.isfinite(node.value)
+        return ast.copy_location(ast.Constant(in_decimals(node.value)), node) if finite else node  # type: ignore[arg-type]
+
+
+def block(text: str, exactly: bool = False) -> Block:
+    """Parse a policy or block; nothing is executed. If ``exactly``, floats are read by `in_decimals`."""
     try:
-        return _block(ast.parse(text, mode="eval").body)
+        tree = ast.parse(text, mode="eval")
+        return _block((_Decimals().visit(tree) if exactly else tree).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CannotCheck(f"the policy is not one of fairopt's blocks ({error})") from error
 
@@ -489,6 +526,12 @@ def _block(node: ast.AST) -> Any:
             return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True)}  # type: ignore[arg-type]
         case ast.Call(func=ast.Name("float"), args=[ast.Constant(value)], keywords=[]):
             return float(value)  # type: ignore[arg-type]
+        case ast.Call(
+            func=ast.Name("Fraction"), args=[ast.Constant(int() as n), ast.Constant(int() as d)], keywords=[]
+        ):
+            if d <= 0:
+                raise ValueError(f"{text} is not a fraction")
+            return Fraction(n, d)
         case ast.BinOp(op=ast.Add()):
             return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
         case ast.BinOp(op=ast.Mult()):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fairopt.derivatives.prices import LevelPrices
+    from fairopt.exact.bounds import ExactBounds
     from fairopt.operate.explanation import Explanation
     from fairopt.operate.quotas import Quotas
 
@@ -607,6 +608,45 @@ class Allocation:
         name = label(self.policy)
         shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
+
+    def exact_bounds(self, width: float = 1e-12, *, time_limit: float | None = None) -> ExactBounds:
+        """An interval with rational ends that contains the optimal value, also where that is irrational.
+
+        It encloses the largest value of the objective, in natural units, that feasible tasks have (of `Leximin` and
+        tiers that of the first level or tier). The numbers of the instance and the policy are read as the shortest
+        decimals that print them, so that 0.1 is 1/10, or as the Fractions given. The lower end is the value of tasks
+        that are feasible in fractions, the upper end a bound by weak duality; both are computed in intervals of many
+        digits (the extra `exact`). A rational optimum that is known exactly is an interval of width 0.
+
+        Parameters
+        ----------
+        width : float, default 1e-12
+            The largest length of the interval relative to the value; where the value is nearly 0, relative to a
+            millionth of what it gains per relative gain of all tasks. ``1e-30`` takes about twice as long.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        ExactBounds
+            ``lower``, ``upper``, the ``width`` reached, and tasks with a value of at least ``lower``.
+
+        Raises
+        ------
+        OutOfDomain
+            For mechanisms without an objective, user-defined blocks, `FairnessEfficiency` where it is not concave or
+            not alone, norms or curved objectives in constraints, guarantees of teams, and whole tasks.
+        NotCertified
+            If the width was not reached; the message names the one that was.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.FDS(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
+        >>> print(a.exact_bounds(width=1e-20))  # -(3 + 2 sqrt 2) / 2
+        -2.91421356237309504881 to -2.91421356237309504880
+        """
+        return later("fairopt.exact.bounds:exact_bounds")(self, width, time_limit)
 
     def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:allocation_page")(self)

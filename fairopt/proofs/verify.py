@@ -2346,15 +2346,19 @@ LOG_2 = Fraction(6931, 10**4)  # rounded down
 
 
 class Dominance:
-    """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties."""
+    """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Numbers within `ROUNDING` of each other count as equal, unless they are taken ``exactly``.
+    """
+
+    def __init__(self, cluster: Cluster, exactly: bool = False) -> None:
         self.cluster, self.first = cluster, [dict[int, int]() for _ in range(cluster.servers)]
+        self.exactly, self.near = exactly, ZERO if exactly else ROUNDING
         for j in cluster.active:
             for s in cluster.open[j]:
                 needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
                 parts = [d / c if c else ZERO for d, c in needs]
-                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - ROUNDING))
+                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - self.near))
 
     def split(self, s: int, i: int) -> list[list[int]]:
         """The users dominant in a resource, and the others."""
@@ -2366,23 +2370,24 @@ class Dominance:
 
     def short(self, s: int, i: int) -> bool:
         """Whether one task of each user requests more than a server has."""
-        return sum(self.requested(s, i)) > self.cluster.capacities[s][i] * (1 + ROUNDING)
+        return sum(self.requested(s, i)) > self.cluster.capacities[s][i] * (1 + self.near)
 
     def fractions(self, aggregate: Block) -> list[list[Fraction]]:
         """By server and resource, the fraction of the dominant users and that of the others.
 
-        Sums are rounded up by less than 2^-100 of themselves, and fractions are enlarged by as much.
+        Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
         """
-        cluster, sums, more = self.cluster, [], 1 + Fraction(1, 2**100)
+        cluster, sums = self.cluster, list[list[Fraction]]()
+        more, up_if = (ONE, exactly) if self.exactly else (1 + Fraction(1, 2**100), up)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
             sums.append([ZERO, ZERO])
             for i, c in enumerate(cluster.capacities[s]):
                 size = 1 if raw or not c else c
-                sums[s] = [x + up(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
+                sums[s] = [x + up_if(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
         if aggregate.given.get("over") != "server":
-            sums = [[up(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
-        return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
+            sums = [[up_if(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
+        return [[up_if(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
 
     def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
         """The units of a server's resource for its dominant users, and for the others."""
@@ -2416,13 +2421,43 @@ class Dominance:
         return found
 
 
-def gap_of_bundles(
-    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
-) -> tuple[Fraction, list[str]]:
-    """The largest gap of a group's bundles under weighted logarithms, and the parts and requests that bundles exceed.
+class Group(NamedTuple):
+    """Users who share a part of a resource on one of the equal servers of a row, with their bases and requests.
 
-    The problem separates by server, resource and group; each group is bounded by the price of the closed form.
+    ``most`` are the requests of ``members`` if these are limits. ``base`` are those of members with one.
     """
+
+    server: int
+    resource: int
+    copies: int
+    part: Fraction
+    members: list[int]
+    base: dict[int, Fraction]
+    most: dict[int, Fraction]
+
+    @property
+    def price(self) -> Fraction:
+        """The p with ``sum min(most, base / p) = part``; 0 if all requests are granted."""
+        left, weight = self.part, exact_sum(self.base.values())
+        for j in sorted(
+            self.base if self.most else (), key=lambda j: self.most[j] / self.base[j]
+        ):  # as they are reached
+            if self.most[j] * weight > left * self.base[j]:
+                break
+            left, weight = left - self.most[j], weight - self.base[j]
+        return weight / left if weight else weight
+
+    def best(self, price: Fraction) -> dict[int, Fraction]:
+        """The best bundles of members with a base at a price."""
+        if not price:
+            return {j: self.most[j] for j in self.base}
+        return {j: min(b / price, self.most.get(j, b / price)) for j, b in self.base.items()}
+
+
+def groups_of_bundles(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], exactly: bool = False
+) -> Iterator[Group]:
+    """The groups into which weighted logarithms separate: by server, resource and dominance."""
     logs = {term.text: term for factor, term in objective.terms if factor}
     aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
     names, log = {c.name for c in conditions}, next(iter(logs.values()), objective)
@@ -2441,48 +2476,78 @@ def gap_of_bundles(
     for one in (base, *aggregates.values()):
         if one.text not in cluster.given and any(v not in choices.get(k, ()) for k, v in one.given.items()):
             raise Fault(f"{one.text} has an unknown parameter or value; known are {choices}")
-    users, gap, faults = Dominance(cluster), ZERO, list[str]()
+    users = Dominance(cluster, exactly)
     fractions = next((users.fractions(c) for c in aggregates.values()), None)
     for s, q in enumerate(cluster.counts):
         for i, c in enumerate(cluster.capacities[s]):
             cluster.clock.check()
-            bases, where = users.bases(base, s, i), f"{cluster.resources[i]!r} on server {s}"
-            capped = "AtMostRequested" in names and users.short(s, i)
+            bases, capped = users.bases(base, s, i), "AtMostRequested" in names and users.short(s, i)
             groups = users.split(s, i) if fractions else [list(users.first[s])]
             for members, part in zip(groups, users.parts(s, i, fractions[s]) if fractions else [c], strict=True):
-                bundle = {j: bundles[j][s][i] / q for j in members}
                 most = {j: cluster.demands[j][s][i] for j in members if capped}
-                if sum(bundle.values()) > part * (1 + VIOLATION) + c * ROUNDING:
-                    faults.append(f"{where}: a group of users holds more than its part")
-                if any(bundle[j] > limit * (1 + VIOLATION) for j, limit in most.items()):
-                    faults.append(f"{where}: a user holds more than its request")
-                own = {j: bases[j] for j in members if j in bases}
-                if own and (part <= 0 or any(bundle[j] <= 0 for j in own)):
-                    raise Fault(f"{where}: a user with a base has nothing, so the objective is minus infinity")
-                gap = max(gap, gap_of_group(part, own, bundle, most))
+                yield Group(s, i, q, part, members, {j: bases[j] for j in members if j in bases}, most)
+
+
+def optimal_bundles(cluster: Cluster, objective: Block, conditions: Sequence[Block]) -> list[Table]:
+    """The best bundles by user, server row and resource, without rounding."""
+    bundles = [[[ZERO] * cluster.m for _ in range(cluster.servers)] for _ in range(cluster.n)]
+    for group in groups_of_bundles(cluster, objective, conditions, exactly=True):
+        if group.base and group.part <= 0:
+            raise Fault("a user with a base has nothing, so the objective is minus infinity")
+        for j, held in group.best(group.price).items():
+            bundles[j][group.server][group.resource] = group.copies * held
+    return bundles
+
+
+def fitting(bundle: Table, demands: Table) -> list[Fraction]:
+    """The tasks of a user that fit in its bundle, by server."""
+    needs = [[(a, d) for a, d in zip(*pair, strict=True) if d] for pair in zip(bundle, demands, strict=True)]
+    return [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
+
+
+def tasks_in(cluster: Cluster, bundles: list[Table]) -> Table:
+    """The tasks that fit in bundles, by user and server; those above a limit are left out alike on all servers."""
+    table = []
+    for bundle, demands, limit in zip(bundles, cluster.demands, cluster.limits, strict=True):
+        fit = fitting(bundle, demands)
+        total = exact_sum(fit)
+        table.append([x * limit / total for x in fit] if limit is not None and total > limit else fit)
+    return table
+
+
+def gap_of_bundles(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
+) -> tuple[Fraction, list[str]]:
+    """The largest gap of a group's bundles under weighted logarithms, and the parts and requests that bundles exceed.
+
+    The problem separates by server, resource and group; each group is bounded by the price of the closed form.
+    """
+    gap, faults = ZERO, list[str]()
+    for group in groups_of_bundles(cluster, objective, conditions):
+        s, i = group.server, group.resource
+        where = f"{cluster.resources[i]!r} on server {s}"
+        bundle = {j: bundles[j][s][i] / group.copies for j in group.members}
+        if sum(bundle.values()) > group.part * (1 + VIOLATION) + cluster.capacities[s][i] * ROUNDING:
+            faults.append(f"{where}: a group of users holds more than its part")
+        if any(bundle[j] > limit * (1 + VIOLATION) for j, limit in group.most.items()):
+            faults.append(f"{where}: a user holds more than its request")
+        if group.base and (group.part <= 0 or any(bundle[j] <= 0 for j in group.base)):
+            raise Fault(f"{where}: a user with a base has nothing, so the objective is minus infinity")
+        gap = max(gap, gap_of_group(group, bundle))
     return gap, faults
 
 
-def gap_of_group(
-    part: Fraction, base: Mapping[int, Fraction], bundle: Mapping[int, Fraction], most: Mapping[int, Fraction]
-) -> Fraction:
+def gap_of_group(group: Group, bundle: Mapping[int, Fraction]) -> Fraction:
     """The excess of a group's best bundles over its bundles h, relative to the cost of halving all of them (Bound 6.5).
 
     At a price p the best response is ``a = min(most, base / p)``. So the objective is at most ``sum base log a - p (sum
-    a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds. ``1 / p = t`` with ``sum min(most, t base) = part``
-    is the tightest; 0 if all requests are granted.
+    a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds; that of the closed form is the tightest.
     """
-    left, weight = part, exact_sum(base.values())
-    for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # as requests are reached
-        if most[j] * weight > left * base[j]:
-            break
-        left, weight = left - most[j], weight - base[j]
-    p = up(weight / left) if weight else weight
-    excess = p * (part - sum(bundle[j] for j in base))
-    for j, b in base.items():
-        best = min(b / p, most.get(j, b / p)) if p else most[j]
-        excess = up(excess + (best - bundle[j]) * (b / bundle[j] - p))
-    return excess / (LOG_2 * sum(base.values())) if excess > 0 else ZERO
+    p = up(group.price)
+    excess = p * (group.part - sum(bundle[j] for j in group.base))
+    for j, best in group.best(p).items():
+        excess = up(excess + (best - bundle[j]) * (group.base[j] / bundle[j] - p))
+    return excess / (LOG_2 * sum(group.base.values())) if excess > 0 else ZERO
 
 
 def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
@@ -2496,11 +2561,8 @@ def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> 
         who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
         if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(bundle)):
             faults.append(f"{who} holds less than nothing, or a part of a server where it may not run")
-        needs = [
-            [(a, d) for a, d in zip(bundle[s], cluster.demands[j][s], strict=True) if d] for s in range(len(bundle))
-        ]
-        fit = [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
-        total, limit = exact_sum(fit), cluster.limits[j]
+        fit, limit = fitting(bundle, cluster.demands[j]), cluster.limits[j]
+        total = exact_sum(fit)
         cut = limit / total if limit is not None and total > limit else ONE
         for s, runs_now in enumerate(cluster.tasks[j]):
             if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):

@@ -181,7 +181,7 @@ def leximin(
 
 
 def floors(cluster: verify.Cluster, shares: Iterable[verify.Block], clock: Clock | None = None) -> dict[str, Entry]:
-    """What proves the floors of teams: for each resource its best use, and for shares the least that holds the floor."""
+    """What proves the floors of teams: for each resource its best use, and for each share the least that holds it."""
     out: dict[str, Entry] = {}
     for team, named in cluster.team_guarantees.items():
         within, proofs = list(cluster.capacity), dict[str, Any]()

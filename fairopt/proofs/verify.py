@@ -384,6 +384,8 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
         raise Fault(f"{what} is {short(repr(value))}, not a finite number")
     if least is not None and value < least:
         raise Fault(f"{what} is {value!r}, below {least}")
+    if isinstance(value, Fraction):
+        return value
     n, d = value.as_integer_ratio()
     return Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT)
 
@@ -3497,7 +3499,7 @@ def reach_floors(cluster: Cluster, tree: Tree, forest: Forest, tasks: Sequence[F
 ROOM = Fraction(1, 10**7)  # of the tasks that a user could run alone: room for more
 
 
-# -- exact answers ------------------------------------------------------------------------------------------------------
+# -- exact answers ----------------------------------------------------------------------------------------------------
 
 
 class Number(NamedTuple):
@@ -3794,7 +3796,7 @@ def exact_tiers(
         if numbered is not None:
             rows = rows + [at_least_now(cluster, one) for one in numbered.values()]
         elif not goal.ranked:
-            rows = rows + [at_least_now(cluster, Number(goal.linear, ZERO))]
+            rows = [*rows, at_least_now(cluster, Number(goal.linear, ZERO))]
         else:
             kept = [*kept, (goal, goal.at(cluster.tasks))]
 
@@ -3846,7 +3848,10 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list
 
     `Fault` if they are not proved.
     """
-    cluster.tie = ZERO
+    cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
+    common = in_common(flat)
+    if common and common[0].d.bit_length() <= 2 * max(x.d.bit_length() for x in flat):  # sums need no common divisors
+        cluster.tasks = [common[k : k + cluster.servers] for k in range(0, len(flat), cluster.servers)]
 
     def settle(k: int, share: Block, rows: Rows, compared: dict[str, Number]) -> set[str]:
         levels = (proof[k].get("at_base") or {}).get(share.text) or ()
@@ -4356,6 +4361,7 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
             return Verification(
                 False, math.inf, statement, tuple(others), str(data["policy"]), claim.size, claim.digest
             )
+        gap: Fraction | None
         try:
             if data.get("exact"):
                 gap, how, faults = proved_exactly(data, clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -90,6 +90,10 @@ class Allocation:
         Prices, levels and multipliers of the certificate, by tier.
     placement : ndarray of shape (n_users, number of servers) or None
         Whole tasks by individual server, in the order of `Instance.individual`.
+    exact_tasks : ndarray of `fractions.Fraction` of shape (n_users, n_servers) or None
+        The tasks without rounding, of answers with ``exact=True``; ``tasks_by_server`` are their floats.
+    exact_proof : dict or None
+        What proves them, in fractions, as `save` writes it.
 
     Examples
     --------
@@ -111,10 +115,12 @@ class Allocation:
     given_bundles: Float | None = field(default=None)
     evidence: tuple[Any, ...] = ()
     placement: Float | None = field(default=None)
+    exact_tasks: NDArray[np.object_] | None = field(default=None)
+    exact_proof: Mapping[str, Any] | None = field(default=None)
 
     def __post_init__(self) -> None:
         # read-only, so that the certificate stays valid
-        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
+        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement", "exact_tasks"):
             if getattr(self, name) is not None:
                 judged = np.asarray(getattr(self, name)).view()
                 judged.flags.writeable = False

@@ -7,11 +7,12 @@ a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
@@ -163,6 +164,38 @@ def allocation(
     )
     evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
+
+
+def exact(
+    answer: Allocation,
+    tasks: NDArray[np.object_],
+    proof: Mapping[str, Any],
+    value: float,
+    reading: str,
+    begun: float,
+) -> Allocation:
+    """The answer at tasks in fractions that `verify.prove_exactly` proved optimal; ``reading`` is of numbers."""
+    before = answer.certificate
+    certificate = replace(
+        before,
+        gap=0.0,
+        violation=0.0,
+        block_violation=0.0,
+        method="exact",
+        seconds=time.perf_counter() - begun,
+        gaps=(0.0,) * len(before.gaps),
+        note=_joined("; ", (before.note, reading)),
+        assumed="",
+    )
+    floats = np.array(tasks, dtype=float).reshape(answer.tasks_by_server.shape)
+    return replace(
+        answer,
+        tasks_by_server=floats,
+        certificate=certificate,
+        objective=value,
+        exact_tasks=tasks,
+        exact_proof=proof,
+    )
 
 
 def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:

@@ -170,7 +170,8 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 Table = list[list[Fraction]]  # by user and server
 Place = tuple[int, int]  # a server and a resource
-Row = tuple[dict[tuple[int, int], Fraction], Fraction, bool]  # coefficients by user and server, bound, is equality
+Pair = tuple[int, int]  # a user and a server
+Row = tuple[dict[Pair, Fraction], Fraction, bool]  # coefficients by user and server, bound, is equality
 Rows = list[Row]
 
 
@@ -383,6 +384,8 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
         raise Fault(f"{what} is {short(repr(value))}, not a finite number")
     if least is not None and value < least:
         raise Fault(f"{what} is {value!r}, below {least}")
+    if isinstance(value, Fraction):
+        return value
     n, d = value.as_integer_ratio()
     return Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT)
 
@@ -567,7 +570,7 @@ class Cluster:
     """
 
     def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
-        instance, self.clock = data["instance"], clock or Clock()
+        instance, self.clock, self.tie = data["instance"], clock or Clock(), TIE
         self.users, self.resources = list(instance["users"]), list(instance["resources"])
         self.n, self.m, self.servers = len(self.users), len(self.resources), len(instance["servers"])
         n, m, servers = self.n, self.m, self.servers
@@ -2000,7 +2003,7 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
         nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in cluster.open[j]}
         most = exact_sum(net * min(room[k] / d for k, d in enumerate(needs) if d) for needs, net in nets.items())
         top += most if limit is None else min(most, max(nets.values()) * limit)
-    if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
+    if min(top, room[i]) > floor * (1 + cluster.tie) + room[i] * cluster.tie:
         raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
     return floor
 
@@ -2012,7 +2015,7 @@ def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], shar
     if not all(use.loads[i] for i in floor):
         raise Fault(f"tasks of a floor of {team!r} do not hold it")
     times = max([ONE, *(v / use.loads[i] for i, v in floor.items())])
-    if times * use.over > 1 + TIE:
+    if times * use.over > 1 + cluster.tie:
         raise Fault(f"tasks of a floor of {team!r} do not hold it within limits")
     high = times * exact_sum(above[j][s] * x for (j, s), x in use.tasks.items())
     free = [j for j, limit in use.members.items() if limit is None]  # who must gain nothing at the prices
@@ -2024,7 +2027,7 @@ def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], shar
     for j, limit in use.members.items():
         net = max(part * use.cost(j, s) - below[j][s] for s in cluster.open[j])
         low -= max(net, ZERO) * (limit or ZERO)
-    if high - low > high * TIE:
+    if high - low > high * cluster.tie:
         raise Fault(f"what the floor of {team!r} is worth in {share.text} is not proved")
     return Between(max(low, ZERO), high)
 
@@ -3558,6 +3561,381 @@ def reach_floors(cluster: Cluster, tree: Tree, forest: Forest, tasks: Sequence[F
 ROOM = Fraction(1, 10**7)  # of the tasks that a user could run alone: room for more
 
 
+# -- exact answers ----------------------------------------------------------------------------------------------------
+
+
+class Number(NamedTuple):
+    """What an exact objective compares: ``sum c x - base`` per weight, of a user or a team."""
+
+    row: dict[Pair, Fraction]
+    base: Fraction
+
+    def at(self, tasks: Table) -> Fraction:
+        """The number at tasks."""
+        return exact_sum(v * tasks[j][s] for (j, s), v in self.row.items()) - self.base
+
+
+def rational(low: Fraction, high: Fraction, what: str) -> Fraction:
+    """A number that is known exactly; `CannotCheck` for others, which are enclosed only."""
+    if low != high:
+        raise CannotCheck(f"{what} is not rational")
+    return low
+
+
+def exact_coefficients(cluster: Cluster, share: Block) -> Table:
+    """The share of one task by user and server, where it is rational."""
+    below, above = cluster.coefficients(share)
+    for j in cluster.active:
+        for s in cluster.open[j]:
+            rational(below[j][s], above[j][s], f"{share.text} of user {cluster.users[j]!r}")
+    return below
+
+
+def exact_numbers(cluster: Cluster, share: Block, levelled: bool) -> dict[str, Number]:
+    """The numbers of a share by label, per weight if they are ``levelled``; without those in `Cluster.stays`."""
+    c, out = exact_coefficients(cluster, share.of_user), dict[str, Number]()
+    if share.name not in COMPOSED:
+        for j in cluster.active:
+            w = cluster.weights[j] if levelled else ONE
+            out[str(cluster.users[j])] = Number({(j, s): c[j][s] / w for s in cluster.open[j]}, ZERO)
+        return out
+    compared = Numbers(cluster, share)
+    for t, weight in compared.weights.items():
+        w, base = weight if levelled else ONE, rational(*compared.base[t], f"what {share.text} of {t!r} is above")
+        out[t] = Number({}, base / w)
+    for j, t in compared.of_user.items():
+        w = compared.weights[t] if levelled else ONE
+        out[t].row.update({(j, s): c[j][s] / w for s in cluster.open[j]})
+    stay = cluster.stays.get(share.text, set()) if levelled and share.name == "Surplus" else set()
+    return {t: one for t, one in out.items() if t not in stay}
+
+
+class ExactRanked(NamedTuple):
+    """``factor`` times sorted numbers weighted by the decreasing v, the largest weight on the smallest number."""
+
+    factor: Fraction
+    v: list[Fraction]
+    numbers: dict[str, Number]
+
+
+class ExactGoal:
+    """A piecewise linear concave function of the tasks: ``linear`` by pair, ``constant``, and ranked terms."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.constant = cluster, ZERO
+        self.linear: dict[Pair, Fraction] = {}
+        self.ranked: list[ExactRanked] = []
+
+    def add(self, objective: Block, times: Fraction) -> None:
+        """Add a multiple of an objective; `CannotCheck` for objectives with irrational optima."""
+        cluster = self.cluster
+        for factor, term in objective.terms:
+            factor = factor * times
+            if not factor:
+                continue
+            if term.name == "FairnessEfficiency" and term.given["beta"] == 1 and len(objective.terms) == 1:
+                term = as_alpha_fair(term)
+            if term.name in ("MaxMin", "OrderedWeighted"):
+                compared = exact_numbers(cluster, term.share, True)
+                if compared:
+                    self.ranked.append(ExactRanked(factor, rank_weights(term, len(compared)), compared))
+            elif term.name == "Total" or (term.name == "AlphaFair" and term.given["alpha"] == 0):
+                for one in exact_numbers(cluster, term.share, False).values():
+                    self.constant -= factor * one.base
+                    for pair, v in one.row.items():
+                        self.linear[pair] = self.linear.get(pair, ZERO) + factor * v
+            else:
+                raise CannotCheck(f"the optimum of {term.text} is not rational")
+
+    def at(self, tasks: Table) -> Fraction:
+        """The value at tasks."""
+        total = self.constant + exact_sum(v * tasks[j][s] for (j, s), v in self.linear.items())
+        for term in self.ranked:
+            ordered = sorted(one.at(tasks) for one in term.numbers.values())
+            total += term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
+        return total
+
+
+def in_common(values: Iterable[Fraction]) -> list[Fraction]:
+    """Fractions with one denominator, so that sums of their products stay fast."""
+    reduced = [value.as_integer_ratio() for value in values]
+    d = math.lcm(1, *(q for _, q in reduced))
+    return [Fraction(n * (d // q), d) for n, q in reduced]
+
+
+class ExactProof:
+    """Prices by server and resource, and multipliers of rows, as a file gives them: ``[[s, i, "5/11"], ...]``."""
+
+    def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows) -> None:
+        self.cluster, self.rows_given = cluster, rows
+        prices = {(s, i): fraction(p) for s, i, p in entry.get("prices") or ()}
+        multipliers = {k: fraction(y) for k, y in entry.get("rows") or ()}
+        places = cluster.usable_units()
+        if prices.keys() - places.keys() or multipliers.keys() - {*range(len(rows))}:
+            raise Fault("prices or multipliers are of unknown places or rows")
+        if any(p < 0 for p in prices.values()) or any(y < 0 and not rows[k][2] for k, y in multipliers.items()):
+            raise Fault("a price or a multiplier is negative")
+        common = iter(in_common([*prices.values(), *multipliers.values()]))
+        self.prices = {place: next(common) for place in prices}
+        self.multipliers = {k: next(common) for k in multipliers}
+
+    def bound(self, slopes: Mapping[Pair, Fraction]) -> Fraction:
+        """The largest value of a linear function over all feasible tasks, at most, by weak duality."""
+        cluster, rows = self.cluster, self.rows_given
+        total = exact_sum(p * cluster.usable_units()[place] for place, p in self.prices.items())
+        total += exact_sum(y * rows[k][1] for k, y in self.multipliers.items())
+        of_rows: dict[Pair, Fraction] = {}
+        for k, y in self.multipliers.items():
+            for pair, v in rows[k][0].items():
+                of_rows[pair] = of_rows.get(pair, ZERO) + y * v
+        at_server: dict[int, list[tuple[int, Fraction]]] = {}
+        for (s, i), p in self.prices.items():
+            at_server.setdefault(s, []).append((i, p))
+        for j in cluster.active:
+            cluster.clock.check()
+            nets = []
+            for s in cluster.open[j]:
+                need = cluster.demands[j][s]
+                cost = exact_sum(p * need[i] for i, p in at_server.get(s, ()) if need[i])
+                nets.append(slopes.get((j, s), ZERO) - cost - of_rows.get((j, s), ZERO))
+            net = max(nets)
+            if net > 0:
+                high = cluster.high[j]
+                alone = [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
+                most = high if high is not None or None in alone else exact_sum(filter(None, alone))
+                if most is None:
+                    raise Fault(f"the prices give no bound for user {cluster.users[j]!r}")
+                total += net * most
+            elif net < 0:
+                total += net * cluster.low[j]
+        return total
+
+
+def slopes_of(weights: Mapping[str, Fraction], compared: Mapping[str, Number]) -> tuple[dict[Pair, Fraction], Fraction]:
+    """A weighted sum of numbers as slopes by pair, and the weighted sum of bases."""
+    slopes: dict[Pair, Fraction] = {}
+    for t, weight in weights.items():
+        for pair, v in compared[t].row.items():
+            slopes[pair] = slopes.get(pair, ZERO) + weight * v
+    return slopes, exact_sum(weight * compared[t].base for t, weight in weights.items())
+
+
+def weights_given(entry: Any, compared: Mapping[str, Number]) -> dict[str, Fraction]:
+    """Weights of numbers as a file gives them, in a common denominator."""
+    found = {str(t): fraction(v) for t, v in dict(entry).items()}
+    if found.keys() - compared.keys() or any(v < 0 for v in found.values()):
+        raise Fault("a weight is negative, or of an unknown user or team")
+    return dict(zip(found, in_common(found.values()), strict=True))
+
+
+def prove_levels(cluster: Cluster, compared: Mapping[str, Number], rows: Rows, entries: Any) -> dict[str, Fraction]:
+    """The levels of numbers at every leximin optimum, by prices for each level from the lowest up.
+
+    At prices of a level, ``sum_t pi_t z_t`` has a bound. Numbers of earlier levels are fixed, so the smallest of the
+    others is at most what the bound leaves, per price. The tasks reach it; so does every optimum, in which all others
+    with a price are at that level too.
+    """
+    fixed: dict[str, Fraction] = {}
+    at = {t: one.at(cluster.tasks) for t, one in compared.items()}
+    for k, entry in enumerate(entries):
+        check_keys(entry, ("of_numbers", "prices", "rows"), f"level {k} of the exact proof")
+        pi, others = weights_given(entry["of_numbers"], compared), compared.keys() - fixed.keys()
+        new = {t: p for t, p in pi.items() if t in others and p}
+        if not new:
+            raise Fault(f"level {k} of the exact proof has no price of a number that it fixes")
+        slopes, base = slopes_of(pi, compared)
+        left = ExactProof(cluster, entry, rows).bound(slopes) - base
+        left -= exact_sum(p * fixed[t] for t, p in pi.items() if t in fixed)
+        level = min(at[t] for t in others)
+        if left > level * exact_sum(new.values()):
+            raise Fault(f"level {k} of the exact proof: the prices do not prove {exact_text(level)}")
+        if any(at[t] != level for t in new):
+            raise Fault(f"level {k} of the exact proof: not all numbers that it fixes are at it")
+        fixed |= dict.fromkeys(new, level)
+    return fixed
+
+
+def prove_goal(
+    cluster: Cluster, goal: ExactGoal, rows: Rows, kept: list[tuple[ExactGoal, Fraction]], entry: Any
+) -> None:
+    """Prove that the tasks maximise a goal, by prices, multipliers and mixtures of ranked terms."""
+    times = [fraction(y) for y in entry.get("kept") or ["0"] * len(kept)]
+    if len(times) != len(kept) or any(y < 0 for y in times):
+        raise Fault("multipliers of kept levels are missing or negative")
+    slopes, constant = dict(goal.linear), goal.constant
+    ranked = [(ONE, term) for term in goal.ranked]
+    for y, (other, level) in zip(times, kept, strict=True):
+        constant += y * (other.constant - level)
+        for pair, v in other.linear.items():
+            slopes[pair] = slopes.get(pair, ZERO) + y * v
+        ranked += [(y, term) for term in other.ranked]
+    mixtures = entry.get("mixtures") or []
+    if len(mixtures) != len(ranked):
+        raise Fault(f"mixtures: there are {len(mixtures)}, not {len(ranked)}")
+    for (y, term), given in zip(ranked, mixtures, strict=True):
+        weights = dict.fromkeys(term.numbers, ZERO) | weights_given(given, term.numbers)
+        mine = theirs = ZERO
+        for a, b in zip(sorted(weights.values()), sorted(term.v), strict=True):
+            mine, theirs = mine + a, theirs + b * term.factor * y
+            if mine < theirs:
+                raise Fault("mixtures: the weights do not bound sorted numbers")
+        some, base = slopes_of(weights, term.numbers)
+        constant -= base
+        for pair, v in some.items():
+            slopes[pair] = slopes.get(pair, ZERO) + v
+    top, value = ExactProof(cluster, entry, rows).bound(slopes) + constant, goal.at(cluster.tasks)
+    if top > value:
+        raise Fault(f"the prices prove at most {exact_text(top)}, and the tasks reach {exact_text(value)}")
+
+
+def exact_text(value: Fraction) -> str:
+    """A fraction as ``5/11``, or its float if it is long."""
+    n, d = value.as_integer_ratio()
+    return str(n) if d == 1 else f"{n}/{d}" if d < 10**12 else f"{float(value):.12g}"
+
+
+def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[tuple[ExactGoal, Fraction]] = ()) -> list[str]:
+    """What tasks violate, without any tolerance."""
+    tasks, faults = cluster.tasks, list[str]()
+    for (s, i), usable in cluster.usable_units().items():
+        if cluster.load(s, i) > usable:
+            faults.append(f"{cluster.resources[i]!r} on server {s}: tasks exceed the capacity")
+    for j, user in enumerate(cluster.users):
+        total, high, limit = cluster.total(j), cluster.high[j], cluster.limits[j]
+        if min(tasks[j], default=ZERO) < 0 or any(
+            tasks[j][s] for s in range(cluster.servers) if s not in cluster.open[j]
+        ):
+            faults.append(f"user {user!r} has negative tasks, or tasks where it may not run")
+        if (limit is not None and total > limit) or (high is not None and total > high) or total < cluster.low[j]:
+            faults.append(f"user {user!r} runs {exact_text(total)} tasks, outside its bounds")
+    for k, (of_pairs, bound, equal) in enumerate(rows):
+        excess = exact_sum(v * tasks[j][s] for (j, s), v in of_pairs.items()) - bound
+        if excess > 0 or (equal and excess):
+            faults.append(f"row {k} of the policy's constraints is violated")
+    return faults + ["a level is not kept" for goal, level in kept if goal.at(tasks) < level]
+
+
+class ExactTier(NamedTuple):
+    """A tier: the leximin of ``compared`` numbers, or else a goal, under rows and kept levels of other goals."""
+
+    rows: Rows
+    kept: list[tuple[ExactGoal, Fraction]]
+    compared: dict[str, Number] | None
+    goal: ExactGoal
+
+
+def exact_tiers(
+    cluster: Cluster, policy: Block, settle: Callable[[int, Block, Rows, dict[str, Number]], set[str]]
+) -> Iterator[ExactTier]:
+    """The tiers of a policy in rational numbers; each leaves its rows for the next, at `Cluster.tasks` by then.
+
+    ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
+    """
+    rows, kept = guaranteed(cluster), list[tuple[ExactGoal, Fraction]]()
+    for condition in policy.given.get("constraints", []):
+        rows = rows + cluster.impose(condition)
+    for objective, level, _ in cluster.kept_levels:  # of conditions such as OrderedWeighted(...) >= 1
+        limited = ExactGoal(cluster)
+        limited.add(objective, ONE)
+        kept.append((limited, level))
+    for k, objective in enumerate(tiers_of(policy.given["objective"])):
+        for _, term in objective.terms:
+            base = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
+            for j, x in base.items():
+                cluster.low[j] = max(cluster.low[j], x)
+        for _, term in objective.terms:
+            if is_surplus(term):
+                compared = exact_numbers(cluster, term.share, True)
+                stays = settle(k, term.share, rows, compared)
+                cluster.stays.setdefault(term.share.text, set()).update(stays)
+        goal, numbered = ExactGoal(cluster), None
+        _, first = as_max_min(objective)
+        if first.name == "Leximin":
+            numbered = exact_numbers(cluster, first.share, True)
+        else:
+            goal.add(objective, ONE)
+        yield ExactTier(rows, kept, numbered, goal)
+        if numbered is not None:
+            rows = rows + [at_least_now(cluster, one) for one in numbered.values()]
+        elif not goal.ranked:
+            rows = [*rows, at_least_now(cluster, Number(goal.linear, ZERO))]
+        else:
+            kept = [*kept, (goal, goal.at(cluster.tasks))]
+
+
+def at_least_now(cluster: Cluster, one: Number) -> Row:
+    """A row that keeps a number at least as large as it is at the tasks."""
+    return {pair: -v for pair, v in one.row.items()}, -(one.at(cluster.tasks) + one.base), False
+
+
+def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The file with the numbers of its instance, and its tasks, in fractions."""
+    given, exact = data["exact"], data["instance"]
+    check_keys(given, ("read", "tasks", "proof", "floors"), "the exact part of the file")
+    read = dict(given.get("read") or {})
+    instance = {
+        key: in_fractions(value, read.get(key) or {}) if key in NUMBERS else value for key, value in exact.items()
+    }
+    tasks = [[fraction(x) for x in row] for row in given["tasks"]]
+    return {**data, "instance": instance, "tasks_by_server": tasks, "floors": exact_floors(given.get("floors") or {})}
+
+
+def exact_floors(floors: Mapping[str, Any]) -> dict[str, Any]:
+    """Proofs of the floors of teams with their texts as fractions."""
+    return {
+        team: {
+            of: {
+                "tasks": [[j, s, fraction(x)] for j, s, x in use.get("tasks") or ()],
+                "prices": [fraction(p) for p in use["prices"]],
+            }
+            for of, use in proofs.items()
+        }
+        for team, proofs in floors.items()
+    }
+
+
+def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str, list[str]]:
+    """The gap of an exact answer, which is 0, how its numbers are read, and what it violates."""
+    cluster = Cluster(exact_data(data), clock)
+    for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
+        if any(float(x) != float(exact) for x, exact in zip(row, cluster.tasks[j], strict=True)):
+            raise Fault(f"the tasks of user {cluster.users[j]!r} are not those of the exact answer, rounded")
+    faults = prove_exactly(cluster, block(str(data["policy"]), exactly=True), data["exact"]["proof"])
+    read = "as the Fractions given, others " if data["exact"].get("read") else ""
+    return ZERO, f", with numbers read {read}as the shortest decimals that print them", faults
+
+
+def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list[str]:
+    """Prove that the tasks of a cluster read by `exact_data` are optimal, and return what they violate.
+
+    `Fault` if they are not proved.
+    """
+    cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
+    common = in_common(flat)
+    if common and common[0].d.bit_length() <= 2 * max(x.d.bit_length() for x in flat):  # sums need no common divisors
+        cluster.tasks = [common[k : k + cluster.servers] for k in range(0, len(flat), cluster.servers)]
+
+    def settle(k: int, share: Block, rows: Rows, compared: dict[str, Number]) -> set[str]:
+        levels = (proof[k].get("at_base") or {}).get(share.text) or ()
+        fixed = prove_levels(cluster, compared, rows, levels)
+        if any(fixed.values()):
+            raise Fault(f"{share.text}: a number that leaves is above its base")
+        return {*fixed}
+
+    tier, faults = None, list[str]()
+    for k, tier in enumerate(exact_tiers(cluster, policy, settle)):
+        check_keys(
+            proof[k], ("at_base", "levels", "prices", "rows", "kept", "mixtures"), f"tier {k} of the exact proof"
+        )
+        if faults := broken_exactly(cluster, tier.rows, tier.kept):
+            return faults
+        if tier.compared is None:
+            prove_goal(cluster, tier.goal, tier.rows, tier.kept, proof[k])
+        elif left := tier.compared.keys() - prove_levels(cluster, tier.compared, tier.rows, proof[k]["levels"]).keys():
+            raise Fault(f"nothing proves the level of {min(left)!r}")
+    return faults
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -3784,6 +4162,7 @@ FILE = (
     "proof",
     "binding",
     "floors",
+    "exact",
 )
 INSTANCE = (
     "users",
@@ -4044,13 +4423,18 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
             return Verification(
                 False, math.inf, statement, tuple(others), str(data["policy"]), claim.size, claim.digest
             )
+        gap: Fraction | None
         try:
-            gap, how, faults = prove(data, cluster, policy)
+            if data.get("exact"):
+                gap, how, faults = proved_exactly(data, clock)
+                left_out |= dict.fromkeys(("prices", "proof"), "they are of the answer in floats")
+            else:
+                gap, how, faults = prove(data, cluster, policy)
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
             if policy is not None and policy.name == "Policy" and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]
                 check_objective(cluster, first, data)
-                if why := check_prices(cluster, first, data):
+                if not data.get("exact") and (why := check_prices(cluster, first, data)):
                     left_out["prices"] = why
         except CannotCheck as reason:
             unchecked, gap, how = str(reason), None, ""
@@ -4082,7 +4466,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     if shown > GAP:
         what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
         return Verification(False, shown, "not proved:", (what,), *about)
-    statement = f"proved: gap <= {rounded_up(shown)} of {claim.text(how)}"
+    gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"
+    statement = f"proved: {gap_is} of {claim.text(how)}"
     return Verification(True, shown, statement, (), *about, left_out)
 
 

@@ -1,0 +1,148 @@
+"""`Policy.allocate` with ``exact=True``: the answer in floats, then its optimum in rationals, proved in rationals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.display import label
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
+from fairopt.exact import modelling
+from fairopt.exact.linear import NoPoint, Unlimited, flint
+from fairopt.exact.reading import Exactly, exactly, given_fractions
+from fairopt.instance import Instance
+from fairopt.methods import dispatch
+from fairopt.proofs import gate, verify
+from fairopt.runtime.clock import Clock, begin, check
+
+__all__ = ["allocate"]
+
+BOUNDS = "answer.exact_bounds() encloses its optimal value"
+RATIONAL_NORMS = (0, 1, float("inf"))
+
+
+def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
+    """The exact answer of a policy; see `Policy.allocate`."""
+    flint()
+    clock = begin(time_limit)
+    refuse_irrational(policy)
+
+    def work() -> Allocation:
+        read = exactly(policy, instance)
+        answer = dispatch.allocate(policy, instance, time_limit=clock.left, **options)
+        return solved(read, answer, clock)
+
+    return clock.run(work)
+
+
+def refuse_irrational(policy: Any) -> None:
+    """`OutOfDomain` for objectives and shares whose optimum is not rational, or that are code."""
+    try:
+        block = verify.block(repr(policy), exactly=True)
+    except verify.CannotCheck as error:
+        raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
+    for part in _blocks(block):
+        given = part.given
+        why = ""
+        if part.name not in (*verify.PARAMETERS, "Sum", "Tiers", "AtLeast"):
+            why = f"{part.name} is code, whose numbers are floats"
+        elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
+            roots = "a logarithm" if given["alpha"] == 1 else "powers"
+            why = f"{part.text} is a sum of {roots}, whose optimum is not rational in general; {BOUNDS}"
+        elif part.name == "FairnessEfficiency" and given["beta"] != 1:
+            why = f"{part.text} has powers and logarithms, whose optimum is not rational in general; {BOUNDS}"
+        elif part.name == "PNormShare" and given["p"] not in RATIONAL_NORMS:
+            why = f"{part.text} has roots as coefficients; {BOUNDS}"
+        elif part.name in ("WeightedLog", "HDRF"):
+            why = f"{part.text} is not a linear program"
+        if why:
+            raise OutOfDomain(f"{label(policy)} has no exact answer: {why}")
+
+
+def _blocks(value: Any) -> list[verify.Block]:
+    """All blocks within a parsed policy, except itself."""
+    if isinstance(value, verify.Block):
+        inner = [part for child in value.given.values() for part in _blocks(child)]
+        return inner if value.name == "Policy" else [value, *inner]
+    if isinstance(value, Mapping):
+        return [part for child in value.values() for part in _blocks(child)]
+    return [part for child in value for part in _blocks(child)] if isinstance(value, (list, tuple)) else []
+
+
+def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
+    """An answer in floats made exact."""
+    policy, instance = answer.policy, answer.instance
+    try:
+        tasks, proof, value = _solve(read, answer, clock)
+        given = given_fractions(instance)
+        table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
+        entry = {"tasks": [[str(x) for x in row] for row in table], **proof} | ({"read": given} if given else {})
+        again = exactly(policy, instance)
+        again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
+        check("the exact proof")
+        faults = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
+    except verify.CannotCheck as error:
+        raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
+    except NoPoint as error:
+        raise Infeasible(
+            f"{label(policy)} on {instance!r}: in floats the constraints hold up to rounding, but in rational numbers "
+            "nothing satisfies all of them; relax one, or give Fractions",
+        ) from error
+    except Unlimited as error:
+        raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
+    except verify.Fault as error:
+        raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
+    if faults:
+        raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
+    return gate.exact(answer, _as_array(table, instance), entry, float(value), read.reading, clock.begun)
+
+
+def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.object_]:
+    out = np.empty((instance.n_users, instance.n_servers), dtype=object)
+    for j, row in enumerate(table):
+        out[j] = row
+    return out
+
+
+def _solve(read: Exactly, answer: Allocation, clock: Clock) -> tuple[verify.Table, dict[str, Any], verify.Fraction]:
+    """Exact tasks, their proof, and the value of the objective or of the first level."""
+    cluster = read.cluster
+    at_base: list[dict[str, Any]] = []
+    objectives = verify.tiers_of(read.policy.given["objective"])
+    shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}
+    proofs: list[dict[str, Any]] = []
+    made: dict[str, Any] = {"proof": proofs}
+    if cluster.team_guarantees:
+        made["floors"] = modelling.floors(cluster, shares.values(), clock)
+
+    def settle(k: int, share: verify.Block, rows: verify.Rows, compared: dict[str, verify.Number]) -> set[str]:
+        zero = modelling.as_rational(verify.ZERO)
+        _, levels, stay = modelling.leximin(cluster, compared, rows, clock, until=zero)
+        at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
+        return stay
+
+    value: verify.Fraction | None = None
+    for k, tier in enumerate(verify.exact_tiers(cluster, read.policy, settle)):
+        at_base.extend({} for _ in range(len(at_base), k + 1))
+        entry: dict[str, Any]
+        if tier.compared is None:
+            cluster.tasks, entry = modelling.optimum(cluster, tier, clock)
+        else:
+            cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, clock)
+            entry = {"levels": levels}
+        proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
+        if value is None:
+            value = _value(cluster, tier)
+    return cluster.tasks, made, value if value is not None else verify.ZERO
+
+
+def _value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:
+    """The value of the first tier."""
+    if tier.compared is None:
+        return tier.goal.at(cluster.tasks)
+    return min((one.at(cluster.tasks) for one in tier.compared.values()), default=verify.ZERO)

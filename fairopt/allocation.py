@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -137,6 +138,24 @@ class Allocation:
         if self.given_bundles is not None:
             return self.given_bundles
         return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
+
+    @cached_property
+    def exact_bundles(self) -> NDArray[np.object_] | None:
+        """`bundles` in fractions, (n_users, n_servers, n_resources), of exact answers that decide bundles; else None.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.MLFDRS().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]), exact=True)
+        >>> print(*a.exact_bundles[0, 0], *a.exact_tasks[:, 0])
+        18/11 81/5 18/11 9/5
+        """
+        proof = (self.exact_proof or {}).get("proof", ())
+        found = next((entry["bundles"] for entry in proof if "bundles" in entry), None)
+        if found is None:
+            return None
+        held = [Fraction(a) for of_user in found for row in of_user for a in row]
+        return np.array(held, dtype=object).reshape(self.bundles.shape)
 
     @cached_property
     def usage(self) -> Float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
-from fairopt.exact import modelling
+from fairopt.exact import mechanisms, modelling
 from fairopt.exact.linear import NoPoint, Unlimited, flint
 from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
@@ -28,14 +28,20 @@ RATIONAL_NORMS = (0, 1, float("inf"))
 
 def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
     """The exact answer of a policy; see `Policy.allocate`."""
-    flint()
-    clock = begin(time_limit)
     refuse_irrational(policy)
+    clock = begin(time_limit)
+    return made_exact(
+        lambda: dispatch.allocate(policy, instance, time_limit=clock.left, **options), policy, instance, clock
+    )
+
+
+def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance, clock: Clock) -> Allocation:
+    """The answer that ``solve`` gives in floats, made exact."""
+    flint()
 
     def work() -> Allocation:
         read = exactly(policy, instance)
-        answer = dispatch.allocate(policy, instance, time_limit=clock.left, **options)
-        return solved(read, answer, clock)
+        return solved(read, solve(), clock)
 
     return clock.run(work)
 
@@ -58,8 +64,6 @@ def refuse_irrational(policy: Any) -> None:
             why = f"{part.text} has powers and logarithms, whose optimum is not rational in general; {BOUNDS}"
         elif part.name == "PNormShare" and given["p"] not in RATIONAL_NORMS:
             why = f"{part.text} has roots as coefficients; {BOUNDS}"
-        elif part.name in ("WeightedLog", "HDRF"):
-            why = f"{part.text} is not a linear program"
         if why:
             raise OutOfDomain(f"{label(policy)} has no exact answer: {why}")
 
@@ -99,7 +103,8 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     if faults:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
-    return gate.exact(answer, _as_array(table, instance), entry, float(value), read.reading, clock.begun)
+    objective = answer.objective if value is None else float(value)
+    return gate.exact(answer, _as_array(table, instance), entry, objective, read.reading, clock.begun)
 
 
 def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.object_]:
@@ -109,9 +114,17 @@ def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.obj
     return out
 
 
-def _solve(read: Exactly, answer: Allocation, clock: Clock) -> tuple[verify.Table, dict[str, Any], verify.Fraction]:
-    """Exact tasks, their proof, and the value of the objective or of the first level."""
+def _solve(
+    read: Exactly, answer: Allocation, clock: Clock
+) -> tuple[verify.Table, dict[str, Any], verify.Fraction | None]:
+    """Exact tasks, their proof, and the value of the objective or of the first level; None if that is irrational."""
     cluster = read.cluster
+    if read.policy.name == "HDRF":
+        tasks, of_filling, least = mechanisms.filled(cluster, read.policy, clock)
+        return tasks, {"proof": [of_filling]}, least
+    if verify.decides_bundles(read.policy):
+        tasks, of_bundles = mechanisms.bundled(cluster, read.policy)
+        return tasks, {"proof": [of_bundles]}, None
     at_base: list[dict[str, Any]] = []
     objectives = verify.tiers_of(read.policy.given["objective"])
     shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}

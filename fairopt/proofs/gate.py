@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,11 +189,16 @@ def exact(
         assumed="",
     )
     floats = np.array(tasks, dtype=float).reshape(answer.tasks_by_server.shape)
+    bundles = next((entry["bundles"] for entry in proof["proof"] if "bundles" in entry), None)
+    if bundles is not None:
+        bundles = np.array([[[float(Fraction(a)) for a in row] for row in of_user] for of_user in bundles])
+        bundles = bundles.reshape(answer.bundles.shape)
     return replace(
         answer,
         tasks_by_server=floats,
         certificate=certificate,
         objective=value,
+        given_bundles=bundles,
         exact_tasks=tasks,
         exact_proof=proof,
     )

@@ -2856,14 +2856,20 @@ class Filling:
     linear, and each branch has a clock of its own, so that an event changes its ancestors only.
 
     ``waited`` lists leaves that stopped without rising in the step before, with the tasks of all when that step began;
-    after the floors are filled only if it is to ``watch``.
+    after the floors are filled only if it is to ``watch``. With a ``tie`` of 0 only equal numbers are reached together.
     """
 
     def __init__(
-        self, forest: Forest, make: Callable[[Fraction], Any], clock: Clock | None = None, watch: bool = False
+        self,
+        forest: Forest,
+        make: Callable[[Fraction], Any],
+        clock: Clock | None = None,
+        watch: bool = False,
+        tie: Fraction | None = None,
     ) -> None:
         self.forest, self.clock, self.watch = forest, clock or Clock(), watch
-        self.zero, self.one, self.tie, self.same = make(ZERO), make(ONE), make(TIE), make(SAME)
+        self.zero, self.one = make(ZERO), make(ONE)
+        self.tie, self.same = make(TIE if tie is None else tie), make(SAME if tie is None else tie)
         self.m, self.serial, self.again = len(forest.ratios[0]), 0, False
         self.n_rows = self.m + len(forest.rows)
         self.branches: list[Branch] = []
@@ -3323,7 +3329,8 @@ class Tree(NamedTuple):
             tree.user_weights[j] = weight = number(own, "weights", 0)
             if not weight:
                 raise Fault("a weight of the policy is 0")
-            bounds = (None if x is None else significant(x / weight) for x in (cluster.limits[j], cluster.low[j]))
+            per_weight = (None if x is None else x / weight for x in (cluster.limits[j], cluster.low[j]))
+            bounds = [x if x is None or not cluster.tie else significant(x) for x in per_weight]
             kind = parent, *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *bounds
             leaf = kinds.setdefault(kind, len(kinds))
             if leaf == len(tree.leaves):
@@ -3439,9 +3446,7 @@ class Replay(NamedTuple):
             {(where if isinstance(where, str) else int(where), int(i)): number(p, "a price", 0) for where, i, p in row}
             for row in entry.get("rows") or ()
         ]
-        alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
-            len(cluster.open[users[0]]) == cluster.servers for users in tree.leaves
-        )
+        alike = is_one_pool(cluster)
         forest = tree.forest(cluster, rows, entry.get("floors"))
         make = exactly if len(tree.leaves) <= most else Bounds.of
         filling = Filling(forest, make, cluster.clock, not alike)
@@ -3502,6 +3507,13 @@ class Replay(NamedTuple):
             gains = [by_rows[leaf], None if limit is None else max(limit - runs, ZERO)]
             gap = max(gap, min(gain for gain in gains if gain is not None) / size)
         return gap
+
+
+def is_one_pool(cluster: Cluster) -> bool:
+    """Whether all servers are equal and open to all users."""
+    return all(row == cluster.capacities[0] for row in cluster.capacities[1:]) and all(
+        len(cluster.open[j]) == cluster.servers for j in cluster.active
+    )
 
 
 def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
@@ -3911,6 +3923,10 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list
     `Fault` if they are not proved.
     """
     cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
+    if policy.name == "HDRF":
+        return prove_filling_exactly(cluster, policy, proof[0] if proof else {})
+    if decides_bundles(policy):
+        return prove_bundles_exactly(cluster, policy, proof[0]["bundles"])
     common = in_common(flat)
     if common and common[0].d.bit_length() <= 2 * max(x.d.bit_length() for x in flat):  # sums need no common divisors
         cluster.tasks = [common[k : k + cluster.servers] for k in range(0, len(flat), cluster.servers)]
@@ -3934,6 +3950,80 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list
         elif left := tier.compared.keys() - prove_levels(cluster, tier.compared, tier.rows, proof[k]["levels"]).keys():
             raise Fault(f"nothing proves the level of {min(left)!r}")
     return faults
+
+
+def decides_bundles(policy: Block) -> bool:
+    """Whether a policy maximises weighted logarithms of bundles."""
+    objective = policy.given.get("objective")
+    return isinstance(objective, Block) and any(term.name == "WeightedLog" for _, term in objective.terms)
+
+
+def prove_bundles_exactly(cluster: Cluster, policy: Block, given: Any) -> list[str]:
+    """Compare bundles and tasks with the best ones, computed again; `Fault` if they differ."""
+    objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
+    best = optimal_bundles(cluster, objective, conditions)
+    bundles = [[[fraction(a) for a in row] for row in of_user] for of_user in given]
+    runs = tasks_in(cluster, best)
+    for user, own, other, tasks, fit in zip(cluster.users, bundles, best, cluster.tasks, runs, strict=True):
+        if own != other or tasks != fit:
+            raise Fault(f"user {user!r} does not have the best bundle, or not the tasks that fit in it")
+    return broken_exactly(cluster, [])
+
+
+def fill_exactly(
+    cluster: Cluster, policy: Block, rows: Sequence[Mapping[tuple[int | str, int], Fraction]]
+) -> tuple[Tree, Forest, Filling, list[Fraction]]:
+    """The tree of `HDRF` filled without tolerances under rows of prices, and the tasks of its leaves."""
+    if cluster.team_guarantees:
+        raise CannotCheck("guarantees of teams are filled by tolerances")
+    tree = Tree.of(cluster, policy)
+    forest = tree.forest(cluster, rows)
+    filling = Filling(forest, exactly, cluster.clock, not is_one_pool(cluster), ZERO)
+    return tree, forest, filling, filling.run()
+
+
+def prove_filling_exactly(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> list[str]:
+    """Compare tasks with those of `HDRF`, filled again under the rows of the evidence; `Fault` if they differ.
+
+    As the tasks fit, rows that bound all tasks that fit stop nobody too late; a user who waits when it is stopped is
+    shown to have had room until then.
+    """
+    check_keys(entry, ("rows", "placements"), "the exact proof")
+    if not cluster.active:
+        return broken_exactly(cluster, [])
+    rows: list[dict[tuple[int | str, int], Fraction]] = []
+    for row in entry.get("rows") or ():
+        rows.append({(int(s), int(i)): fraction(p) for s, i, p in row})
+        if any(p < 0 for p in rows[-1].values()):
+            raise Fault("a price is negative")
+    tree, _, filling, found = fill_exactly(cluster, policy, rows)
+    for j, leaf, part in tree.parts:
+        if cluster.total(j) != found[leaf] * part:
+            raise Fault(
+                f"user {cluster.users[j]!r} does not run the {exact_text(found[leaf] * part)} tasks of the filling"
+            )
+    placements = entry.get("placements") or ()
+    for k, (tasks, waiting) in enumerate(filling.waited):
+        if k >= len(placements) or not has_room_exactly(cluster, tree, tasks, waiting, placements[k]):
+            user = cluster.users[tree.leaves[waiting[0]][0]]
+            raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
+    return broken_exactly(cluster, [])
+
+
+def has_room_exactly(
+    cluster: Cluster, tree: Tree, tasks: Sequence[Fraction], waiting: Sequence[int], placement: Any
+) -> bool:
+    """Whether a placement fits in which leaves have their tasks and those that wait have more."""
+    table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
+    for j, s, x in placement:
+        table[j][s] += fraction(x)
+        if s not in cluster.open[j] or table[j][s] < 0:
+            return False
+    with cluster.at(table):
+        fits = all(cluster.load(s, i) <= room for s, row in enumerate(cluster.room) for i, room in enumerate(row))
+        runs = [exact_sum(map(cluster.total, users)) for users in tree.leaves]
+    pairs = zip(runs, tasks, strict=True)
+    return fits and all(x > least if k in waiting else x >= least for k, (x, least) in enumerate(pairs))
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

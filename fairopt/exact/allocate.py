@@ -133,9 +133,9 @@ def _solve(
     if cluster.team_guarantees:
         made["floors"] = modelling.floors(cluster, shares.values(), clock)
 
-    def settle(k: int, share: verify.Block, rows: verify.Rows, compared: dict[str, verify.Number]) -> set[str]:
+    def settle(k: int, share: verify.Block, tier: verify.ExactTier) -> set[str]:
         zero = modelling.as_rational(verify.ZERO)
-        _, levels, stay = modelling.leximin(cluster, compared, rows, clock, until=zero)
+        _, levels, stay = modelling.leximin(cluster, tier.compared or {}, tier.rows, tier.kept, clock, until=zero)
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
@@ -146,7 +146,7 @@ def _solve(
         if tier.compared is None:
             cluster.tasks, entry = modelling.optimum(cluster, tier, clock)
         else:
-            cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, clock)
+            cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
             entry = {"levels": levels}
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:

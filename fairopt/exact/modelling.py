@@ -44,6 +44,8 @@ class Feasible:
         self.pairs = {(j, s): self.program.column(self.zero) for j in cluster.active for s in cluster.open[j]}
         self.prices: dict[int, tuple[int, int]] = {}  # of capacities, by row
         self.rows: dict[int, int] = {}  # of `rows`, by row
+        self.kept: list[int] = []
+        self.mixtures: list[dict[str, list[int]]] = []  # the rows of each number, by ranked term
         users: dict[int, list[int]] = {}
         for j, s in self.pairs:
             users.setdefault(s, []).append(j)
@@ -79,24 +81,28 @@ class Feasible:
     def evidence(self, found: Optimum) -> Entry:
         """The multipliers of capacities and rows."""
         y = found.multipliers
-        return {
+        entry: Entry = {
             "prices": [[s, i, written(y[k])] for k, (s, i) in self.prices.items() if y[k]],
             "rows": [[row, written(y[k])] for k, row in self.rows.items() if y[k]],
+            "kept": [written(y[k]) for k in self.kept],
+            "mixtures": [
+                {t: written(total) for t, of in rows.items() if (total := sum((y[k] for k in of), self.zero))}
+                for rows in self.mixtures
+            ],
         }
+        return {key: value for key, value in entry.items() if value}
 
-    def ranked(
-        self, term: verify.ExactRanked, times: Rational
-    ) -> tuple[dict[int, Rational], dict[str, dict[int, int]]]:
-        """Variables whose largest linear function is a ranked term, by their coefficients, and rows by number.
+    def ranked(self, term: verify.ExactRanked) -> dict[int, Rational]:
+        """Variables whose largest linear function is a ranked term, by their coefficients.
 
         The sum of the k smallest numbers z is the largest ``k r - sum_t max(r - z_t, 0)`` (Ogryczak and Sliwinski).
         """
         program, names, v = self.program, list(term.numbers), [*term.v, verify.ZERO]
         value: dict[int, Rational] = {}
-        rows: dict[str, dict[int, int]] = {t: {} for t in names}
+        rows: dict[str, list[int]] = {t: [] for t in names}
         steps = [k for k in range(1, len(names) + 1) if v[k - 1] != v[k]]
         for k in steps:
-            factor = as_rational(term.factor * (v[k - 1] - v[k])) * times
+            factor = as_rational(term.factor * (v[k - 1] - v[k]))
             smallest = program.column(self.zero, free=True)
             value[smallest] = factor * k
             for t in names:
@@ -106,8 +112,18 @@ class Feasible:
                     below = program.column(self.zero)
                     value[below] = -factor
                     entries[below] = -self.one
-                rows[t][k] = program.row(entries, -as_rational(one.base))
-        return value, rows
+                rows[t].append(program.row(entries, -as_rational(one.base)))
+        self.mixtures.append(rows)
+        return value
+
+    def keep(self, kept: Iterable[verify.KeptGoal]) -> None:
+        """Rows that keep goals at their levels or above."""
+        for other, level in kept:
+            row = {column: -c for column, c in self.entries(other.linear).items()}
+            for term in other.ranked:
+                for column, c in self.ranked(term).items():
+                    row[column] = row.get(column, self.zero) - c
+            self.kept.append(self.program.row(row, as_rational(other.constant - level)))
 
 
 def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None = None) -> tuple[verify.Table, Entry]:
@@ -117,35 +133,19 @@ def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None
     program = model.program
     for column, c in model.entries(goal.linear).items():
         program.costs[column] = c
-    mixtures: list[dict[str, dict[int, int]]] = []
     for term in goal.ranked:
-        value, rows = model.ranked(term, model.one)
-        mixtures.append(rows)
-        for column, c in value.items():
+        for column, c in model.ranked(term).items():
             program.costs[column] += c
-    kept: list[int] = []
-    for other, level in tier.kept:
-        row = {column: -c for column, c in model.entries(other.linear).items()}
-        for term in other.ranked:
-            value, rows = model.ranked(term, model.one)
-            mixtures.append(rows)
-            for column, c in value.items():
-                row[column] = row.get(column, model.zero) - c
-        kept.append(program.row(row, as_rational(other.constant - level)))
+    model.keep(tier.kept)
     found = program.solve(clock=clock)
-    y = found.multipliers
-    entry = model.evidence(found)
-    entry["kept"] = [written(y[k]) for k in kept]
-    entry["mixtures"] = [
-        {t: written(sum((y[k] for k in of.values()), model.zero)) for t, of in rows.items()} for rows in mixtures
-    ]
-    return model.tasks(found), {key: value for key, value in entry.items() if value}
+    return model.tasks(found), model.evidence(found)
 
 
 def leximin(
     cluster: verify.Cluster,
     numbers: Mapping[str, verify.Number],
     rows: verify.Rows,
+    kept: Iterable[verify.KeptGoal] = (),
     clock: Clock | None = None,
     until: Rational | None = None,
 ) -> tuple[verify.Table, list[Entry], set[str]]:
@@ -155,6 +155,7 @@ def leximin(
     level in every optimum, and stays there. With ``until`` levels above it are not looked for.
     """
     model = Feasible(cluster, rows)
+    model.keep(kept)
     program = model.program
     level = program.column(model.one, free=True)
     of: dict[str, int] = {}
@@ -170,8 +171,7 @@ def leximin(
         if until is not None and at > until:
             break
         new = {t for t in rising if y[of[t]]}
-        entry = {"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found)
-        levels.append({key: value for key, value in entry.items() if value})
+        levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:
             program.columns[level].pop(of[t])
             program.right[of[t]] -= at

@@ -3668,6 +3668,10 @@ class ExactGoal:
         return total
 
 
+KeptGoal = tuple[ExactGoal, Fraction]  # a goal, and the level that it keeps
+EXACT_PRICES = ("prices", "rows", "kept", "mixtures")
+
+
 def in_common(values: Iterable[Fraction]) -> list[Fraction]:
     """Fractions with one denominator, so that sums of their products stay fast."""
     reduced = [value.as_integer_ratio() for value in values]
@@ -3740,7 +3744,9 @@ def weights_given(entry: Any, compared: Mapping[str, Number]) -> dict[str, Fract
     return dict(zip(found, in_common(found.values()), strict=True))
 
 
-def prove_levels(cluster: Cluster, compared: Mapping[str, Number], rows: Rows, entries: Any) -> dict[str, Fraction]:
+def prove_levels(
+    cluster: Cluster, compared: Mapping[str, Number], rows: Rows, kept: Sequence[KeptGoal], entries: Any
+) -> dict[str, Fraction]:
     """The levels of numbers at every leximin optimum, by prices for each level from the lowest up.
 
     At prices of a level, ``sum_t pi_t z_t`` has a bound. Numbers of earlier levels are fixed, so the smallest of the
@@ -3750,13 +3756,13 @@ def prove_levels(cluster: Cluster, compared: Mapping[str, Number], rows: Rows, e
     fixed: dict[str, Fraction] = {}
     at = {t: one.at(cluster.tasks) for t, one in compared.items()}
     for k, entry in enumerate(entries):
-        check_keys(entry, ("of_numbers", "prices", "rows"), f"level {k} of the exact proof")
+        check_keys(entry, ("of_numbers", *EXACT_PRICES), f"level {k} of the exact proof")
         pi, others = weights_given(entry["of_numbers"], compared), compared.keys() - fixed.keys()
         new = {t: p for t, p in pi.items() if t in others and p}
         if not new:
             raise Fault(f"level {k} of the exact proof has no price of a number that it fixes")
         slopes, base = slopes_of(pi, compared)
-        left = ExactProof(cluster, entry, rows).bound(slopes) - base
+        left = exact_bound(cluster, slopes, [], rows, kept, entry) - base
         left -= exact_sum(p * fixed[t] for t, p in pi.items() if t in fixed)
         level = min(at[t] for t in others)
         if left > level * exact_sum(new.values()):
@@ -3767,24 +3773,36 @@ def prove_levels(cluster: Cluster, compared: Mapping[str, Number], rows: Rows, e
     return fixed
 
 
-def prove_goal(
-    cluster: Cluster, goal: ExactGoal, rows: Rows, kept: list[tuple[ExactGoal, Fraction]], entry: Any
-) -> None:
+def prove_goal(cluster: Cluster, goal: ExactGoal, rows: Rows, kept: Sequence[KeptGoal], entry: Any) -> None:
     """Prove that the tasks maximise a goal, by prices, multipliers and mixtures of ranked terms."""
+    top = exact_bound(cluster, goal.linear, goal.ranked, rows, kept, entry) + goal.constant
+    value = goal.at(cluster.tasks)
+    if top > value:
+        raise Fault(f"the prices prove at most {exact_text(top)}, and the tasks reach {exact_text(value)}")
+
+
+def exact_bound(
+    cluster: Cluster,
+    linear: Mapping[Pair, Fraction],
+    ranked: Sequence[ExactRanked],
+    rows: Rows,
+    kept: Sequence[KeptGoal],
+    entry: Any,
+) -> Fraction:
+    """The largest value of a linear function plus ranked terms, at most, where goals are ``kept`` above levels."""
     times = [fraction(y) for y in entry.get("kept") or ["0"] * len(kept)]
     if len(times) != len(kept) or any(y < 0 for y in times):
         raise Fault("multipliers of kept levels are missing or negative")
-    slopes, constant = dict(goal.linear), goal.constant
-    ranked = [(ONE, term) for term in goal.ranked]
+    slopes, constant, terms = dict(linear), ZERO, [(ONE, term) for term in ranked]
     for y, (other, level) in zip(times, kept, strict=True):
         constant += y * (other.constant - level)
         for pair, v in other.linear.items():
             slopes[pair] = slopes.get(pair, ZERO) + y * v
-        ranked += [(y, term) for term in other.ranked]
-    mixtures = entry.get("mixtures") or []
-    if len(mixtures) != len(ranked):
-        raise Fault(f"mixtures: there are {len(mixtures)}, not {len(ranked)}")
-    for (y, term), given in zip(ranked, mixtures, strict=True):
+        terms += [(y, term) for term in other.ranked]
+    mixtures = entry.get("mixtures") or [{}] * len(terms)
+    if len(mixtures) != len(terms):
+        raise Fault(f"mixtures: there are {len(mixtures)}, not {len(terms)}")
+    for (y, term), given in zip(terms, mixtures, strict=True):
         weights = dict.fromkeys(term.numbers, ZERO) | weights_given(given, term.numbers)
         mine = theirs = ZERO
         for a, b in zip(sorted(weights.values()), sorted(term.v), strict=True):
@@ -3795,9 +3813,7 @@ def prove_goal(
         constant -= base
         for pair, v in some.items():
             slopes[pair] = slopes.get(pair, ZERO) + v
-    top, value = ExactProof(cluster, entry, rows).bound(slopes) + constant, goal.at(cluster.tasks)
-    if top > value:
-        raise Fault(f"the prices prove at most {exact_text(top)}, and the tasks reach {exact_text(value)}")
+    return ExactProof(cluster, entry, rows).bound(slopes) + constant
 
 
 def exact_text(value: Fraction) -> str:
@@ -3806,7 +3822,7 @@ def exact_text(value: Fraction) -> str:
     return str(n) if d == 1 else f"{n}/{d}" if d < 10**12 else f"{float(value):.12g}"
 
 
-def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[tuple[ExactGoal, Fraction]] = ()) -> list[str]:
+def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[KeptGoal] = ()) -> list[str]:
     """What tasks violate, without any tolerance."""
     tasks, faults = cluster.tasks, list[str]()
     for (s, i), usable in cluster.usable_units().items():
@@ -3831,19 +3847,19 @@ class ExactTier(NamedTuple):
     """A tier: the leximin of ``compared`` numbers, or else a goal, under rows and kept levels of other goals."""
 
     rows: Rows
-    kept: list[tuple[ExactGoal, Fraction]]
+    kept: list[KeptGoal]
     compared: dict[str, Number] | None
     goal: ExactGoal
 
 
 def exact_tiers(
-    cluster: Cluster, policy: Block, settle: Callable[[int, Block, Rows, dict[str, Number]], set[str]]
+    cluster: Cluster, policy: Block, settle: Callable[[int, Block, ExactTier], set[str]]
 ) -> Iterator[ExactTier]:
     """The tiers of a policy in rational numbers; each leaves its rows for the next, at `Cluster.tasks` by then.
 
     ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
     """
-    rows, kept = guaranteed(cluster), list[tuple[ExactGoal, Fraction]]()
+    rows, kept = guaranteed(cluster), list[KeptGoal]()
     for condition in policy.given.get("constraints", []):
         rows = rows + cluster.impose(condition)
     for objective, level, _ in cluster.kept_levels:  # of conditions such as OrderedWeighted(...) >= 1
@@ -3858,7 +3874,7 @@ def exact_tiers(
         for _, term in objective.terms:
             if is_surplus(term):
                 compared = exact_numbers(cluster, term.share, True)
-                stays = settle(k, term.share, rows, compared)
+                stays = settle(k, term.share, ExactTier(rows, kept, compared, ExactGoal(cluster)))
                 cluster.stays.setdefault(term.share.text, set()).update(stays)
         goal, numbered = ExactGoal(cluster), None
         _, first = as_max_min(objective)
@@ -3868,16 +3884,20 @@ def exact_tiers(
             goal.add(objective, ONE)
         yield ExactTier(rows, kept, numbered, goal)
         if numbered is not None:
-            rows = rows + [at_least_now(cluster, one) for one in numbered.values()]
+            rows = rows + [kept_row(one, one.at(cluster.tasks)) for one in numbered.values()]
+        elif first.name == "MaxMin":
+            numbered = exact_numbers(cluster, first.share, True)
+            level = min((one.at(cluster.tasks) for one in numbered.values()), default=ZERO)
+            rows = rows + [kept_row(one, level) for one in numbered.values()]
         elif not goal.ranked:
-            rows = [*rows, at_least_now(cluster, Number(goal.linear, ZERO))]
+            rows = [*rows, kept_row(whole := Number(goal.linear, ZERO), whole.at(cluster.tasks))]
         else:
             kept = [*kept, (goal, goal.at(cluster.tasks))]
 
 
-def at_least_now(cluster: Cluster, one: Number) -> Row:
-    """A row that keeps a number at least as large as it is at the tasks."""
-    return {pair: -v for pair, v in one.row.items()}, -(one.at(cluster.tasks) + one.base), False
+def kept_row(one: Number, level: Fraction) -> Row:
+    """A row that keeps a number at a level or above it."""
+    return {pair: -v for pair, v in one.row.items()}, -(level + one.base), False
 
 
 def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -3931,9 +3951,9 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list
     if common and common[0].d.bit_length() <= 2 * max(x.d.bit_length() for x in flat):  # sums need no common divisors
         cluster.tasks = [common[k : k + cluster.servers] for k in range(0, len(flat), cluster.servers)]
 
-    def settle(k: int, share: Block, rows: Rows, compared: dict[str, Number]) -> set[str]:
+    def settle(k: int, share: Block, tier: ExactTier) -> set[str]:
         levels = (proof[k].get("at_base") or {}).get(share.text) or ()
-        fixed = prove_levels(cluster, compared, rows, levels)
+        fixed = prove_levels(cluster, tier.compared or {}, tier.rows, tier.kept, levels)
         if any(fixed.values()):
             raise Fault(f"{share.text}: a number that leaves is above its base")
         return {*fixed}
@@ -3947,7 +3967,9 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list
             return faults
         if tier.compared is None:
             prove_goal(cluster, tier.goal, tier.rows, tier.kept, proof[k])
-        elif left := tier.compared.keys() - prove_levels(cluster, tier.compared, tier.rows, proof[k]["levels"]).keys():
+            continue
+        proved = prove_levels(cluster, tier.compared, tier.rows, tier.kept, proof[k]["levels"])
+        if left := tier.compared.keys() - proved.keys():
             raise Fault(f"nothing proves the level of {min(left)!r}")
     return faults
 

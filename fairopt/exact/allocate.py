@@ -20,7 +20,7 @@ from fairopt.methods import dispatch
 from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin, check
 
-__all__ = ["allocate"]
+__all__ = ["allocate", "first_value", "made_exact"]
 
 BOUNDS = "answer.exact_bounds() encloses its optimal value"
 RATIONAL_NORMS = (0, 1, float("inf"))
@@ -150,11 +150,11 @@ def _solve(
             entry = {"levels": levels}
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:
-            value = _value(cluster, tier)
+            value = first_value(cluster, tier)
     return cluster.tasks, made, value if value is not None else verify.ZERO
 
 
-def _value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:
+def first_value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:
     """The value of the first tier."""
     if tier.compared is None:
         return tier.goal.at(cluster.tasks)

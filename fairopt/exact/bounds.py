@@ -13,6 +13,7 @@ from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.base import parameter
 from fairopt.display import label
 from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.exact.allocate import first_value
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.flint import flint
 from fairopt.exact.programs import Written, conditions_of, exact, objective_of
@@ -90,6 +91,10 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
     read = exactly(policy, instance)
     objective, of = objective_of(read.policy)
     bits = precision(width)
+    if allocation.exact_tasks is not None and not verify.decides_bundles(read.policy):
+        value = _at_exact_tasks(read, allocation)
+        rows = tuple(map(tuple, allocation.exact_tasks))
+        return ExactBounds(value, value, rows, 0.0, of, read.reading)
     try:
         with flint.ctx.workprec(bits):
             if any(term.name == "WeightedLog" for _, term in objective.terms):
@@ -104,6 +109,21 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
     if not reached <= width:
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, read.reading)
+
+
+def _at_exact_tasks(read: Exactly, allocation: Allocation) -> Fraction:
+    """The value of an exact answer."""
+    cluster, proof = read.cluster, allocation.exact_proof or {}
+    cluster.floor_proofs = verify.exact_floors(proof.get("floors") or {})
+    assert allocation.exact_tasks is not None
+    cluster.tasks = [[verify.Fraction(x) for x in row] for row in allocation.exact_tasks]
+
+    def settle(k: int, share: verify.Block, tier: verify.ExactTier) -> set[str]:
+        levels = (proof["proof"][k].get("at_base") or {}).get(share.text) or ()
+        return {t for entry in levels for t in entry["of_numbers"]}
+
+    value = first_value(cluster, next(iter(verify.exact_tiers(cluster, read.policy, settle))))
+    return Fraction(*value.as_integer_ratio())
 
 
 Found = tuple[Sequence[Arb], tuple[tuple[Fraction, ...], ...], float]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fairopt.errors import OutOfDomain
+from fairopt.exact import modelling
 from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean, Rational
 from fairopt.exact.flint import flint
 from fairopt.exact.reading import Exactly
@@ -40,10 +41,9 @@ class Written:
         self.curves: list[Curve] = []
         self.mean: LogMean | None = None
         self.constant: Any = flint.fmpq(0)
+        floors = self._floors(objective)
         self._keep_bases(objective)
-        imposed = [row for condition in conditions for row in self._imposed(condition)]
-        if self.cluster.team_guarantees:
-            raise OutOfDomain("guarantees of teams have no exact bounds; give the instance without them")
+        imposed = floors + [row for condition in conditions for row in self._imposed(condition)]
         self._add_columns()
         self._add_bounds()
         for coefficients, bound, equal in imposed:
@@ -64,6 +64,17 @@ class Written:
         return ConcaveProgram(self.top, self.rows, self.equations, self.linear, self.curves, self.mean, self.constant)
 
     # -- columns and rows
+
+    def _floors(self, objective: verify.Block) -> verify.Rows:
+        """The floors of teams as rows."""
+        if self.cluster.team_guarantees:
+            shares = {
+                term.share.share.of_user.text: term.share.share.of_user
+                for _, term in objective.terms
+                if term.name in verify.OBJECTIVES and term.share.name == "Surplus" and term.share.share.name == "OfTeam"
+            }
+            modelling.floors(self.cluster, shares.values())
+        return verify.guaranteed(self.cluster)
 
     def _keep_bases(self, objective: verify.Block) -> None:
         """Make the bases of surpluses lower bounds on tasks."""
@@ -128,14 +139,15 @@ class Written:
         share = term.share.share if term.share.name == "Surplus" else term.share
         of = {j: {s: self._per_task(share.of_user, j, s) for s in cluster.open[j]} for j in numbers.of_user}
         rows: dict[str, dict[int, Any]] = {t: {} for t in numbers.weights}
-        base: dict[str, Any] = dict.fromkeys(rows, flint.fmpq(0))
+        base: dict[str, Any] = {t: exact(b.low) for t, b in numbers.base.items()}
+        irrational = [t for t, b in numbers.base.items() if b.low != b.high]
+        base |= dict.fromkeys(irrational, flint.fmpq(0))
         for j, t in numbers.of_user.items():
             for s, c in of[j].items():
                 if c != 0 and (j, s) in self.place:
                     rows[t][self.place[j, s]] = c
-            if x := numbers.kept.get(j):
-                least = of[j].values()
-                base[t] += exact(x) * (min(least) if all(isinstance(c, flint.fmpq) for c in least) else smallest(least))
+            if t in irrational and (x := numbers.kept.get(j)):
+                base[t] += exact(x) * smallest(of[j].values())
         return Compared(rows, base, {t: exact(w) for t, w in numbers.weights.items()})
 
     def _per_task(self, share: verify.Block, j: int, s: int) -> Any:

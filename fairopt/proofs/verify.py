@@ -3932,7 +3932,16 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
     for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
         if any(float(x) != float(exact) for x, exact in zip(row, cluster.tasks[j], strict=True)):
             raise Fault(f"the tasks of user {cluster.users[j]!r} are not those of the exact answer, rounded")
-    faults = prove_exactly(cluster, block(str(data["policy"]), exactly=True), data["exact"]["proof"])
+    proof = data["exact"]["proof"]
+    if data.get("bundles") is not None:
+        shape = cluster.n, cluster.servers, cluster.m
+        pairs = zip(numbers(data["bundles"], "bundles", *shape), proof[0]["bundles"], strict=True)
+        if any(
+            [list(map(float, row)) for row in of_user] != [[float(fraction(a)) for a in row] for row in exact]
+            for of_user, exact in pairs
+        ):
+            raise Fault("the bundles are not those of the exact answer, rounded")
+    faults = prove_exactly(cluster, block(str(data["policy"]), exactly=True), proof)
     read = "as the Fractions given, others " if data["exact"].get("read") else ""
     return ZERO, f", with numbers read {read}as the shortest decimals that print them", faults
 

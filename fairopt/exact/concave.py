@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 
 from fairopt.errors import NotCertified
 from fairopt.exact.flint import flint
+from fairopt.exact.linear import LinearProgram
 from fairopt.runtime.clock import check
 
 Arb = Any  # `flint.arb`, a ball of real numbers
 Rational = Any  # `flint.fmpq`
 Coefficients = Mapping[int, Any]  # by column; rational, or balls
 
-MOST_STEPS = 150
+MOST_STEPS = 100
 MOST_REPAIRS = 5
 STUCK = 1e-8  # the length of a step after which no other is tried
 NEAR_0 = 1e-6  # of the gain: the smallest size of a value to which widths are relative
@@ -181,8 +182,9 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
     if not program.top:
         value = program.value([])
         return Enclosed(value.lower(), value.upper(), [], relative_width(value.lower(), value.upper(), flint.arb(0)))
-    # rows that leave no room inside have no interior points, so they are relaxed by far less than the width
-    for relaxed in (flint.arb(0), flint.arb(2) ** (-flint.ctx.prec // 3)):
+    # rows without points inside are relaxed by far less than the width
+    little = flint.arb(2) ** (-flint.ctx.prec // 3)
+    for relaxed in (flint.arb(0), little) if has_interior(program) else (little,):
         at, close = InteriorPoint(program, start, relaxed), 0.1 * width
         for done in range(MOST_STEPS):
             check("steps in high precision", done)
@@ -198,6 +200,24 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
             close *= 0.01
     reached = "found no feasible point" if best is None else f"reached a width of {best.width:.2g} only"
     raise NotCertified(f"exact bounds: steps in {flint.ctx.prec} bits {reached}; give a width larger than {width:g}")
+
+
+def has_interior(program: ConcaveProgram) -> bool:
+    """Whether some point has room to all rows, by a linear program in rationals."""
+    if not program.equations and all(right > 0 and all(v >= 0 for v in row.values()) for row, right in program.rows):
+        return True
+    zero, one = flint.fmpq(0), flint.fmpq(1)
+    largest = LinearProgram()
+    for _ in program.top:
+        largest.column(zero)
+    room = largest.column(one)
+    for row, right in program.rows:
+        size = max((abs(v) * program.top[c] for c, v in row.items()), default=one)
+        largest.row({**row, room: size}, right)
+    for row, right in program.equations:
+        largest.row(row, right, equal=True)
+    largest.row({room: one}, one)
+    return bool(largest.solve().value > 0)
 
 
 class InteriorPoint:

@@ -97,13 +97,16 @@ class Written:
         cluster = self.cluster
         self.columns: list[tuple[int, int]] = []
         self.top: list[Rational] = []
+        self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
         for j in cluster.active:
-            for s in cluster.open[j]:
-                high = cluster.high[j]
-                bounds = [b for b in (cluster.tasks_alone(j, s, cluster.usable), high) if b is not None]
-                if min(bounds) > 0:
+            high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
+            if high is not None and (None in alone or verify.exact_sum(filter(None, alone)) > high):
+                self.limited.add(j)
+            for s, most in zip(cluster.open[j], alone, strict=True):
+                bound = min(b for b in (most, high) if b is not None)
+                if bound > 0:
                     self.columns.append((j, s))
-                    self.top.append(exact(min(bounds)))
+                    self.top.append(exact(bound))
         self.place = {pair: c for c, pair in enumerate(self.columns)}
 
     def _add_bounds(self) -> None:
@@ -120,7 +123,7 @@ class Written:
             self.rows.append((row, exact(units[place])))
         for j in cluster.active:
             mine, high = of_user.get(j, []), cluster.high[j]
-            if high is not None and sum((self.top[c] for c in mine), flint.fmpq(0)) > exact(high):
+            if high is not None and j in self.limited:
                 self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), exact(high)))
             if cluster.low[j] > 0:
                 self.rows.append((dict.fromkeys(mine, flint.fmpq(-1)), -exact(cluster.low[j])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,7 @@ from fairopt.exact.linear import NoPoint, Unlimited, flint
 from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
+from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin, check
 
@@ -34,7 +36,13 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
 
     def work() -> Allocation:
         read = exactly(policy, instance)
-        answer = dispatch.allocate(policy, instance, time_limit=clock.left, **options)
+        limit = None if clock.left is None else clock.left / 2
+        try:
+            answer = dispatch.allocate(policy, instance, time_limit=limit, **options)
+        except NotCertified as error:  # the programs in rationals start from HiGHS' own bases
+            zeros = np.zeros((instance.n_users, instance.n_servers))
+            answer = gate.of_nothing(instance, zeros, policy)
+            answer = replace(answer, certificate=replace(answer.certificate, tried=error.tried))
         return solved(read, answer, clock)
 
     return clock.run(work)
@@ -78,7 +86,7 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value = _solve(read, answer, clock)
+        tasks, proof, value, split = _solve(read, clock)
         given = given_fractions(instance)
         table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
         entry = {"tasks": [[str(x) for x in row] for row in table], **proof} | ({"read": given} if given else {})
@@ -99,7 +107,9 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     if faults:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
-    return gate.exact(answer, _as_array(table, instance), entry, float(value), read.reading, clock.begun)
+    notes = [note for note in answer.certificate.note.split("; ") if note and OPEN not in note and BY_LEXIMIN not in note]
+    note = "; ".join([*notes, *split, read.reading])
+    return gate.exact(answer, _as_array(table, instance), entry, float(value), note, clock.begun)
 
 
 def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.object_]:
@@ -109,8 +119,8 @@ def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.obj
     return out
 
 
-def _solve(read: Exactly, answer: Allocation, clock: Clock) -> tuple[verify.Table, dict[str, Any], verify.Fraction]:
-    """Exact tasks, their proof, and the value of the objective or of the first level."""
+def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], verify.Fraction, list[str]]:
+    """Exact tasks, their proof, the value of the objective or of the first level, and notes."""
     cluster = read.cluster
     at_base: list[dict[str, Any]] = []
     objectives = verify.tiers_of(read.policy.given["objective"])
@@ -126,7 +136,7 @@ def _solve(read: Exactly, answer: Allocation, clock: Clock) -> tuple[verify.Tabl
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
-    value: verify.Fraction | None = None
+    value, tier = None, None
     for k, tier in enumerate(verify.exact_tiers(cluster, read.policy, settle)):
         at_base.extend({} for _ in range(len(at_base), k + 1))
         entry: dict[str, Any]
@@ -138,7 +148,30 @@ def _solve(read: Exactly, answer: Allocation, clock: Clock) -> tuple[verify.Tabl
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:
             value = _value(cluster, tier)
-    return cluster.tasks, made, value if value is not None else verify.ZERO
+    notes = [] if tier is None else _split_inside_teams(cluster, tier, objectives[-1], clock)
+    return cluster.tasks, made, value if value is not None else verify.ZERO, notes
+
+
+def _split_inside_teams(
+    cluster: verify.Cluster, tier: verify.ExactTier, objective: verify.Block, clock: Clock
+) -> list[str]:
+    """Split the totals of teams, which an objective of teams alone leaves open, by leximin of the members' shares."""
+    shares = {term.share.text: term.share for _, term in objective.terms}
+    teams = {share.text: share for share in ((one.share if one.name == "Surplus" else one) for one in shares.values())}
+    if len(teams) != 1 or next(iter(teams.values())).name != "OfTeam":
+        return []
+    (team,) = teams.values()
+    labels = cluster.teams[team.given.get("by", "team")]
+    of_users = verify.exact_numbers(cluster, team.share, True)
+    if len({labels[j] for j in cluster.active}) == len(cluster.active):
+        return []
+    by = team.given.get("by", "team")
+    if not all(all(one.row.values()) for one in of_users.values()):
+        return [f"the split of totals inside each {by} {OPEN}"]
+    totals = verify.exact_numbers(cluster, team, False).values()
+    rows = tier.rows + [verify.kept_row(one, one.at(cluster.tasks)) for one in totals]
+    cluster.tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
+    return [f"inside each {by} {BY_LEXIMIN} of the members' {team.share.text} given the totals"]
 
 
 def _value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:

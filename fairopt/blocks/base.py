@@ -238,7 +238,7 @@ def _of_label(error: Exception) -> bool:
 class Ratio(float):
     """The float of a Fraction that was given as a parameter, which exact answers use."""
 
-    __slots__ = ("fraction",)
+    fraction: Fraction
 
     def __new__(cls, fraction: Fraction) -> Ratio:
         made = super().__new__(cls, fraction)

@@ -89,7 +89,9 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         tasks, proof, value, split = _solve(read, clock)
         given = given_fractions(instance)
         table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
-        entry = {"tasks": [[str(x) for x in row] for row in table], **proof} | ({"read": given} if given else {})
+        entry = {"tasks": [[verify.written(x) for x in row] for row in tasks], **proof} | (
+            {"read": given} if given else {}
+        )
         again = exactly(policy, instance)
         again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
         check("the exact proof")
@@ -107,7 +109,9 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     if faults:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
-    notes = [note for note in answer.certificate.note.split("; ") if note and OPEN not in note and BY_LEXIMIN not in note]
+    notes = [
+        note for note in answer.certificate.note.split("; ") if note and OPEN not in note and BY_LEXIMIN not in note
+    ]
     note = "; ".join([*notes, *split, read.reading])
     return gate.exact(answer, _as_array(table, instance), entry, float(value), note, clock.begun)
 

@@ -60,8 +60,8 @@ def refuse_irrational(policy: Any) -> None:
         if part.name not in (*verify.PARAMETERS, "Sum", "Tiers", "AtLeast"):
             why = f"{part.name} is code, whose numbers are floats"
         elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
-            roots = "a logarithm" if given["alpha"] == 1 else "powers"
-            why = f"{part.text} is a sum of {roots}, whose optimum is not rational in general; {BOUNDS}"
+            curves = "logarithms" if given.get("alpha", 1) == 1 else "powers"
+            why = f"{part.text} is a sum of {curves}, whose optimum is not rational in general; {BOUNDS}"
         elif part.name == "FairnessEfficiency" and given["beta"] != 1:
             why = f"{part.text} has powers and logarithms, whose optimum is not rational in general; {BOUNDS}"
         elif part.name == "PNormShare" and given["p"] not in RATIONAL_NORMS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,7 @@ from fairopt.exact.linear import NoPoint, Unlimited, flint
 from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
+from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin, check
 
@@ -28,11 +30,22 @@ RATIONAL_NORMS = (0, 1, float("inf"))
 
 def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
     """The exact answer of a policy; see `Policy.allocate`."""
-    refuse_irrational(policy)
+    flint()
     clock = begin(time_limit)
-    return made_exact(
-        lambda: dispatch.allocate(policy, instance, time_limit=clock.left, **options), policy, instance, clock
-    )
+    refuse_irrational(policy)
+
+    def in_floats() -> Allocation:
+        limit = None if clock.left is None else clock.left / 2
+        try:
+            return dispatch.allocate(policy, instance, time_limit=limit, **options)
+        except NotCertified as error:
+            if policy.objective.of_bundles:
+                raise
+            # the programs in rationals start from HiGHS' own bases
+            answer = gate.of_nothing(instance, np.zeros((instance.n_users, instance.n_servers)), policy)
+            return replace(answer, certificate=replace(answer.certificate, tried=error.tried))
+
+    return made_exact(in_floats, policy, instance, clock)
 
 
 def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance, clock: Clock) -> Allocation:
@@ -58,8 +71,8 @@ def refuse_irrational(policy: Any) -> None:
         if part.name not in (*verify.PARAMETERS, "Sum", "Tiers", "AtLeast"):
             why = f"{part.name} is code, whose numbers are floats"
         elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
-            roots = "a logarithm" if given["alpha"] == 1 else "powers"
-            why = f"{part.text} is a sum of {roots}, whose optimum is not rational in general; {BOUNDS}"
+            curves = "logarithms" if given.get("alpha", 1) == 1 else "powers"
+            why = f"{part.text} is a sum of {curves}, whose optimum is not rational in general; {BOUNDS}"
         elif part.name == "FairnessEfficiency" and given["beta"] != 1:
             why = f"{part.text} has powers and logarithms, whose optimum is not rational in general; {BOUNDS}"
         elif part.name == "PNormShare" and given["p"] not in RATIONAL_NORMS:
@@ -82,10 +95,12 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value = _solve(read, answer, clock)
+        tasks, proof, value, split = _solve(read, clock)
         given = given_fractions(instance)
         table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
-        entry = {"tasks": [[str(x) for x in row] for row in table], **proof} | ({"read": given} if given else {})
+        entry = {"tasks": [[verify.written(x) for x in row] for row in tasks], **proof} | (
+            {"read": given} if given else {}
+        )
         again = exactly(policy, instance)
         again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
         check("the exact proof")
@@ -103,8 +118,12 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     if faults:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
+    notes = [
+        note for note in answer.certificate.note.split("; ") if note and OPEN not in note and BY_LEXIMIN not in note
+    ]
+    note = "; ".join([*notes, *split, read.reading])
     objective = answer.objective if value is None else float(value)
-    return gate.exact(answer, _as_array(table, instance), entry, objective, read.reading, clock.begun)
+    return gate.exact(answer, _as_array(table, instance), entry, objective, note, clock.begun)
 
 
 def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.object_]:
@@ -114,17 +133,15 @@ def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.obj
     return out
 
 
-def _solve(
-    read: Exactly, answer: Allocation, clock: Clock
-) -> tuple[verify.Table, dict[str, Any], verify.Fraction | None]:
-    """Exact tasks, their proof, and the value of the objective or of the first level; None if that is irrational."""
+def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], verify.Fraction | None, list[str]]:
+    """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes."""
     cluster = read.cluster
     if read.policy.name == "HDRF":
         tasks, of_filling, least = mechanisms.filled(cluster, read.policy, clock)
-        return tasks, {"proof": [of_filling]}, least
+        return tasks, {"proof": [of_filling]}, least, []
     if verify.decides_bundles(read.policy):
         tasks, of_bundles = mechanisms.bundled(cluster, read.policy)
-        return tasks, {"proof": [of_bundles]}, None
+        return tasks, {"proof": [of_bundles]}, None, []
     at_base: list[dict[str, Any]] = []
     objectives = verify.tiers_of(read.policy.given["objective"])
     shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}
@@ -139,7 +156,7 @@ def _solve(
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
-    value: verify.Fraction | None = None
+    value, tier = None, None
     for k, tier in enumerate(verify.exact_tiers(cluster, read.policy, settle)):
         at_base.extend({} for _ in range(len(at_base), k + 1))
         entry: dict[str, Any]
@@ -151,7 +168,30 @@ def _solve(
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:
             value = first_value(cluster, tier)
-    return cluster.tasks, made, value if value is not None else verify.ZERO
+    notes = [] if tier is None else _split_inside_teams(cluster, tier, objectives[-1], clock)
+    return cluster.tasks, made, value if value is not None else verify.ZERO, notes
+
+
+def _split_inside_teams(
+    cluster: verify.Cluster, tier: verify.ExactTier, objective: verify.Block, clock: Clock
+) -> list[str]:
+    """Split the totals of teams, which an objective of teams alone leaves open, by leximin of the members' shares."""
+    shares = {term.share.text: term.share for _, term in objective.terms}
+    teams = {share.text: share for share in ((one.share if one.name == "Surplus" else one) for one in shares.values())}
+    if len(teams) != 1 or next(iter(teams.values())).name != "OfTeam":
+        return []
+    (team,) = teams.values()
+    labels = cluster.teams[team.given.get("by", "team")]
+    of_users = verify.exact_numbers(cluster, team.share, True)
+    if len({labels[j] for j in cluster.active}) == len(cluster.active):
+        return []
+    by = team.given.get("by", "team")
+    if not all(all(one.row.values()) for one in of_users.values()):
+        return [f"the split of totals inside each {by} {OPEN}"]
+    totals = verify.exact_numbers(cluster, team, False).values()
+    rows = tier.rows + [verify.kept_row(one, one.at(cluster.tasks)) for one in totals]
+    cluster.tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
+    return [f"inside each {by} {BY_LEXIMIN} of the members' {team.share.text} given the totals"]
 
 
 def first_value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:

@@ -9,7 +9,7 @@ from fairopt.exact.linear import LinearProgram, Optimum, flint
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
 
-__all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum", "written"]
+__all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum"]
 
 Rational = Any  # `flint.fmpq`
 Slopes = Mapping[verify.Pair, verify.Fraction]
@@ -19,11 +19,6 @@ Entry = dict[str, Any]  # evidence as a file holds it
 def as_rational(value: verify.Fraction) -> Rational:
     """A fraction of `verify` as a number of python-flint."""
     return flint().fmpq(value.n, value.d)
-
-
-def written(value: Rational) -> str:
-    """A rational as ``5/11``."""
-    return str(value)
 
 
 def as_fraction(value: Rational) -> verify.Fraction:
@@ -82,11 +77,11 @@ class Feasible:
         """The multipliers of capacities and rows."""
         y = found.multipliers
         entry: Entry = {
-            "prices": [[s, i, written(y[k])] for k, (s, i) in self.prices.items() if y[k]],
-            "rows": [[row, written(y[k])] for k, row in self.rows.items() if y[k]],
-            "kept": [written(y[k]) for k in self.kept],
+            "prices": [[s, i, str(y[k])] for k, (s, i) in self.prices.items() if y[k]],
+            "rows": [[row, str(y[k])] for k, row in self.rows.items() if y[k]],
+            "kept": [str(y[k]) for k in self.kept],
             "mixtures": [
-                {t: written(total) for t, of in rows.items() if (total := sum((y[k] for k in of), self.zero))}
+                {t: str(total) for t, of in rows.items() if (total := sum((y[k] for k in of), self.zero))}
                 for rows in self.mixtures
             ],
         }
@@ -171,7 +166,7 @@ def leximin(
         if until is not None and at > until:
             break
         new = {t for t in rising if y[of[t]]}
-        levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
+        levels.append({"of_numbers": {t: str(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:
             program.columns[level].pop(of[t])
             program.right[of[t]] -= at
@@ -195,8 +190,8 @@ def floors(cluster: verify.Cluster, shares: Iterable[verify.Block], clock: Clock
         floor = verify.floors_of(cluster, team, verify.exact_floors({team: proofs})[team])
         for share in shares:
             if floor:
-                written_share, c = share.text, verify.exact_coefficients(cluster, share)
-                proofs[written_share] = _use(cluster, team, cluster.capacity, None, (floor, c), clock)
+                name, c = share.text, verify.exact_coefficients(cluster, share)
+                proofs[name] = _use(cluster, team, cluster.capacity, None, (floor, c), clock)
         out[team] = proofs
     cluster.floor_proofs = verify.exact_floors(out)
     return out
@@ -235,6 +230,6 @@ def _use(
     found = program.solve(clock=clock)
     by_resource = ["0"] * cluster.m
     for k, i in prices.items():
-        by_resource[i] = written(found.multipliers[k])
-    tasks = [[j, s, written(found.point[k])] for (j, s), k in pairs.items() if found.point[k]]
+        by_resource[i] = str(found.multipliers[k])
+    tasks = [[j, s, str(found.point[k])] for (j, s), k in pairs.items() if found.point[k]]
     return {"tasks": tasks, "prices": by_resource}

@@ -44,11 +44,14 @@ def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
                 raise OutOfDomain(
                     f"{name} hold two different Fractions that are both {key!r} as floats; give one of them"
                 )
-    found = {name: {repr(key): str(value) for key, value in of.items()} for name, of in instance._fractions.items()}
+    found = {
+        name: {repr(key): verify.written(value) for key, value in of.items()}
+        for name, of in instance._fractions.items()
+    }
     for name in ("demands", "capacities"):
         array = getattr(instance, name)
         if array.dtype == np.float32:  # whose shortest decimals are shorter than those of the same float64
-            short = {repr(float(x)): str(Fraction(str(x))) for x in np.unique(array)}
+            short = {repr(float(x)): verify.written(Fraction(str(x))) for x in np.unique(array)}
             found[name] = {**short, **found.get(name, {})}
     return found
 

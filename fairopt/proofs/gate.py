@@ -172,10 +172,10 @@ def exact(
     tasks: NDArray[np.object_],
     proof: Mapping[str, Any],
     value: float,
-    reading: str,
+    note: str,
     begun: float,
 ) -> Allocation:
-    """The answer at tasks in fractions that `verify.prove_exactly` proved optimal; ``reading`` is of numbers."""
+    """The answer at tasks in fractions that `verify.prove_exactly` proved optimal."""
     before = answer.certificate
     certificate = replace(
         before,
@@ -185,7 +185,7 @@ def exact(
         method="exact",
         seconds=time.perf_counter() - begun,
         gaps=(0.0,) * len(before.gaps),
-        note=_joined("; ", (before.note, reading)),
+        note=note,
         assumed="",
     )
     floats = np.array(tasks, dtype=float).reshape(answer.tasks_by_server.shape)

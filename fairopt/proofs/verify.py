@@ -401,6 +401,7 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
 
 
+DIGITS = 4_000  # of integers that Python reads and writes by default
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
 
 
@@ -424,9 +425,37 @@ def in_fractions(values: Any, given: Mapping[str, str]) -> Any:
 def fraction(text: Any) -> Fraction:
     """A fraction written as ``5/11``."""
     n, slash, d = text.partition("/") if isinstance(text, str) else ("", "", "")
-    if not n.removeprefix("-").isdecimal() or bool(slash) != d.isdecimal() or (slash and int(d) == 0):
+    digits = n.removeprefix("-")
+    if (
+        not (digits + d).isascii()
+        or not digits.isdecimal()
+        or bool(slash) != d.isdecimal()
+        or (slash and not d.strip("0"))
+    ):
         raise Fault(f"{short(repr(text))} is not a fraction such as '5/11'")
-    return Fraction(int(n), int(d or 1))
+    return Fraction(-_whole(digits) if n != digits else _whole(digits), _whole(d or "1"))
+
+
+def _whole(digits: str) -> int:
+    """An integer of any number of digits; Python's own reading has a limit."""
+    if len(digits) <= DIGITS:
+        return int(digits)
+    half = len(digits) // 2
+    return _whole(digits[:-half]) * 10**half + _whole(digits[-half:])
+
+
+def written(value: Any) -> str:
+    """A fraction as text such as ``5/11``, of any number of digits."""
+    n, d = value.as_integer_ratio()
+    return "-" * (n < 0) + _digits(abs(n)) + (f"/{_digits(d)}" if d != 1 else "")
+
+
+def _digits(n: int) -> str:
+    if n.bit_length() <= 3 * DIGITS:
+        return str(n)
+    half = n.bit_length() * 3 // 20
+    high, low = divmod(n, 10**half)
+    return _digits(high) + _digits(low).zfill(half)
 
 
 # -- the policy, from its text --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.exact.linear import LinearProgram, Optimum
-from fairopt.exact.modelling import as_fraction, as_rational, written
+from fairopt.exact.modelling import as_fraction, as_rational
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
 
@@ -35,7 +35,7 @@ class Placed(NamedTuple):
 def bundled(cluster: verify.Cluster, policy: verify.Block) -> tuple[verify.Table, Entry]:
     """The tasks that fit in the best bundles, and the evidence: the bundles."""
     bundles = verify.optimal_bundles(cluster, policy.given["objective"], policy.given.get("constraints", []))
-    listed = [[["{}/{}".format(*a.as_integer_ratio()) for a in row] for row in of_user] for of_user in bundles]
+    listed = [[[verify.written(a) for a in row] for row in of_user] for of_user in bundles]
     return verify.tasks_in(cluster, bundles), {"bundles": listed}
 
 
@@ -61,7 +61,7 @@ def filled(
             if room.value <= 0:
                 missing = room.prices
                 break
-            placements.append([[j, s, written(as_rational(x))] for j, s, x in _spread(tree, room.tasks)])
+            placements.append([[j, s, verify.written(x)] for j, s, x in _spread(tree, room.tasks)])
         if missing is None:
             entry = {"rows": [_listed(row) for row in rows], "placements": placements}
             table = [[verify.ZERO] * cluster.servers for _ in range(cluster.n)]
@@ -154,4 +154,4 @@ def _smallest(filling: verify.Filling, forest: verify.Forest) -> verify.Fraction
 
 
 def _listed(row: Prices) -> list[list[Any]]:
-    return [[s, i, written(as_rational(p))] for (s, i), p in row.items()]
+    return [[s, i, verify.written(p)] for (s, i), p in row.items()]

@@ -63,6 +63,8 @@ def refuse_irrational(policy: Any) -> None:
     """`OutOfDomain` for objectives and shares whose optimum is not rational, or that are code."""
     try:
         block = verify.block(repr(policy), exactly=True)
+        if verify.decides_bundles(block):
+            verify.require_division(block.given["objective"], block.given.get("constraints", []))
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     for part in _blocks(block):

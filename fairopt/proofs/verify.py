@@ -2486,21 +2486,26 @@ class Group(NamedTuple):
         return {j: min(b / price, self.most.get(j, b / price)) for j, b in self.base.items()}
 
 
+def require_division(objective: Block, conditions: Sequence[Block]) -> None:
+    """`CannotCheck` unless a policy divides each resource by itself."""
+    logs = {term.text: term.name for factor, term in objective.terms if factor}
+    aggregates = {c.text for c in conditions if c.name == "GlobalAggregateResource"}
+    if (
+        list(logs.values()) != ["WeightedLog"]
+        or any(factor < 0 for factor, _ in objective.terms)
+        or len(aggregates) > 1
+        or not {c.name for c in conditions} <= {"GlobalAggregateResource", "AtMostRequested"}
+    ):
+        raise CannotCheck("weighted logarithms with other objectives or constraints are a cone program over bundles")
+
+
 def groups_of_bundles(
     cluster: Cluster, objective: Block, conditions: Sequence[Block], exactly: bool = False
 ) -> Iterator[Group]:
     """The groups into which weighted logarithms separate: by server, resource and dominance."""
-    logs = {term.text: term for factor, term in objective.terms if factor}
+    require_division(objective, conditions)
     aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
-    names, log = {c.name for c in conditions}, next(iter(logs.values()), objective)
-    if (
-        len(logs) != 1
-        or log.name != "WeightedLog"
-        or any(factor < 0 for factor, _ in objective.terms)
-        or len(aggregates) > 1
-        or not names <= {"GlobalAggregateResource", "AtMostRequested"}
-    ):
-        raise CannotCheck("weighted logarithms with other objectives or constraints are a cone program over bundles")
+    names, log = {c.name for c in conditions}, next(term for factor, term in objective.terms if factor)
     base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
     if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
         raise Fault(f"{base.text} is not defined for unequal weights")

@@ -146,7 +146,7 @@ def _scales(logs: Float, rows: Any, columns: Any, shape: tuple[int, int]) -> tup
             np.maximum.at(largest, at, now)
             np.minimum.at(least, at, now)
             some = np.isfinite(largest)
-            scale[some] -= 0.5 * (largest + least)[some]
+            scale[some] -= 0.5 * (largest[some] + least[some])
     return of_rows, of_columns
 
 

@@ -3,7 +3,7 @@
 import json
 import random
 from dataclasses import dataclass
-from fractions import Fraction as F
+from fractions import Fraction as Q
 
 import numpy as np
 import pytest
@@ -46,11 +46,11 @@ def drawn(seed):
     [
         (fo.DRF(), [["5/2"], ["25/2"]]),
         (fo.KDF(k=2), [["25/13"], ["200/13"]]),
-        (fo.KDF(k=2, rank_weights=[[1, 2], [F(1, 2), 1]]), [["25/37"], ["800/37"]]),
+        (fo.KDF(k=2, rank_weights=[[1, 2], [Q(1, 2), 1]]), [["25/37"], ["800/37"]]),
         (fo.MostTasks(), [["0"], ["25"]]),
         (fo.Policy(fo.OrderedWeighted([3, 1])), [["5/2"], ["25/2"]]),
-        (fo.Policy(fo.Leximin(), [fo.MaxShare(F(1, 3))]), [["5/3"], ["25/3"]]),
-        (fo.Policy(fo.Total(fo.Tasks()), [fo.MaxMin() >= F(1, 7)]), [["5/7"], ["150/7"]]),
+        (fo.Policy(fo.Leximin(), [fo.MaxShare(Q(1, 3))]), [["5/3"], ["25/3"]]),
+        (fo.Policy(fo.Total(fo.Tasks()), [fo.MaxMin() >= Q(1, 7)]), [["5/7"], ["150/7"]]),
     ],
 )
 def test_published_and_closed_values_come_out_as_fractions(policy, tasks):
@@ -71,9 +71,9 @@ def test_leximin_is_that_of_the_reference_on_pools_and_servers(seed):
 
 
 def test_levels_of_a_pool_are_those_of_water_filling():
-    demands, room = [[F(1), F(0)], [F(2), F(3)], [F(1), F(1)]], [F(7), F(5)]
+    demands, room = [[Q(1), Q(0)], [Q(2), Q(3)], [Q(1), Q(1)]], [Q(7), Q(5)]
     answer = fo.DRF().allocate(fo.Instance([[1, 0], [2, 3], [1, 1]], [7, 5]), exact=True)
-    found = waterfill(demands, room, dominant(demands, room), [F(1)] * 3, [None] * 3)
+    found = waterfill(demands, room, dominant(demands, room), [Q(1)] * 3, [None] * 3)
     assert answer.exact_tasks[:, 0].tolist() == list(found)
 
 
@@ -83,7 +83,7 @@ def test_total_max_min_and_ordered_weights_are_those_of_the_reference(seed):
     instance, cluster = fo.Instance(**given), Cluster(**given)
     forms, plain = (cluster.forms(cluster.dominant(), per) for per in (True, False))
     for objective, best, value in (
-        (fo.Total(), exact_lp.maximise([sum(c) for c in zip(*plain)], cluster.rows).value, sum),
+        (fo.Total(), exact_lp.maximise([sum(c) for c in zip(*plain, strict=True)], cluster.rows).value, sum),
         (fo.MaxMin(), exact_lp.smallest(forms, cluster.rows), min),
         (
             fo.OrderedWeighted([3, 1]),
@@ -101,7 +101,7 @@ def test_floats_are_the_shortest_decimals_and_fractions_what_they_are():
     decimals = fo.DRF().allocate(fo.Instance([[0.1], [0.3]], [1]), exact=True)
     assert fractions(decimals.exact_tasks) == [["5"], ["5/3"]]
     assert decimals.certificate.note == "numbers read as the shortest decimals that print them"
-    given = fo.DRF().allocate(fo.Instance([[F(1, 3)], [1]], [F(5, 11)], weights={"user2": F(1, 2)}), exact=True)
+    given = fo.DRF().allocate(fo.Instance([[Q(1, 3)], [1]], [Q(5, 11)], weights={"user2": Q(1, 2)}), exact=True)
     assert fractions(given.exact_tasks) == [["10/11"], ["5/33"]]
     assert given.certificate.note.startswith("numbers read as the Fractions given")
 
@@ -112,39 +112,39 @@ def test_float32_numbers_are_decimals_of_their_own_precision():
 
 
 def test_fractions_stay_with_an_instance_that_is_changed():
-    instance = fo.Instance([[F(1, 3)], [1], [2]], [7], weights=[F(1, 7), 1, 1])
-    part = instance.with_task_limits([None, 1, 1]).select_users([0, 1]).with_weights({"user2": F(2, 7)})
+    instance = fo.Instance([[Q(1, 3)], [1], [2]], [7], weights=[Q(1, 7), 1, 1])
+    part = instance.with_task_limits([None, 1, 1]).select_users([0, 1]).with_weights({"user2": Q(2, 7)})
     answer = fo.DRF().allocate(part, exact=True)
     assert fractions(answer.exact_tasks) == [["18"], ["1"]]
     assert fractions(fo.DRF().allocate(instance, exact=True).exact_tasks) == [["7/5"], ["49/15"], ["49/30"]]
 
 
 def test_two_fractions_with_one_float_are_refused_by_name():
-    near = F(1, 3) + F(1, 10**30)
+    near = Q(1, 3) + Q(1, 10**30)
     with pytest.raises(OutOfDomain, match=r"demands hold two different Fractions that are both 0\.333"):
-        fo.DRF().allocate(fo.Instance([[F(1, 3)], [near]], [1]), exact=True)
+        fo.DRF().allocate(fo.Instance([[Q(1, 3)], [near]], [1]), exact=True)
 
 
 def test_blocks_keep_fractions_in_repr_parser_and_equality():
-    policy = fo.Policy(F(1, 3) * fo.MaxMin(), [fo.MinTasks({"web": F(1, 9)}), fo.Reserve("cpu", F(1, 7))])
+    policy = fo.Policy(Q(1, 3) * fo.MaxMin(), [fo.MinTasks({"web": Q(1, 9)}), fo.Reserve("cpu", Q(1, 7))])
     assert "Fraction(1, 3) * MaxMin()" in repr(policy) and "{'web': Fraction(1, 9)}" in repr(policy)
     assert parse_policy(repr(policy)) == policy and repr(parse_policy(repr(policy))) == repr(policy)
-    assert fo.MinTasks(F(1, 2)) == fo.MinTasks(0.5)
+    assert fo.MinTasks(Q(1, 2)) == fo.MinTasks(0.5)
     with pytest.raises(InvalidBlock, match=r"write fractions as Fraction\(1, 3\)"):
         parse_policy("Policy(MaxMin(), constraints=[MinTasks(Fraction(1.5, 3))])")
 
 
 def test_tiers_teams_guarantees_and_conditions_are_proved_together(tmp_path):
     instance = fo.Instance(
-        [[F(1, 3), 8], [8, 0.1], [1, 1]],
-        [[F(7, 3), 4], [3, 3]],
+        [[Q(1, 3), 8], [8, 0.1], [1, 1]],
+        [[Q(7, 3), 4], [3, 3]],
         teams={"team": ["a", "a", "b"]},
-        guarantees={"a": {"resource1": F(1, 7)}, "user3": F(1, 9)},
+        guarantees={"a": {"resource1": Q(1, 7)}, "user3": Q(1, 9)},
     )
     objective = fo.Leximin(fo.Surplus(fo.OfTeam())).then(fo.Total(fo.Tasks()))
-    policy = fo.Policy(objective, [fo.MaxShare(F(1, 2)), fo.EnvyFree()])
+    policy = fo.Policy(objective, [fo.MaxShare(Q(1, 2)), fo.EnvyFree()])
     answer = policy.allocate(instance, exact=True)
-    assert answer.exact_tasks.sum(axis=1).tolist() == [F(16, 49), F(16, 49), F(128, 49)]
+    assert answer.exact_tasks.sum(axis=1).tolist() == [Q(16, 49), Q(16, 49), Q(128, 49)]
     file = answer.save(tmp_path / "answer.json")
     proof = fo.verify(file, instance)
     assert proof.ok and proof.gap == 0 and proof.statement.startswith("proved: gap 0 of ")
@@ -232,7 +232,7 @@ def test_shares_that_are_code_are_refused():
 
 
 def test_conditions_that_hold_only_up_to_rounding_are_infeasible_in_fractions():
-    policy = fo.Policy(fo.MaxMin(), [fo.MinTasks(F(1, 3) + F(1, 10**12))])
+    policy = fo.Policy(fo.MaxMin(), [fo.MinTasks(Q(1, 3) + Q(1, 10**12))])
     with pytest.raises(Infeasible, match="in rational numbers nothing satisfies all"):
         policy.allocate(fo.Instance([[1], [1], [1]], [1]), exact=True)
 
@@ -259,14 +259,14 @@ def test_nobody_who_takes_part_gets_nothing_exactly(instance):
 
 
 def test_one_user_and_strange_names(tmp_path):
-    instance = fo.Instance([[3]], [F(10, 7)], users=['<a & "b">\n5/11'], resources=["5/11"])
+    instance = fo.Instance([[3]], [Q(10, 7)], users=['<a & "b">\n5/11'], resources=["5/11"])
     answer = fo.DRF().allocate(instance, exact=True)
     assert fractions(answer.exact_tasks) == [["10/21"]]
     assert fo.verify(answer.save(tmp_path / "odd.json")).gap == 0
 
 
 def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_path):
-    room = F(10**5000 + 1, 3 * 10**4999 + 7)
+    room = Q(10**5000 + 1, 3 * 10**4999 + 7)
     answer = fo.DRF().allocate(fo.Instance([[1], [1]], [room]), exact=True)
     assert answer.exact_tasks[0, 0] == room / 2
     assert fo.verify(answer.save(tmp_path / "long.json")).gap == 0

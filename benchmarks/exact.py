@@ -235,7 +235,9 @@ def main() -> None:
     counts, spent, failures = defaultdict(Counter), defaultdict(list), []
     if options.draws:
         with ProcessPoolExecutor(options.workers) as pool:
-            parts = [(kind, list(range(k, min(k + CHUNK, per)))) for kind in options.kinds for k in range(0, per, CHUNK)]
+            parts = [
+                (kind, list(range(k, min(k + CHUNK, per)))) for kind in options.kinds for k in range(0, per, CHUNK)
+            ]
             for found in pool.map(work, *zip(*((kind, options.seed, ks) for kind, ks in parts), strict=True)):
                 for kind, k, word, text, seconds in found:
                     counts[kind][word] += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ Entries = dict[int, Any]  # rational numbers by row or column
 BY_SIZE = 50  # pivots that take the largest violation, before Bland's rule
 DENSE, SPARSE = 12, 16  # sizes of kernels, and fill of a pivot, up to which elimination stays sparse
 PRIME = (1 << 61) - 1  # a matrix that is regular modulo a prime is regular
+CANDIDATES = 4  # columns among which a pivot is chosen
 SCALINGS = 4
 FLOAT = float(np.finfo(float).eps)
 TINY, HUGE = 1e-290, 1e290
@@ -146,7 +148,7 @@ def _scales(logs: Float, rows: Any, columns: Any, shape: tuple[int, int]) -> tup
             np.maximum.at(largest, at, now)
             np.minimum.at(least, at, now)
             some = np.isfinite(largest)
-            scale[some] -= 0.5 * (largest + least)[some]
+            scale[some] -= 0.5 * (largest[some] + least[some])
     return of_rows, of_columns
 
 
@@ -165,6 +167,8 @@ class Factors:
                 if k in self.rows:
                     self.rows[k][j] = value
                     self.columns[j].add(k)
+        self.queue = [(len(ks), j) for j, ks in self.columns.items()]
+        heapify(self.queue)
         self.steps: list[tuple[int, int, Rational, list[tuple[int, Rational]], list[tuple[int, Rational]]]] = []
         self.kernel: tuple[list[int], list[int], Any] | None = None
         self._eliminate()
@@ -188,18 +192,22 @@ class Factors:
             self._pivot(k, j)
 
     def _cheapest(self) -> tuple[int, int, int] | None:
-        """The pivot with the least fill among those of the columns with fewest entries."""
+        """The pivot with the least fill in one of the columns with fewest entries: fill, row and column."""
         best: tuple[int, int, int] | None = None
-        fewest = min((len(ks) for ks in self.columns.values() if ks), default=0)
-        for j, ks in self.columns.items():
-            if not ks or len(ks) > fewest + 1:
+        seen: list[tuple[int, int]] = []
+        while self.queue and len(seen) < CANDIDATES and not (best and best[0] == 0):
+            count, j = heappop(self.queue)
+            ks = self.columns.get(j)
+            if not ks or len(ks) != count:  # an earlier state
                 continue
+            seen.append((count, j))
             k = min(ks, key=lambda k: len(self.rows[k]))
-            fill = (len(ks) - 1) * (len(self.rows[k]) - 1)
+            fill = (count - 1) * (len(self.rows[k]) - 1)
             if best is None or fill < best[0]:
                 best = fill, k, j
-                if fill == 0:
-                    break
+        for one in seen:
+            if best is not None and one[1] != best[2]:
+                heappush(self.queue, one)
         return best
 
     def _close(self) -> bool:
@@ -222,6 +230,7 @@ class Factors:
         pivot = row.pop(j)
         for other in row:
             self.columns[other].discard(k)
+        changed = set(row)
         below: list[tuple[int, Rational]] = []
         for i in self.columns.pop(j):
             if i == k:
@@ -238,6 +247,8 @@ class Factors:
                 elif before is not None:
                     del target[other]
                     self.columns[other].discard(i)
+        for other in changed:
+            heappush(self.queue, (len(self.columns[other]), other))
         self.steps.append((k, j, pivot, list(row.items()), below))
 
     def solve(self, right: Mapping[int, Rational]) -> Entries:

@@ -129,8 +129,9 @@ class Policy:
         exact : bool, default False
             Also find the optimum in fractions, `Allocation.exact_tasks`, proved with gap 0 in fractions: for totals,
             max-min, leximin, ordered weights and sums and tiers of these under fairopt's constraints, with rational
-            shares, and for `MLFDRS`, `FFMRA` and `HFFMRA`. Numbers count as the shortest decimals that print them (0.1 is 1/10), or as the
-            `fractions.Fraction` that were given; the certificate's note says which. Needs the extra ``exact``.
+            shares, and for `MLFDRS`, `FFMRA` and `HFFMRA`. Numbers count as the shortest decimals that print them (0.1
+            is 1/10), or as the `fractions.Fraction` that were given; the certificate's note says which. Needs the extra
+            ``exact``.
 
         Returns
         -------

@@ -134,7 +134,9 @@ def feasible(program: ConcaveProgram, x: list[Rational]) -> list[Rational] | Non
     """A feasible point, moved from x so far that equations and violated rows are tight; None if that does not help."""
     tight = list(program.equations)
     for _ in range(MOST_REPAIRS):
-        violated = [row for row in program.rows if dot(row[0], x) > row[1]]
+        violated = [row for row in program.rows if not dot(row[0], x) <= row[1]]
+        if any(not isinstance(v, flint.fmpq) for row, _ in violated for v in row.values()):
+            return None  # balls, as in norms
         if not violated and all(dot(row, x) == right for row, right in tight[: len(program.equations)]):
             return x
         tight += violated
@@ -212,8 +214,9 @@ def has_interior(program: ConcaveProgram) -> bool:
         largest.column(zero)
     room = largest.column(one)
     for row, right in program.rows:
-        size = max((abs(v) * program.top[c] for c, v in row.items()), default=one)
-        largest.row({**row, room: size}, right)
+        near = {c: v if isinstance(v, flint.fmpq) else rational(v) for c, v in row.items()}  # norms are balls
+        size = max((abs(v) * program.top[c] for c, v in near.items()), default=one)
+        largest.row({**near, room: size}, right)
     for row, right in program.equations:
         largest.row(row, right, equal=True)
     largest.row({room: one}, one)
@@ -253,7 +256,7 @@ class InteriorPoint:
             for c, v in row.items():
                 self.columns[c].append((k, v))
         self._begin(start)
-        self.factors = Factors(self.n, self.matrix)
+        self.factors = Factors(self.n, self.matrix, {self.n + self.m + k for k in range(self.k)})
 
     def _scaled(self, row: tuple[Coefficients, Rational]) -> tuple[dict[int, Arb], Arb, float]:
         """A row in units of columns, divided by its largest entry, and that."""
@@ -438,9 +441,12 @@ class _WithMean:
 
 
 class Factors:
-    """Factors ``L D L'`` of the quasidefinite matrix ``[[d, B'], [B, -k]]``, in an order that keeps them sparse."""
+    """Factors ``L D L'`` of the quasidefinite matrix ``[[d, B'], [B, -k]]``, in an order that keeps them sparse.
 
-    def __init__(self, n: int, rows: Sequence[Mapping[int, Arb]]) -> None:
+    The rows of ``last``, where k is tiny, come after all others, so that no pivot is tiny.
+    """
+
+    def __init__(self, n: int, rows: Sequence[Mapping[int, Arb]], last: set[int]) -> None:
         self.n, self.size = n, n + len(rows)
         near: list[set[int]] = [set() for _ in range(self.size)]
         for k, row in enumerate(rows):
@@ -450,22 +456,24 @@ class Factors:
         self.rows = rows
         self.order: list[int] = []
         self.later: list[list[int]] = []  # of each eliminated, the neighbours that are left
-        left = {len(near[v]) for v in range(self.size)}
-        buckets: dict[int, set[int]] = {degree: set() for degree in left}
-        for v in range(self.size):
-            buckets[len(near[v])].add(v)
-        for _ in range(self.size):
-            degree = min(d for d, of in buckets.items() if of)
-            v = min(buckets[degree])
-            buckets[degree].discard(v)
-            neighbours = near[v]
-            self.order.append(v)
-            self.later.append(sorted(neighbours))
-            for u in neighbours:
-                buckets[len(near[u])].discard(u)
-                near[u] |= neighbours
-                near[u] -= {u, v}
-                buckets.setdefault(len(near[u]), set()).add(u)
+        for of in (set(range(self.size)) - last, last):
+            buckets: dict[int, set[int]] = {}
+            for v in of:
+                buckets.setdefault(len(near[v]), set()).add(v)
+            for _ in range(len(of)):
+                degree = min(d for d, some in buckets.items() if some)
+                v = min(buckets[degree])
+                buckets[degree].discard(v)
+                neighbours = near[v]
+                self.order.append(v)
+                self.later.append(sorted(neighbours))
+                for u in neighbours:
+                    if u in of:
+                        buckets[len(near[u])].discard(u)
+                    near[u] |= neighbours
+                    near[u] -= {u, v}
+                    if u in of:
+                        buckets.setdefault(len(near[u]), set()).add(u)
 
     def factorise(self, diagonal: Sequence[Arb], compliance: Sequence[Arb]) -> None:
         """Compute the factors for a diagonal d and k."""

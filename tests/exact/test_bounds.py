@@ -140,6 +140,19 @@ def test_constraints_that_leave_one_point(policy: fo.Policy) -> None:
     assert found.tasks == ((Fraction(3, 20),), (Fraction(3, 40),))
 
 
+def test_equations_do_not_cost_digits() -> None:
+    pool = fo.Instance([[1, 3, 0], [5, 5, 2], [6, 5, 1], [6, 2, 6]], [13, 10, 10], weights=[1, 3, 3, 3])
+    policy = fo.Policy(2.0 * fo.MaxMin(fo.StandAloneShare()) + fo.Total(), [fo.EqualShares(fo.Tasks())])
+    found, exact = best_of(policy, pool, 1e-25), policy.allocate(pool, exact=True).exact_bounds()
+    assert found.lower <= exact.lower == exact.upper <= found.upper
+
+
+def test_norms_are_sorted_with_their_digits() -> None:
+    objective = fo.MaxMin(fo.PNormShare(2)) + fo.Total(fo.PNormShare(3))
+    found = best_of(fo.Policy(objective, [fo.SharingIncentive()]), CLUSTER, 1e-25)
+    assert is_feasible(CLUSTER, found.tasks)
+
+
 # -- other methods --------------------------------------------------------------------------------------------------
 
 

@@ -668,8 +668,9 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> a = fo.FDS(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
-        >>> print(a.exact_bounds(width=1e-20))  # -(3 + 2 sqrt 2) / 2
-        -2.91421356237309504881 to -2.91421356237309504880
+        >>> found = a.exact_bounds(width=1e-20)
+        >>> round(found.lower * 10**18), round(found.upper * 10**18)  # -(3 + 2 sqrt 2) / 2
+        (-2914213562373095049, -2914213562373095049)
         """
         return later("fairopt.exact.bounds:exact_bounds")(self, width, time_limit)
 

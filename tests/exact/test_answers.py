@@ -213,7 +213,6 @@ def test_better_looking_tasks_beyond_a_capacity_are_a_fault(tmp_path):
         (fo.FDS(2), "powers"),
         (fo.FDS(beta=2, lam=-0.25), "powers and logarithms"),
         (fo.Policy(fo.MaxMin(fo.PNormShare(2))), "roots"),
-        (fo.HFFMRA(), "not a linear program"),
     ],
 )
 def test_irrational_optima_are_refused_with_the_reason(policy, why):

@@ -20,7 +20,8 @@ from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.proofs import gate, verify
-from fairopt.runtime.clock import Clock, begin, check
+from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.progress import tell
 
 __all__ = ["allocate"]
 
@@ -33,19 +34,21 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
     flint()
     clock = begin(time_limit)
     refuse_irrational(policy)
+    best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:
         read = exactly(policy, instance)
         limit = None if clock.left is None else clock.left / 2
         try:
             answer = dispatch.allocate(policy, instance, time_limit=limit, **options)
+            best.append(answer)
         except NotCertified as error:  # the programs in rationals start from HiGHS' own bases
             zeros = np.zeros((instance.n_users, instance.n_servers))
             answer = gate.of_nothing(instance, zeros, policy)
             answer = replace(answer, certificate=replace(answer.certificate, tried=error.tried))
         return solved(read, answer, clock)
 
-    return clock.run(work)
+    return clock.run(work, lambda: clock.refuse(best[0] if best else None))
 
 
 def refuse_irrational(policy: Any) -> None:
@@ -58,7 +61,7 @@ def refuse_irrational(policy: Any) -> None:
         given = part.given
         why = ""
         if part.name not in (*verify.PARAMETERS, "Sum", "Tiers", "AtLeast"):
-            why = f"{part.name} is code, whose numbers are floats"
+            why = f"the numbers of {part.name} are computed by code, in floats"
         elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
             curves = "logarithms" if given.get("alpha", 1) == 1 else "powers"
             why = f"{part.text} is a sum of {curves}, whose optimum is not rational in general; {BOUNDS}"
@@ -94,7 +97,7 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         )
         again = exactly(policy, instance)
         again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
-        check("the exact proof")
+        tell("the exact proof")
         faults = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error

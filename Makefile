@@ -11,7 +11,7 @@ SECONDS ?= 600
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lowest lint docs refresh notebooks papers bench fuzz clean
+.PHONY: help demo test lowest lint docs refresh notebooks papers library bench fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -58,6 +58,9 @@ notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in t
 
 papers: $(STAMP) ## re-make every published number, and write the documentation's page of them
 	@$(BIN)/python benchmarks/papers/all_papers.py
+
+library: $(STAMP) ## make the instances of the library and their answers again
+	@$(BIN)/python benchmarks/library/make.py
 
 bench: $(STAMP) ## run every script in benchmarks/
 	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \

@@ -160,10 +160,16 @@ def test_totals_of_teams_are_split_by_leximin():
     assert "inside each team the split is the leximin" in answer.certificate.note
 
 
-def test_those_who_cannot_rise_above_their_base_leave_the_objective():
+def test_those_who_cannot_rise_above_their_base_leave_the_objective(tmp_path):
     instance = fo.Instance([[1], [1]], [4], task_limits=[1, None], guarantees=[1, 1])
     answer = fo.Policy(fo.MaxMin(fo.Surplus(fo.Tasks()))).allocate(instance, exact=True)
     assert fractions(answer.exact_tasks) == [["1"], ["3"]] and answer.objective == 2
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    data["exact"]["proof"] = [{"mixtures": [{"user1": "1"}]}]  # the least of all, which is 0 whatever the others have
+    file.write_text(json.dumps(data))
+    assert "nothing proves that it cannot rise" in str(fo.verify(file))
 
 
 def spoil_tasks(exact):

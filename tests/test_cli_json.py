@@ -1,6 +1,7 @@
 """The JSON of every command, of answers and of errors, against the published schemas."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,16 @@ def test_a_file_that_cannot_be_written_after_the_answer_leaves_one_document(
     result = run("solve", "cluster.json", "--out", "a.json")
     assert result.exit_code == 2 and "No space left" in result.stderr
     assert checked(result.stdout)["format"] == "fairopt.answer/1"
+
+
+def test_exact_tasks_are_fractions_as_text_in_json_and_in_the_table(run: Any) -> None:
+    pytest.importorskip("flint")
+    found = checked(run("solve", "cluster.json", "-p", "drf", "--exact").stdout)
+    assert {user: {s: float(Fraction(x)) for s, x in of.items()} for user, of in found["exact_tasks"].items()} == (
+        found["placement"]
+    )
+    assert found["certificate"]["gap"] == 0 and found["certificate"]["method"] == "exact"
+    assert checked(run("solve", "cluster.json", "-p", "drf").stdout)["exact_tasks"] is None
 
 
 def test_the_json_of_solve_holds_the_instance_and_the_answer(run: Any) -> None:

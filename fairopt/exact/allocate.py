@@ -20,7 +20,8 @@ from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.proofs import gate, verify
-from fairopt.runtime.clock import Clock, begin, check
+from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.progress import tell
 
 __all__ = ["allocate", "first_value", "made_exact"]
 
@@ -51,12 +52,14 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
 def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance, clock: Clock) -> Allocation:
     """The answer that ``solve`` gives in floats, made exact."""
     flint()
+    best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:
         read = exactly(policy, instance)
-        return solved(read, solve(), clock)
+        best.append(solve())
+        return solved(read, best[0], clock)
 
-    return clock.run(work)
+    return clock.run(work, lambda: clock.refuse(best[0] if best and best[0].certificate.ok else None))
 
 
 def refuse_irrational(policy: Any) -> None:
@@ -71,7 +74,7 @@ def refuse_irrational(policy: Any) -> None:
         given = part.given
         why = ""
         if part.name not in (*verify.PARAMETERS, "Sum", "Tiers", "AtLeast"):
-            why = f"{part.name} is code, whose numbers are floats"
+            why = f"the numbers of {part.name} are computed by code, in floats"
         elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
             curves = "logarithms" if given.get("alpha", 1) == 1 else "powers"
             why = f"{part.text} is a sum of {curves}, whose optimum is not rational in general; {BOUNDS}"
@@ -105,7 +108,7 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         )
         again = exactly(policy, instance)
         again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
-        check("the exact proof")
+        tell("the exact proof")
         faults = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error

@@ -19,6 +19,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.simplex import BASIC, Simplex
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
+from fairopt.runtime.progress import tell
 
 __all__ = ["LinearProgram", "NoPoint", "Optimum", "Unlimited", "flint"]
 
@@ -316,7 +317,7 @@ class _Pivoting:
     def run(self) -> Optimum:
         """Pivot until the basis is optimal."""
         while True:
-            check("exact pivots", self.pivots)
+            tell("exact pivots", self.pivots)
             self._solve()
             infeasible = self._infeasible()
             if infeasible:

@@ -7,7 +7,8 @@ from typing import Any
 
 from fairopt.exact.linear import LinearProgram, Optimum, flint
 from fairopt.proofs import verify
-from fairopt.runtime.clock import Clock, check
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import tell
 
 __all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum"]
 
@@ -123,7 +124,7 @@ class Feasible:
 
 def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None = None) -> tuple[verify.Table, Entry]:
     """Tasks that maximise a goal, and their evidence."""
-    check("exact basis")
+    tell("exact basis")
     model, goal = Feasible(cluster, tier.rows), tier.goal
     program = model.program
     for column, c in model.entries(goal.linear).items():
@@ -160,7 +161,7 @@ def leximin(
     levels: list[Entry] = []
     rising, found = set(numbers), None
     while rising:
-        check("exact levels", len(numbers) - len(rising), len(numbers))
+        tell("exact levels", len(numbers) - len(rising), len(numbers))
         found = program.solve(clock=clock)
         at, y = found.point[level], found.multipliers
         if until is not None and at > until:

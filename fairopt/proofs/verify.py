@@ -3922,6 +3922,8 @@ def exact_tiers(
         elif first.name == "MaxMin":
             numbered = exact_numbers(cluster, first.share, True)
             level = min((one.at(cluster.tasks) for one in numbered.values()), default=ZERO)
+            if first.share.name == "Surplus" and numbered and not level:
+                raise Fault(f"{first.text}: a number is at its base, and nothing proves that it cannot rise")
             rows = rows + [kept_row(one, level) for one in numbered.values()]
         elif not goal.ranked:
             rows = [*rows, kept_row(whole := Number(goal.linear, ZERO), whole.at(cluster.tasks))]

@@ -160,10 +160,16 @@ def test_totals_of_teams_are_split_by_leximin():
     assert "inside each team the split is the leximin" in answer.certificate.note
 
 
-def test_those_who_cannot_rise_above_their_base_leave_the_objective():
+def test_those_who_cannot_rise_above_their_base_leave_the_objective(tmp_path):
     instance = fo.Instance([[1], [1]], [4], task_limits=[1, None], guarantees=[1, 1])
     answer = fo.Policy(fo.MaxMin(fo.Surplus(fo.Tasks()))).allocate(instance, exact=True)
     assert fractions(answer.exact_tasks) == [["1"], ["3"]] and answer.objective == 2
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    data["exact"]["proof"] = [{"mixtures": [{"user1": "1"}]}]  # the least of all, which is 0 whatever the others have
+    file.write_text(json.dumps(data))
+    assert "nothing proves that it cannot rise" in str(fo.verify(file))
 
 
 def spoil_tasks(exact):
@@ -226,7 +232,7 @@ def test_shares_that_are_code_are_refused():
         def per_task(self, instance):
             return np.full(instance.n_users, 0.1)
 
-    with pytest.raises(OutOfDomain, match="Mine is code, whose numbers are floats"):
+    with pytest.raises(OutOfDomain, match="the numbers of Mine are computed by code, in floats"):
         fo.Policy(fo.MaxMin(Mine())).allocate(PAPER, exact=True)
 
 
@@ -249,6 +255,13 @@ def test_the_time_limit_ends_the_call():
     instance = fo.Instance(rng.uniform(0.1, 9, (60, 3)), rng.uniform(50, 100, (12, 3)))
     with pytest.raises(NotCertified, match="time limit"):
         fo.DRF().allocate(instance, exact=True, time_limit=0.05)
+
+
+def test_steps_are_reported():
+    seen = []
+    with fo.progress(lambda what, done, total: seen.append((what, done, total))):
+        fo.DRF().allocate(fo.Instance([[1], [1]], [4], task_limits=[1, None]), exact=True)
+    assert ("exact levels", 0, 2) in seen and ("exact levels", 1, 2) in seen and seen[-1][0] == "the exact proof"
 
 
 @pytest.mark.parametrize("instance", [fo.Instance(np.zeros((0, 1)), [4]), fo.Instance([[1]], [4], task_limits=0)])

@@ -192,6 +192,13 @@ class NotCertified(TryAnother):
 class SolverUnavailable(TryAnother):
     """A solver that is unknown, not installed, or unable to solve this kind of problem.
 
+    Parameters
+    ----------
+    message : str
+        The message.
+    lacks : tuple of str
+        Cones of the problem that the solver does not take, such as ``exponential``.
+
     Examples
     --------
     >>> import fairopt as fo
@@ -200,6 +207,10 @@ class SolverUnavailable(TryAnother):
         ...
     fairopt.errors.SolverUnavailable: no solver 'CLARABLE'; did you mean 'CLARABEL'?
     """
+
+    def __init__(self, message: str = "", *, lacks: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.lacks = lacks
 
 
 class MissingExtra(TryAnother, ImportError):

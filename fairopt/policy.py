@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective, objective_of
 from fairopt.blocks.base import blocks_within, brief, require_hashable
-from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.constraints import Constraint, constraints_of
+from fairopt.blocks.model import Model
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.exact.allocate import allocate as allocate_exactly
@@ -29,6 +30,8 @@ SMALLER = (
     "parts, or more memory"
 )
 
+Given: TypeAlias = Constraint | Callable[[Model], Any]  # in place of a constraint
+
 _Make = TypeVar("_Make", bound="Callable[..., Policy]")
 
 
@@ -39,17 +42,19 @@ class Policy:
 
     Parameters
     ----------
-    objective : Objective
-        The objective to maximise.
-    constraints : iterable of Constraint, optional
-        Further constraints.
+    objective : Objective, or function
+        The objective to maximise. A function takes a `Model` and returns a concave CVXPY expression of one number.
+    constraints : Constraint, function, or iterable of these, optional
+        Further constraints. A function takes a `Model` and returns a CVXPY constraint, a list of them, or a dict of
+        them by name. Functions are for one-off ideas: a saved answer has only their text, so it cannot be verified
+        from the file alone.
     name : str, optional
         Name in tables and messages.
 
     Raises
     ------
     InvalidBlock
-        If an argument is not a block.
+        If an argument is neither a block nor a function of the model.
 
     Examples
     --------
@@ -61,28 +66,32 @@ class Policy:
     >>> a = mine.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
     >>> a.certificate.ok
     True
+
+    Functions in place of blocks:
+
+    >>> import cvxpy as cp
+    >>> inline = fo.Policy(lambda model: cp.sum(cp.log(model.tasks - 1)), lambda model: model.tasks[0] >= 2)
+    >>> inline.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(2)
+    array([ 2.9, 10.5])
     """
 
-    def __init__(self, objective: Objective, constraints: Iterable[Constraint] = (), name: str | None = None) -> None:
-        if not isinstance(objective, Objective):
+    def __init__(
+        self,
+        objective: Objective | Callable[[Model], Any],
+        constraints: Given | Iterable[Given] = (),
+        name: str | None = None,
+    ) -> None:
+        held, known = constraints_of(constraints), objective_of(objective)
+        if known is None:
             raise InvalidBlock(
-                f"Policy({brief(objective)}): give an objective, such as Leximin(DominantShare()) or AlphaFair(1)"
+                f"Policy({brief(objective)}): give an objective, such as Leximin(DominantShare()) or AlphaFair(1), or "
+                "a function such as `lambda model: cp.sum(cp.log(model.tasks))`"
             )
-        if isinstance(constraints, Constraint):
-            constraints = (constraints,)
-        if not isinstance(constraints, Iterable):
-            raise InvalidBlock(f"constraints are {brief(constraints)}; give a list of blocks such as [MinShare(0.1)]")
-        held = tuple(constraints)
-        for constraint in held:
-            if not isinstance(constraint, Constraint):
-                raise InvalidBlock(
-                    f"{brief(constraint)} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
-                )
-        for block in blocks_within((objective, held)):
+        for block in blocks_within((known, held)):
             require_hashable(block)
             if isinstance(block, Objective):
                 block.require_terms()
-        self.objective = objective
+        self.objective = known
         self.constraints = held
         self.name = name
 
@@ -224,13 +233,13 @@ class Policy:
         """
         return Prepared(self, instance, solver=solver, solver_options=solver_options)
 
-    def with_constraints(self, *constraints: Constraint) -> Policy:
+    def with_constraints(self, *constraints: Given | Iterable[Given]) -> Policy:
         """The same policy under further constraints.
 
         Parameters
         ----------
-        *constraints : Constraint
-            The further constraints.
+        *constraints : Constraint, function, or iterable of these
+            The further constraints, as `Policy` takes them.
 
         Returns
         -------
@@ -251,8 +260,9 @@ class Policy:
         >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
         array([ 2.5, 12.5])
         """
-        name = self.name and f"{self.name} under {', '.join(map(str, constraints))}"
-        return Policy(self.objective, (*self.constraints, *constraints), name)
+        further = tuple(one for given in constraints for one in constraints_of(given))
+        name = f"{self.name} under {', '.join(map(str, further))}" if self.name and further else self.name
+        return Policy(self.objective, (*self.constraints, *further), name)
 
     def problem(self, instance: Instance) -> cp.Problem:
         """The policy as a CVXPY problem in natural units, to read, change and solve.

@@ -24,6 +24,7 @@ CASES: dict[str, list[str]] = {
     "demo": ["--folder", "demo"],
     "audit": ["drf", "--property", "pareto", "--max-examples", "2"],
     "replay": ["found.json"],
+    "bench-solver": ["HIGHS", "--case", "ghodsi-2011-example", "--notion", "max-min"],
     "buy": ["cluster.json"],
     "claims": ["--paper", "DRFH"],
     "convert": ["teams.json", "out.json"],

@@ -1,8 +1,10 @@
 """Shares, objectives and constraints: the language in which fairness notions are written.
 
-Users find these names at the top of `fairopt`; `Marginal` is here. The files:
+Users find these names at the top of `fairopt`; `Marginal`, `InlineObjective` and `InlineConstraint` are here. The
+files:
 
 * `base`: the base class of blocks, frozen dataclasses whose repr can be pasted back.
+* `inline`: functions in place of blocks.
 * `shares`: coefficients of users' shares, such as the dominant share.
 * `numbers`: what objectives compare, of users or of teams. `teams`: shares of teams, and what is above a base.
 * `guarantees`: guarantees as constraints.

@@ -29,6 +29,7 @@ class Block:
     __array_ufunc__ = None
 
     instead: ClassVar[str] = "blocks are not numbers"  # shown for operators that are not defined
+    user_defined: ClassVar[bool] = False  # True for fairopt's blocks that run a user's function
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse subclasses of fairopt's blocks: methods that recognise the block would ignore the change."""
@@ -59,6 +60,10 @@ class Block:
         if len(text) <= LONG and text.isprintable():
             return text
         return self._written(brief) if type(self).__repr__ is Block.__repr__ else shorter(sentence(text), LONG)
+
+    def _called(self, method: str) -> str:
+        """A method of the block, in messages."""
+        return f"{type(self).__name__}.{method}"
 
     def _written(self, literal: Callable[[Any], str]) -> str:
         words: list[str] = []
@@ -156,7 +161,7 @@ def _ships(kind: type) -> bool:
 
 def is_ours(block: object) -> bool:
     """Whether fairopt defines a block, which then treats users and servers symmetrically."""
-    return _ships(type(block))
+    return _ships(type(block)) and not getattr(block, "user_defined", False)
 
 
 def blocks_within(value: Any) -> Iterator[Block]:
@@ -173,7 +178,7 @@ def blocks_within(value: Any) -> Iterator[Block]:
 
 def call_block(block: Block, method: str, view: Any) -> Any:
     """The result of a method of a block; `InvalidBlock` with the fix if it is None or CVXPY refuses it."""
-    name = f"{type(block).__name__}.{method}"
+    name = block._called(method)
     try:
         found = getattr(block, method)(view)
     except FairoptError:
@@ -181,7 +186,7 @@ def call_block(block: Block, method: str, view: Any) -> Any:
     except Exception as error:
         if fault := _fault(error, view):
             raise InvalidBlock(f"{name} {fault}") from error
-        error.add_note(f"in {name} of {block}")
+        error.add_note(f"in {name}" if block.user_defined else f"in {name} of {block}")
         raise
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")

@@ -42,6 +42,7 @@ COMMANDS = {
     **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"),
     "audit": "audit",
     "replay": "audit",
+    "bench-solver": "bench_solver",
     "buy": "buy",
     "claims": "claims",
     "convert": "convert",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, in_units
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
@@ -204,6 +205,9 @@ class Solved(Optimum):
         """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit."""
         found = lagrangian_of(program, self, tasks)
         if found is None:
+            own = [term for _, term in program.objective.summands() if not is_ours(term)]
+            if own:
+                raise ValueError(f"the objective {own[0]!r} is user-defined, and its code is not in the file")
             raise ValueError(f"{program.objective} has no portable bound")
         point, term, unit = program.point(tasks), program.term, 1.0
         scale = found.factor * found.lagrangian.majorant.unit

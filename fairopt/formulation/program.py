@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, expression_of, refuse_unknown_numbers
 from fairopt.blocks.base import Block, blocks_within, brief, call_block, is_ours
-from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
+from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
 from fairopt.blocks.guarantees import guarantees_of
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
@@ -458,11 +458,14 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
         _refuse_whole_numbers(constraint, condition, model)
-        refuse_unknown_numbers(constraint, condition, f"its condition {name!r}")
+        which = "its condition" if name == UNNAMED else f"its condition {name!r}"
+        refuse_unknown_numbers(constraint, condition, which)
         if not condition.is_dcp():
-            raise NotConcave(f"{constraint}: its condition {name!r} is not convex ({condition})")
+            raise NotConcave(f"{constraint}: {which} is not convex ({condition})")
         if not condition.variables() and not condition.value():
-            raise Infeasible(f"{name!r} of `{constraint}` cannot hold, whatever the tasks", (f"`{constraint}`",))
+            raise Infeasible(
+                f"{conditions_in_words(constraint, [name])} cannot hold, whatever the tasks", (f"`{constraint}`",)
+            )
     warn_of_loops(constraint, conditions.values())
     return {name: condition for name, condition in conditions.items() if condition.variables()}
 

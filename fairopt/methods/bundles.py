@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
+from fairopt.blocks.constraints import conditions_in_words
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.evidence.bundles import Divided, SolvedBundles
 from fairopt.formulation import solvers
@@ -106,6 +106,6 @@ def _refuse_infeasible(cone: BundleConeModel) -> None:
     groups = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
     found = [cone.rest[k] for k in infeasible.irreducible(groups, always)]
     if found:
-        parts = [f"`{block}`" if is_ours(block) else f"{name!r} of `{block}`" for block, name, _ in found]
+        parts = [conditions_in_words(block, [name]) for block, name, _ in found]
         blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in found))
         raise Infeasible(f"{' and '.join(dict.fromkeys(parts))} cannot hold within the capacities", blocks)

@@ -13,7 +13,14 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, expression_of
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
+from fairopt.blocks.constraints import (
+    UNNAMED,
+    Constraint,
+    MinShare,
+    MinTasks,
+    SharingIncentive,
+    conditions_in_words,
+)
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions
@@ -50,7 +57,11 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     if not names:
         return
     rows = _rows(groups, names)
-    parts = [_description(groups[name], name, rows) for name in names]
+    blocks = [groups[name].block for name in names]
+    parts = [
+        name if block is None else conditions_in_words(block, rows[name], name)
+        for name, block in zip(names, blocks, strict=True)
+    ]
     if len(parts) == 1:
         sentence = f"{parts[0]} cannot hold" + (" together" if len(rows[names[0]]) > 1 else "")
     else:
@@ -127,13 +138,6 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
     return rows
 
 
-def _description(group: _Group, name: str, rows: Mapping[str, Sequence[str]]) -> str:
-    """The group's name in a message, with the names of its conditions if its block is user-defined."""
-    if group.block is None or is_ours(group.block):
-        return name
-    return f"{' and '.join(map(repr, rows[name]))} of {name}"
-
-
 def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
     """Whether all conditions can hold together; True if no solver can tell."""
     for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
@@ -181,7 +185,7 @@ def _what_is_possible(
             if isinstance(block, AtLeast):
                 return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
             who = _users_in(program, cone, conditions[row], found.multipliers)
-            what = "the domain" if of_domain else repr(row)
+            what = "the domain" if of_domain else f"`{block}`" if row == UNNAMED else repr(row)
             return found.in_words(what, f" of {_users(program, who)}" if len(who) else "")
     return ""
 

@@ -882,7 +882,7 @@ class Cluster:
         elif name == "AtLeast":
             return self._level(condition)
         else:
-            raise CannotCheck(f"the constraint {condition.text} is user-defined")
+            raise CannotCheck(f"the constraint {condition.text} is user-defined, and its code is not in the file")
         return []
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
@@ -1228,8 +1228,10 @@ class Goal:
                 continue
             if term.name == "FairnessEfficiency" and len(objective.terms) == 1:
                 term = as_alpha_fair(term)
+            if term.name not in PARAMETERS:
+                raise CannotCheck(f"the objective {term.text} is user-defined, and its code is not in the file")
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
-                raise CannotCheck(f"the objective {term.text} is user-defined or cannot be part of a sum")
+                raise CannotCheck(f"the objective {term.text} cannot be part of a sum")
             if term.share.name in COMPOSED:
                 self._add_numbers(term, factor, unit)
                 continue

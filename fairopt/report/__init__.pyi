@@ -1,2 +1,4 @@
 from fairopt.report.comparison import Comparison as Comparison
 from fairopt.report.files import schema as schema
+from fairopt.report.league import League as League
+from fairopt.report.league import bench_solver as bench_solver

@@ -14,6 +14,7 @@ from fairopt.blocks.constraints import Constraint, constraints_of
 from fairopt.blocks.model import Model
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
+from fairopt.exact.allocate import allocate as allocate_exactly
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -104,6 +105,7 @@ class Policy:
         time_limit: float | None = None,
         verbose: bool = False,
         integral: bool | Literal["rounded"] = False,
+        exact: bool = False,
     ) -> Allocation:
         """Find the optimal allocation, and certify it.
 
@@ -133,6 +135,12 @@ class Policy:
             on the MIP solver. ``solver`` (default HiGHS) and ``solver_options`` then refer to the mixed-integer
             programs. At the ``time_limit`` the best answer so far is returned, with a note, if it can be certified in
             time.
+        exact : bool, default False
+            Also find the optimum in fractions, `Allocation.exact_tasks`, proved with gap 0 in fractions: for totals,
+            max-min, leximin, ordered weights and sums and tiers of these under fairopt's constraints, with rational
+            shares, and for `MLFDRS`, `FFMRA` and `HFFMRA`. Numbers count as the shortest decimals that print them (0.1
+            is 1/10), or as the `fractions.Fraction` that were given; the certificate's note says which. Needs the extra
+            ``exact``.
 
         Returns
         -------
@@ -146,7 +154,7 @@ class Policy:
         Infeasible
             If the constraints conflict, possibly in whole tasks only; names an irreducible set of them.
         OutOfDomain
-            If the notion is not defined for the instance.
+            If the notion is not defined for the instance or, for ``exact``, if its optimum is not rational.
         NotConcave
             If the objective is not concave, or a constraint not convex.
         Unbounded
@@ -155,6 +163,8 @@ class Policy:
             If the solver is not installed, or cannot take the problem.
         OutOfMemory
             If memory runs out; names the policy and the size.
+        MissingExtra
+            For ``exact`` without python-flint.
 
         Notes
         -----
@@ -170,6 +180,10 @@ class Policy:
         >>> a = fo.KDF(k=2).allocate(cluster, integral=True)
         >>> a.tasks, a.certificate.note
         (array([ 2., 15.]), 'optimality in whole tasks rests on HiGHS')
+
+        >>> a = fo.KDF(k=2).allocate(cluster, exact=True)
+        >>> print(*a.exact_tasks[:, 0], a.certificate.gap)
+        25/13 200/13 0.0
         """
         options: dict[str, Any] = {
             "method": method,
@@ -179,6 +193,12 @@ class Policy:
             "verbose": verbose,
         }
         with within_memory(f"{label(self)} of {instance!r}", SMALLER):
+            if exact:
+                if integral:
+                    raise InvalidBlock(
+                        "exact answers are of divisible tasks; give exact=True or integral=True, not both"
+                    )
+                return allocate_exactly(self, instance, **options)
             if integral:
                 return allocate_whole(self, instance, integral, **options)
             return dispatch.allocate(self, instance, **options)

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,7 +35,7 @@ from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
-from fairopt.proofs import gate
+from fairopt.proofs import gate, verify
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/3"
@@ -72,6 +73,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
             "optimal. To keep a proof, write the change as a block of a policy",
             stacklevel=3,
         )
+    elif allocation.exact_proof is not None and evidence:
+        data |= {"evidence": [], "exact": allocation.exact_proof}
     elif isinstance(allocation.policy, HDRF) and evidence:
         data["proof"] = [written(allocation)]
     elif not isinstance(allocation.policy, Policy):
@@ -147,8 +150,31 @@ def load(path: Path, policy: Any = None) -> Allocation:
             f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
+    if data.get("exact"):
+        return gate.as_saved(_exact(loaded, data, path), claim)
     loaded = _recertified(loaded, data.get("evidence"), claim)
     return gate.as_saved(loaded, claim)
+
+
+def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
+    """The allocation with its tasks in fractions, proved again."""
+    try:
+        verify.policy_of(data)
+        faults = verify.proved_exactly(data, verify.Clock())[2]
+    except (verify.Fault, verify.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
+        faults = [str(error)]
+    if faults:
+        raise InvalidInstance(f"{path}: its exact answer is not proved ({faults[0]}); save it again")
+    exact = data["exact"]
+    tasks = np.array([[Fraction(*verify.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
+    loaded.instance._read_as(
+        {
+            name: {float(key): Fraction(*verify.fraction(text).as_integer_ratio()) for key, text in of.items()}
+            for name, of in (exact.get("read") or {}).items()
+        }
+    )
+    tasks = tasks.reshape(loaded.tasks_by_server.shape)
+    return gate.exact(loaded, tasks, exact, loaded.objective, "", time.perf_counter())
 
 
 def _named(policy: Any) -> str:

@@ -1,6 +1,7 @@
 """The JSON of every command, of answers and of errors, against the published schemas."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,16 @@ def test_the_json_of_solve_holds_variables_and_multipliers_of_blocks(run: Any, f
     assert data["variables"]["most"] == pytest.approx([1, 1])
     assert data["multipliers"].keys() == {"cap", "below"} and len(data["multipliers"]["cap"]) == 2
     assert checked(run("solve", "cluster.json", "-p", "drf").stdout)["variables"] == {}
+
+
+def test_exact_tasks_are_fractions_as_text_in_json_and_in_the_table(run: Any) -> None:
+    pytest.importorskip("flint")
+    found = checked(run("solve", "cluster.json", "-p", "drf", "--exact").stdout)
+    assert {user: {s: float(Fraction(x)) for s, x in of.items()} for user, of in found["exact_tasks"].items()} == (
+        found["placement"]
+    )
+    assert found["certificate"]["gap"] == 0 and found["certificate"]["method"] == "exact"
+    assert checked(run("solve", "cluster.json", "-p", "drf").stdout)["exact_tasks"] is None
 
 
 def test_the_json_of_solve_holds_the_instance_and_the_answer(run: Any) -> None:

@@ -27,6 +27,7 @@ ORDER = (
     ("evidence",),
     ("derivatives",),
     ("methods",),
+    ("exact",),
     ("scale",),
     ("policy",),
     ("policies", "scale"),
@@ -54,6 +55,7 @@ OPTIONAL = {
     "pytest",
     "z3",
     "cvc5",
+    "flint",
 }
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 

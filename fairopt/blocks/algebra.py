@@ -373,7 +373,7 @@ class Objective(Block):
             high=1e300,
             fix="give a finite number >= 0: a negative multiple of a concave objective is not concave",
         )
-        parts = tuple((number * c, t) for c, t in self.summands())
+        parts = tuple((number if c == 1 else number * c, t) for c, t in self.summands())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
 
     __rmul__ = __mul__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -283,8 +284,34 @@ def _of_label(error: Exception) -> bool:
     return "only integers, slices" in str(error) or by_cvxpy
 
 
+class Ratio(float):
+    """The float of a Fraction that was given as a parameter, which exact answers use."""
+
+    fraction: Fraction
+
+    def __new__(cls, fraction: Fraction) -> Ratio:
+        made = super().__new__(cls, fraction)
+        made.fraction = fraction
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.fraction,)
+
+    def __repr__(self) -> str:
+        return f"Fraction({self.fraction.numerator}, {self.fraction.denominator})"
+
+
+def as_float(value: Any) -> float:
+    """A number as a float, a `Ratio` if it is a Fraction that floats round or that is no decimal."""
+    if isinstance(value, Ratio):
+        return value
+    return Ratio(value) if isinstance(value, Fraction) and value.denominator > 1 else float(value)
+
+
 def _literal(value: Any) -> str:
     """Code for a value, with 2 for 2.0."""
+    if isinstance(value, Ratio):
+        return repr(value)
     if isinstance(value, float):
         if np.isinf(value):
             return "float('inf')"
@@ -350,7 +377,7 @@ class ByUser:
                 f"a dict by user has the key {next(k for k in values if not isinstance(k, str))!r}; give labels"
             )
         self.pairs: tuple[tuple[str, Any], ...] = tuple(
-            sorted((str(k), v if isinstance(v, tuple) else float(v)) for k, v in values.items())
+            sorted((str(k), v if isinstance(v, tuple) else as_float(v)) for k, v in values.items())
         )
 
     def __eq__(self, other: object) -> bool:
@@ -382,7 +409,10 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
             numbers = np.asarray(value, dtype=float)
             if numbers.ndim > 1:
                 raise ValueError(f"{numbers.ndim} dimensions")
-            frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+            if np.asarray(value).dtype.kind == "O":  # with Fractions
+                frozen = as_float(value) if numbers.ndim == 0 else tuple(map(as_float, value))
+            else:
+                frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
     except OverflowError as error:
         raise InvalidBlock(f"{name} holds a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
@@ -405,7 +435,7 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
     """A parameter as a float; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
         _refuse_text(value)
-        number = float(value)
+        number = as_float(value)
     except OverflowError as error:
         raise InvalidBlock(f"{name} is a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
@@ -181,6 +183,43 @@ def allocation(
         evidence=evidence,
         variables=final.variables,
         multipliers=started.multipliers,
+    )
+
+
+def exact(
+    answer: Allocation,
+    tasks: NDArray[np.object_],
+    proof: Mapping[str, Any],
+    value: float,
+    note: str,
+    begun: float,
+) -> Allocation:
+    """The answer at tasks in fractions that `verify.prove_exactly` proved optimal."""
+    before = answer.certificate
+    certificate = replace(
+        before,
+        gap=0.0,
+        violation=0.0,
+        block_violation=0.0,
+        method="exact",
+        seconds=time.perf_counter() - begun,
+        gaps=(0.0,) * len(before.gaps),
+        note=note,
+        assumed="",
+    )
+    floats = np.array(tasks, dtype=float).reshape(answer.tasks_by_server.shape)
+    bundles = next((entry["bundles"] for entry in proof["proof"] if "bundles" in entry), None)
+    if bundles is not None:
+        bundles = np.array([[[float(Fraction(a)) for a in row] for row in of_user] for of_user in bundles])
+        bundles = bundles.reshape(answer.bundles.shape)
+    return replace(
+        answer,
+        tasks_by_server=floats,
+        certificate=certificate,
+        objective=value,
+        given_bundles=bundles,
+        exact_tasks=tasks,
+        exact_proof=proof,
     )
 
 

@@ -17,6 +17,7 @@ from fairopt.display import LEAST, short, shortened, visible
 from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
+from fairopt.proofs.verify import written
 from fairopt.server_sums import ByType, part_of
 from fairopt.team_sums import team_sums
 from fairopt.tolerances import GAP_TOLERANCE, NOISE
@@ -46,6 +47,7 @@ FORMAT = "fairopt.answer/1"
 Names: TypeAlias = Callable[[Sequence[str]], list[str]]  # `shortened`, or list
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
+LONGEST = 24  # characters of a fraction; longer ones are in files
 ROOM = 12  # characters of a type's name as a column header
 PLACEMENT = (
     "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
@@ -143,6 +145,9 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
     about = [Column("tasks", numbers(allocation.tasks[chosen]))]
+    if allocation.exact_tasks is not None:
+        totals = allocation.exact_tasks[chosen].sum(axis=1).tolist()
+        about.append(Column("exactly", [text if len(text := written(x)) <= LONGEST else "~" for x in totals]))
     if np.isfinite(limits).any():
         about.append(Column("limit", numbers(limits[chosen])))
     if (instance._own_weights != 1).any():  # those of teams are in their table
@@ -261,7 +266,8 @@ def describe(allocation: Allocation) -> dict[str, Any]:
 
     Keys are ``policy``, ``blocks`` (its text), ``objective``, ``tasks``, ``shares`` and ``dominant_shares`` by user,
     ``users`` (what is given of each, and ``usage``, the units that it gets), ``servers`` (number, type, capacities and
-    use of each row), ``placement`` (nonzero tasks by user and server), ``teams`` (by label and team), ``held`` (what
+    use of each row), ``placement`` (nonzero tasks by user and server),
+    ``exact_tasks`` (the same as fractions, None without ``exact``), ``teams`` (by label and team), ``held`` (what
     runs now beside what is fair, None if unknown), ``metrics``, ``prices`` and ``prices_left`` by server and resource
     (None if unknown or infinite), ``variables`` and ``multipliers`` of blocks by name, ``certificate``, ``units`` by
     resource or None, and ``notes``.
@@ -291,6 +297,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "users": _described_users(allocation),
         "servers": _described_servers(allocation),
         "placement": placement,
+        "exact_tasks": _exact_tasks(allocation),
         "teams": described_teams(allocation),
         "held": described_held(allocation),
         "metrics": allocation.metrics(),
@@ -300,6 +307,16 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         },
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
         **described_instance(instance),
+    }
+
+
+def _exact_tasks(allocation: Allocation) -> dict[str, dict[str, str]] | None:
+    """Nonzero tasks by user and server as text such as ``5/11``."""
+    if allocation.exact_tasks is None:
+        return None
+    return {
+        user: {server: written(x) for server, x in zip(allocation.instance.servers, row, strict=True) if x}
+        for user, row in zip(allocation.instance.users, allocation.exact_tasks.tolist(), strict=True)
     }
 
 

@@ -200,3 +200,12 @@ def test_no_start_is_needed_that_is_near() -> None:
             again = interior.solve_pool(replace(problem), guesses=[guess])
             assert again is not None
             np.testing.assert_allclose(again.prices, best.prices, rtol=1e-6, atol=1e-9 * best.prices.max())
+
+
+def test_multipliers_that_underflow_end_the_steps() -> None:
+    program = Program(fo.Instance([[1, 2], [2, 1]], [4, 4]), SUMS[0], ())
+    problem = interior.of_program(program, program.marginal)
+    point = interior.PoolInterior(problem, np.ones(2), np.full(2, 0.5), interior.COLD)
+    point.a[:] = point.prices[:] = 0.0
+    with np.errstate(all="ignore"):
+        assert not point.run(5)

@@ -534,7 +534,9 @@ def test_few_users_of_many_resources_take_few_steps(monkeypatch: pytest.MonkeyPa
 def test_a_second_try_that_is_worse_leaves_the_answer_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program(log_uniform(np.random.default_rng(3), 40, 3), fo.AlphaFair(2), ())
     *_, found = prices_module.price_tries(prices_module.AlphaFairPool(Pool(program, fo.DominantShare()), 2.0), 2.0)
-    monkeypatch.setattr(solve_module, "price_tries", lambda *_: iter([found + 1e-4, found + [1.0, 0.0, -1.0]]))
+    monkeypatch.setattr(
+        solve_module, "price_tries", lambda *_: iter([found + 1e-4, found + np.array([1.0, 0.0, -1.0])])
+    )
     first = best(program, solve_alpha_fair(program, Settings()), most=1)
     gap, tasks = first.gap, first.tasks.copy()
     both = best(program, solve_alpha_fair(program, Settings()))

@@ -237,6 +237,7 @@ def run(packages: list[str], each: int, seed: int, again: bool) -> None:
     for package in packages:
         kept = OUT / f"mutants_{package}.json"
         results = json.loads(kept.read_text()) if again else drawn(package, each, seed)
+        kept.write_text(json.dumps(results, indent=1))
         with tempfile.TemporaryDirectory() as folder:
             copy = Copy(Path(folder), package)
             for k, change in enumerate(results):

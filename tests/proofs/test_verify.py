@@ -274,6 +274,30 @@ def test_whole_tasks_of_zero_are_not_proved(policy: Any, tmp_path: Path) -> None
     assert not found.ok and found.gap >= 1 and "whole tasks fit, but" in str(found)
 
 
+def test_less_than_no_task_is_no_whole_task(tmp_path: Path) -> None:
+    path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20]), integral=True).save(tmp_path / "a.json")
+    data = json.loads(path.read_text())
+    data["placement"][0] = [-1.0]
+    path.write_text(json.dumps(data))
+    assert "tasks are not whole" in str(fo.verify(path))
+
+
+def test_a_file_that_does_not_fit_into_memory_is_not_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
+
+    def exhausted(*given: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(checker, "violations", exhausted)
+    assert not fo.verify(path).ok and "memory" in str(fo.verify(path))
+
+
+def test_a_small_hierarchy_is_filled_again_in_fractions(tmp_path: Path) -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [6, 6], teams={"team": ["one", "two"]})
+    found = fo.verify(fo.HDRF().allocate(instance).save(tmp_path / "a.json"))
+    assert found.ok and "filled again in fractions" in str(found)
+
+
 def test_what_a_file_says_cannot_forge_lines_or_move_the_cursor(tmp_path: Path) -> None:
     path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
     data = json.loads(path.read_text())

@@ -11,7 +11,7 @@ SECONDS ?= 600
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test coverage lowest lint docs refresh notebooks papers mutants bench fuzz clean
+.PHONY: help demo test coverage lowest lint docs refresh notebooks papers library mutants bench fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -66,6 +66,9 @@ notebooks: $(STAMP) ## run the notebooks, and keep what they print and draw in t
 
 papers: $(STAMP) ## re-make every published number, and write the documentation's page of them
 	@$(BIN)/python benchmarks/papers/all_papers.py
+
+library: $(STAMP) ## make the instances of the library and their answers again
+	@$(BIN)/python benchmarks/library/make.py
 
 mutants: $(STAMP) ## changes in proofs, pools and properties that their own tests do not notice (an hour or more)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,measure]'

@@ -1,4 +1,4 @@
-"""Draw the README's picture, and write the table of claims and the page of commands again: fairopt's own output."""
+"""Draw the README's picture, and write the tables of claims, commands and instances again: fairopt's own output."""
 
 import re
 from pathlib import Path
@@ -15,20 +15,41 @@ from fairopt.properties.literature.claims import markdown
 DOCS = Path(__file__).parent
 BELOW = "<!-- `make refresh` writes what is below. -->\n\n"
 OPTIONS_OF_THE_INPUT = "Options of the input"  # a panel, of several commands
+KINDS = {  # of cases, by tag
+    "Examples of papers": "paper",
+    "Deployed schedulers": "deployed",
+    "Witnesses of claims": "claim",
+    "Hard in floats": "hard",
+    "Clusters": "cluster",
+}
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 
 
 def main() -> None:
-    """The demo's cluster under three notions, by fairopt's own picture; all claims, with verdicts; all commands."""
+    """The demo's cluster under three notions, by fairopt's own picture; claims; commands; the library."""
     import matplotlib
 
     matplotlib.use("Agg")
     result = fo.compare(["drf", "fds:alpha=1", "most-tasks"], fo.datasets.demo())
     result.plot().savefig(DOCS / "_static" / "shares.png", dpi=110, metadata={"Software": None})
-    for name, text in (("properties", markdown()), ("commands", commands())):
+    for name, text in (("properties", markdown()), ("commands", commands()), ("library", cases())):
         page = DOCS / f"{name}.md"
         above, mark, _ = page.read_text(encoding="utf-8").partition(BELOW)
         page.write_text(f"{above}{mark}{text}\n", encoding="utf-8")
+
+
+def cases() -> str:
+    """The library as Markdown, a table for each kind of source."""
+    library = fo.datasets.library()
+    parts = [f"{len(library)} cases, {sum(1 for _ in library.answers())} answers."]
+    for title, tag in KINDS.items():
+        lines = ["| name | what it is | source |", "|---|---|---|"]
+        for case in library.tagged(tag).values():
+            source = case.source
+            where = f"{source.repository}, {source.where}" if source.repository else str(source)
+            lines.append(f"| `{case.name}` | {escaped(case.title)} | {escaped(where)} |")
+        parts += [f"### {title}", "\n".join(lines)]
+    return "\n\n".join(parts)
 
 
 def commands() -> str:

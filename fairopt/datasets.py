@@ -2,7 +2,8 @@
 
 `read` and `write` take files; `demo` ships with the package. `kubernetes` and `slurm` read the output of commands,
 `clusterdata2019` and `openb` read traces of production clusters. `log_uniform`, `jiang_wu_demands`,
-`heavy_light_demands`, `google_servers` and `RequestRounds` generate instances.
+`heavy_light_demands`, `google_servers` and `RequestRounds` generate instances. `library` has named instances with
+certified answers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from fairopt.instances.cloud_data_centers import (
     heavy_light_demands,
     jiang_wu_demands,
 )
+from fairopt.instances.library.answers import Agreement, Answer
+from fairopt.instances.library.cases import Case, Source
+from fairopt.instances.library.library import Library, library
 from fairopt.instances.random import log_uniform
 from fairopt.instances.request_rounds import RequestRounds
 from fairopt.io import csv_folder, parquet
@@ -40,14 +44,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REQUEST_TYPES",
+    "Agreement",
+    "Answer",
+    "Case",
     "GoogleServers",
+    "Library",
     "RequestRounds",
+    "Source",
     "clusterdata2019",
     "demo",
     "google_servers",
     "heavy_light_demands",
     "jiang_wu_demands",
     "kubernetes",
+    "library",
     "log_uniform",
     "openb",
     "read",

@@ -27,6 +27,7 @@ CASES: dict[str, list[str]] = {
     "claims": ["--paper", "DRFH"],
     "convert": ["teams.json", "out.json"],
     "frontier": ["cluster.json", "-f", "kdf", "--k", "1,2"],
+    "library": ["--tag", "paper"],
     "plot": ["cluster.json", "-p", "drf"],
     "prefer": ["options.csv", "rankings.csv", "--beta", "1,2", "--lam", "0,1"],
     "prove": ["-p", "most-tasks", "--resources", "2", "--property", "si", "--users", "2"],

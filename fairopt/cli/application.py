@@ -46,6 +46,7 @@ COMMANDS = {
     "claims": "claims",
     "convert": "convert",
     "frontier": "frontier",
+    "library": "library",
     "plot": "plot",
     "prefer": "prefer",
     "prove": "prove",

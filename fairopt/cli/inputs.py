@@ -21,14 +21,15 @@ from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.standard_input import DASH
 
-__all__ = ["Source", "changes_of", "comparing", "reading", "say_notes"]
+__all__ = ["LIBRARY", "Source", "changes_of", "comparing", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
 _INPUT = (
     "A .json or .yaml file, - for standard input, or a folder: tables (users.csv and servers.csv, or .parquet), "
-    "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'."
+    "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'. Or library:NAME, see 'fairopt library'."
 )
+LIBRARY = "library:"  # before the name of a case
 
 
 def _option(name: str, help: str, metavar: str | None = None) -> Any:
@@ -120,14 +121,24 @@ class Source:
     def _name(self) -> str:
         return "standard input" if self.path == DASH else self.path
 
+    def _read(self) -> Instance:
+        """The instance of a file, a folder or the library."""
+        if self.path.startswith(LIBRARY):
+            given = [f"--{name.replace('_', '-')}" for name in self.options if name != "labels"]
+            given += ["--teams"] * (self.options.get("labels") is not None)
+            if given:
+                raise InvalidInstance(f"{self.path} is no file, so it takes no {given[0]}; leave it out")
+            return datasets.library()[self.path.removeprefix(LIBRARY)].instance
+        with working(f"reading {self._name}"):
+            return datasets.read(self.path, **self.options)
+
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
         file = Path(self.path) / "servers.csv"
         if file.is_file() and not file.with_name("users.csv").exists():
             instance = datasets.servers_alone(file)
         else:
-            with working(f"reading {self._name}"):
-                instance = datasets.read(self.path, **self.options)
+            instance = self._read()
             say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
         instance = instance.select_users([])
         return instance.pooled() if self.pooled else instance
@@ -153,8 +164,7 @@ class Source:
 
     def read_as_given(self) -> Instance:
         """The instance with the changes that options ask for; notes go to stderr."""
-        with working(f"reading {self._name}"):
-            instance = datasets.read(self.path, **self.options)
+        instance = self._read()
         say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
         changes = changes_of(self.weight, self.limit, self.guarantee)

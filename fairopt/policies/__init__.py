@@ -13,6 +13,7 @@ The files:
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
 * `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
+* `measured`: values and levels of tasks that were found elsewhere, without a proof.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr. `amounts`:
   bounds such as ``MaxShare("vision=16gpu")``, as fractions of a cluster.
 """

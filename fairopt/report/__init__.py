@@ -10,6 +10,7 @@ The files:
 * `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
   `demonstration`: ``fairopt demo``.
+* `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
 * `held`: tables and sentences of what runs now beside what is fair.
 """

@@ -1059,3 +1059,16 @@ def test_large_multipliers_do_not_prove_that_nothing_is_the_most(multiplier: flo
         dual.save_value(np.full(dual.shape, multiplier))
     with pytest.raises(fo.errors.NotCertified):
         policy.certify(problem, instance)
+
+
+def test_levels_on_servers_that_cost_more_are_a_gap() -> None:
+    """Each of two users needs twice as much on the server where it is as on the other one: both could have 1."""
+    instance = fo.Instance([[[2], [1]], [[1], [2]]], [[1], [1]])
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    duals = LevelDuals([LevelDual(np.arange(2), np.ones(2))])
+    wrong, right = (
+        gate.judge(program, Proposal("levels", program.gather(table), duals))
+        for table in (0.5 * np.eye(2), np.eye(2)[::-1])
+    )
+    assert wrong.violation == right.violation == 0
+    assert wrong.gap >= 1.0 and right.gap <= 1e-12

@@ -18,6 +18,7 @@ from fairopt.evidence.kinds import restored
 from fairopt.evidence.tangents import Tangents
 from fairopt.formulation.program import Program
 from fairopt.proofs import gate
+from fairopt.proofs.plane import EVEN, Ceiling, Line
 from fairopt.proofs.proposal import Proposal
 
 
@@ -128,3 +129,18 @@ def test_a_least_total_leaves_close_lines(beta: float, lam: float) -> None:
     instance = fo.Instance([[4.8, 0.9], [0, 0.16], [13, 0], [0.3, 0.6]], [9.6, 2.6], weights=[0.3, 1.7, 0.2, 1.8])
     policy = fo.Policy(fo.FairnessEfficiency(beta, lam), [fo.Total(fo.Tasks()) >= 13.9])
     assert policy.allocate(instance).certificate.gap <= 1e-8
+
+
+@pytest.mark.parametrize(("beta", "lam"), [(0.5, 0.5), (0.5, 2.0), (2.0, -0.5)])
+def test_the_highest_point_of_a_ceiling_is_found_where_lines_cross(beta: float, lam: float) -> None:
+    objective = fo.FairnessEfficiency(beta, lam)
+    ceiling = Ceiling(objective, [Line(2.0, -1.5), Line(0.5, 0.25), Line(0.9, -0.1)], 0.05, 1.2)
+    first, second = objective.exponents
+    mean = np.linspace(0.05, 1.2, 100_001)
+    lines = [at + rise * mean for at, rise in (EVEN, *ceiling.lines)]
+    best = np.min(lines, axis=0) if first > 0 else np.max(lines, axis=0)
+    with np.errstate(all="ignore"):
+        heights = np.where(best > 0, first * np.log(best), -np.inf) + second * np.log(mean)
+    top, at = ceiling.highest()
+    assert heights.max() <= top + 1e-12 <= heights.max() + 1e-4
+    assert at == pytest.approx(mean[heights.argmax()], abs=1e-4)

@@ -21,6 +21,7 @@ DESIGNED = {
     "FairoptError",
     "InvalidInstance",
     "InvalidBlock",
+    "UnknownName",
     "OutOfDomain",
     "Infeasible",
     "Unbounded",

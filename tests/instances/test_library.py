@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.errors import Infeasible, InvalidInstance, OutOfDomain, UnknownName
 from fairopt.instances.library import library as module
 
 LIBRARY = fo.datasets.library()
@@ -121,9 +121,9 @@ def test_check_tells_worse_from_infeasible_and_better_from_wrong() -> None:
     assert not case.check(Infeasible("no"), "drf") and not case.check(OutOfDomain("no"), "drf")
     assert case.check([45 / 11, 18 / 11], "nash").shortfall < 1e-15
     assert not case.check([4, 18 / 11], "nash")
-    with pytest.raises(InvalidBlock, match="has no answer of 'nahs'; did you mean 'nash'"):
+    with pytest.raises(UnknownName, match="has no answer of 'nahs'; did you mean 'nash'"):
         case.check([3, 2], "nahs")
-    with pytest.raises(InvalidBlock, match="give name=, one of drf"):
+    with pytest.raises(UnknownName, match="give name=, one of drf"):
         case.check(fo.FDS(3).allocate(case.instance))
     assert case.check({"A": 3, "B": 2}, "drf") and not case.check({"A": 3}, "drf")
     for wrong in ([3, 2, 1], "x", None, {"C": 1}):
@@ -147,10 +147,20 @@ def test_conditions_of_a_policy_count_in_check() -> None:
 
 def test_tags_and_names_that_are_unknown_are_answered_with_near_ones() -> None:
     assert set(LIBRARY.tagged("hard", "ties")) <= set(LIBRARY.tagged("hard"))
-    with pytest.raises(InvalidInstance, match="no case has the tag 'papr'; did you mean 'paper'"):
+    with pytest.raises(UnknownName, match="no case has the tag 'papr'; did you mean 'paper'"):
         LIBRARY.tagged("papr")
-    with pytest.raises(InvalidInstance, match=f"the library has no 'ghodsi-2011-exampel'; did you mean '{EXAMPLE}'"):
+    with pytest.raises(UnknownName, match=f"the library has no 'ghodsi-2011-exampel'; did you mean '{EXAMPLE}'"):
         LIBRARY["ghodsi-2011-exampel"]
+
+
+def test_cases_and_answers_are_mappings_whose_unknown_names_are_key_errors() -> None:
+    for mapping in (LIBRARY, LIBRARY[EXAMPLE].answers):
+        assert mapping.get("nahs") is None and mapping.get("nahs", 1) == 1 and "nahs" not in mapping
+        assert dict(mapping) == dict(mapping.items()) and len(mapping) == len([*mapping])
+        with pytest.raises(KeyError) as error:
+            mapping["nahs"]
+        assert "no" in str(error.value) and isinstance(error.value, fo.FairoptError)
+        assert not str(error.value).startswith(("'", '"'))  # as those of a plain KeyError do
 
 
 @pytest.mark.parametrize("name", LIBRARY.families())
@@ -165,7 +175,7 @@ def test_families_give_the_same_instance_for_the_same_seed_and_any_size(name: st
 
 def test_families_refuse_what_they_do_not_take() -> None:
     assert LIBRARY.family("shared-pool", n_users=100_000).instance.n_users == 100_000
-    with pytest.raises(InvalidInstance, match="no family 'shard-pool'; did you mean 'shared-pool'"):
+    with pytest.raises(UnknownName, match="no family 'shard-pool'; did you mean 'shared-pool'"):
         LIBRARY.family("shard-pool", n_users=1)
     with pytest.raises(InvalidInstance, match="it takes n_users, seed=0, n_resources=3"):
         LIBRARY.family("ties", users=1)
@@ -194,7 +204,7 @@ def test_the_command_lists_filters_and_shows() -> None:
 
     assert EXAMPLE in run("library") and EXAMPLE not in run("library", "--tag", "deployed")
     shown = run("library", EXAMPLE)
-    assert "Ghodsi et al. 2011, sec. 4.1" in shown and "45/11, 18/11" in shown
+    assert "Ghodsi et al. 2011, the example of DRF" in shown and "45/11, 18/11" in shown
     data = json.loads(run("library", EXAMPLE, "--json"))
     jsonschema.validate(data, fo.report.schema("fairopt.case/1"))
     assert data["answers"]["drf"]["tasks"] == ["3", "2"]

@@ -328,9 +328,11 @@ def nearest(name: object, known: Iterable[object]) -> str:
     "did you mean 'nash'?"
     >>> nearest("gpu", ["cpu", "memory", "nvidia.com/gpu"])
     "did you mean 'nvidia.com/gpu'?"
+    >>> nearest("gavel", ["mesos-disk", "gavel-many", "gavel-few"])
+    "did you mean 'gavel-many' or 'gavel-few'?"
     """
     names = [str(k) for k in known]
-    close = [k for k in names if str(name) in k.split("/")][:3] or difflib.get_close_matches(
+    close = [k for k in names if str(name) in re.split("[/-]", k)][:3] or difflib.get_close_matches(
         str(name), names, n=3, cutoff=0.5
     )
     if close:

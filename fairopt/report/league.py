@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fairopt.datasets import library
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import METHODS
@@ -359,7 +359,7 @@ def _contestants(given: str | Sequence[str]) -> list[str]:
             found.append(solvers.named(name))
         else:
             known = [*solvers.installed(), *METHODS, ALL]
-            raise InvalidBlock(f"no solver or method {name!r}; {nearest(name, known)}")
+            raise SolverUnavailable(f"no solver or method {name!r}; {nearest(name, known)}")
     return list(dict.fromkeys([*(name for name in found if name != AUTO), AUTO]))
 
 

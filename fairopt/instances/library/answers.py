@@ -48,7 +48,7 @@ class Answer:
     value : Fraction or None
         The optimal value in natural units, where it is rational and short. For `Leximin` it is the smallest level.
     interval : tuple of float or None
-        Two floats that enclose the optimal value.
+        Two floats that enclose the optimal value, rigorously if the answer is exact or `proof` names ``exact_bounds``.
     levels : tuple of Fraction or float or None
         Shares per weight of the users that levels compare, where the notion compares levels.
     tasks : tuple of Fraction or float or None

@@ -122,7 +122,7 @@ def main() -> None:
     if not options.write:
         return
     families = " and ".join(f"`{family}`" for family in FAMILIES)
-    about = f"of the {len(library)} cases, of up to {options.max_users} users: those with an optimum above 0."
+    about = f"of the {len(library)} cases: those of up to {options.max_users} users with an optimum above 0."
     parts = page("Cases of the library", about, "league", 3)
     about = f"instances of {options.users} users, of the families {families}."
     parts += page(f"{options.users} users", about, "league-families", 1)

@@ -150,6 +150,17 @@ def test_check_tells_worse_from_infeasible_and_better_from_wrong() -> None:
             case.check(wrong, "drf")
 
 
+def test_answers_of_another_policy_or_cluster_are_compared_by_their_tasks() -> None:
+    case = LIBRARY[EXAMPLE]
+    for policy in (fo.NashWelfare(), fo.MostTasks(), fo.DRF()):
+        answer = policy.allocate(case.instance)
+        for name in ("drf", "nash", "max-min", "most-tasks", "ordered", "2df"):
+            given, measured = case.check(answer, name), case.check(answer.tasks_by_server, name)
+            assert given.ok == measured.ok and given.shortfall == pytest.approx(measured.shortfall, abs=1e-9)
+    less_memory = fo.DRF().allocate(fo.Instance(case.instance.demands, [9, 9]))
+    assert "below the optimum 2/3" in case.check(less_memory, "drf").reason
+
+
 def test_errors_agree_where_the_library_has_no_optimum() -> None:
     case = LIBRARY["hard-one-resource"]
     assert case.answers["2df"].status == "out of domain" and "k is larger" in case.answers["2df"].reason

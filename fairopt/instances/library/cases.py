@@ -166,15 +166,16 @@ class Case:
         Parameters
         ----------
         found : Allocation, exception, array-like or dict by user
-            An allocation; the error that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers),
-            or on one server (n_users,) or a dict by user.
+            An allocation, of which only the tasks count if it is by another policy or on another instance; the error
+            that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers), or on one server
+            (n_users,) or a dict by user.
         name : str, optional
             Which answer to compare with, as ``drf``. Default: the one whose policy the allocation has.
 
         Returns
         -------
         Agreement
-            True where they agree. An allocation's certificate is not used.
+            True where they agree. The gap in an allocation's certificate is not used.
 
         Raises
         ------

@@ -242,11 +242,11 @@ class League:
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
         >>> league = fo.report.bench_solver("HIGHS", notions=["drf"], cases={"two users": cluster})
-        >>> league.to_frame()[["problems", "certified", "wrong"]]
-                         problems  certified wrong
+        >>> league.to_frame()[["problems", "certified"]]
+                       problems  certified
         notion solver
-        drf    HIGHS            1          1     0
-               auto             1          1  None
+        drf    HIGHS          1          1
+               auto           1          1
         """
         if by not in ("solver", "match"):
             raise InvalidBlock(f"no table by {by!r}; {nearest(by, ['solver', 'match'])}")

@@ -23,7 +23,7 @@ from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
-__all__ = ["allocate", "first_value", "made_exact"]
+__all__ = ["allocate", "made_exact"]
 
 BOUNDS = "answer.exact_bounds() encloses its optimal value"
 RATIONAL_NORMS = (0, 1, float("inf"))
@@ -109,7 +109,7 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         again = exactly(policy, instance)
         again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
         tell("the exact proof")
-        faults = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
+        faults, _ = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     except NoPoint as error:
@@ -148,6 +148,7 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
         tasks, of_bundles = mechanisms.bundled(cluster, read.policy)
         return tasks, {"proof": [of_bundles]}, None, []
     at_base: list[dict[str, Any]] = []
+    risen: dict[str, verify.Table] = {}  # tasks at which all who can are above the base of a surplus
     objectives = verify.tiers_of(read.policy.given["objective"])
     shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}
     proofs: list[dict[str, Any]] = []
@@ -157,7 +158,8 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
 
     def settle(k: int, share: verify.Block, tier: verify.ExactTier) -> set[str]:
         zero = modelling.as_rational(verify.ZERO)
-        _, levels, stay = modelling.leximin(cluster, tier.compared or {}, tier.rows, tier.kept, clock, until=zero)
+        compared = tier.compared or {}
+        risen[share.text], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=zero)
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
@@ -167,14 +169,25 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
         entry: dict[str, Any]
         if tier.compared is None:
             cluster.tasks, entry = modelling.optimum(cluster, tier, clock)
+            entry |= {"rising": found} if (found := _rising(cluster, objectives[k], risen)) else {}
         else:
             cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
             entry = {"levels": levels}
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:
-            value = first_value(cluster, tier)
+            value = tier.value(cluster.tasks)
     notes = [] if tier is None else _split_inside_teams(cluster, tier, objectives[-1], clock)
     return cluster.tasks, made, value if value is not None else verify.ZERO, notes
+
+
+def _rising(
+    cluster: verify.Cluster, objective: verify.Block, risen: dict[str, verify.Table]
+) -> dict[str, list[list[Any]]]:
+    """Tasks that prove that numbers at their base could rise, by surplus."""
+    return {
+        text: [[j, s, verify.written(x)] for j, row in enumerate(risen[text]) for s, x in enumerate(row) if x]
+        for text in verify.at_base(cluster, objective)
+    }
 
 
 def _split_inside_teams(
@@ -197,10 +210,3 @@ def _split_inside_teams(
     rows = tier.rows + [verify.kept_row(one, one.at(cluster.tasks)) for one in totals]
     cluster.tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
     return [f"inside each {by} {BY_LEXIMIN} of the members' {team.share.text} given the totals"]
-
-
-def first_value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:
-    """The value of the first tier."""
-    if tier.compared is None:
-        return tier.goal.at(cluster.tasks)
-    return min((one.at(cluster.tasks) for one in tier.compared.values()), default=verify.ZERO)

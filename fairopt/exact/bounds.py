@@ -13,7 +13,6 @@ from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.base import parameter
 from fairopt.display import label
 from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.exact.allocate import first_value
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.flint import flint
 from fairopt.exact.programs import Written, conditions_of, exact, objective_of
@@ -122,7 +121,7 @@ def _at_exact_tasks(read: Exactly, allocation: Allocation) -> Fraction:
         levels = (proof["proof"][k].get("at_base") or {}).get(share.text) or ()
         return {t for entry in levels for t in entry["of_numbers"]}
 
-    value = first_value(cluster, next(iter(verify.exact_tiers(cluster, read.policy, settle))))
+    value = next(verify.exact_tiers(cluster, read.policy, settle)).value(cluster.tasks)
     return Fraction(*value.as_integer_ratio())
 
 

@@ -19,15 +19,15 @@ form:
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
 (`gap_by_levels`) and of teams (`gap_by_number_levels`). A tier is bounded under the levels that earlier tiers reach
 (`keep_level`). Bundles need no evidence (`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss
-(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`). Exact answers are proved without tolerances, by multipliers in
-fractions (`prove_exactly`).
+(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`). Exact answers are proved without
+tolerances, by multipliers in fractions (`prove_exactly`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
 Sections: numbers; parsing the policy; the instance (`Cluster.infeasible` checks feasibility); identifying the instance
-(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; hierarchical DRF; exact
-answers; files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves
-one kind.
+(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; hierarchical DRF;
+exact answers; files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the
+others serves one kind.
 
 Numbers are fractions. Logarithms, powers and norms are enclosed between two fractions, since `decimal` rounds ``ln``
 and ``exp`` correctly. Sums are rounded outwards to `BITS` bits, because exact ones grow with the number of users.
@@ -3921,6 +3921,8 @@ def exact_tiers(
                 compared = exact_numbers(cluster, term.share, True)
                 stays = settle(k, term.share, ExactTier(rows, kept, compared, ExactGoal(cluster)))
                 cluster.stays.setdefault(term.share.text, set()).update(stays)
+        if len(objective.terms) == 1 and is_surplus(term) and not exact_numbers(cluster, term.share, True):
+            objective = Block("Total", {"share": term.share.share}, objective.text)  # as in `of_those_who_rise`
         goal, numbered = ExactGoal(cluster), None
         _, first = as_max_min(objective)
         if first.name == "Leximin":

@@ -321,9 +321,11 @@ def test_whole_tasks_are_not_exact_and_a_missing_extra_names_the_pip_line(monkey
 
 
 def test_the_time_limit_ends_the_exact_part_too():
-    with fo.progress(lambda what, done, total: time.sleep(0.3 * (what == "exact levels"))):
-        with pytest.raises(NotCertified, match="time limit"):
-            fo.DRF().allocate(PAPER, exact=True, time_limit=0.2)
+    rng = np.random.default_rng(1)
+    instance = fo.Instance(rng.uniform(0.1, 9, (60, 3)), rng.uniform(50, 100, (12, 3)))
+    slow = fo.progress(lambda what, done, total: time.sleep(0.3 * (what == "exact levels")))
+    with slow, pytest.raises(NotCertified, match="time limit"):
+        fo.DRF().allocate(instance, exact=True, time_limit=0.2)
 
 
 def test_steps_are_reported():

@@ -29,8 +29,8 @@ from oracle import hierarchy
 import fairopt as fo
 from fairopt.blocks.model import Point
 
-KINDS = ("pools", "servers", "guarantees", "teams", "plane", "weights", "scales", "ties", "zeros", "blocks", "flat")
-KINDS += ("tiers", "speeds", "alpha", "shares", "wide", "bundles")
+KINDS = ("pools", "servers", "guarantees", "teams", "weights", "scales", "ties", "zeros", "blocks", "flat")
+KINDS += ("tiers", "speeds", "alpha", "wide", "bundles")
 CLOSE = 1e-5  # of what halving all tasks costs: the gap of certified answers, and the violations they may have
 SHOWN = 5
 TRIES = 1_000

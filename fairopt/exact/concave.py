@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
-from fairopt.errors import NotCertified
+from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.exact.flint import flint
 from fairopt.exact.linear import LinearProgram
 from fairopt.runtime.clock import check
@@ -36,6 +36,7 @@ NEAR_0 = 1e-6  # of the gain: the smallest size of a value to which widths are r
 START = 0.01  # of a column's range, for those without tasks
 SHORT = 0.1  # steps, after which the next one only balances
 BALANCED = 1e-4  # the least product of complementary numbers relative to their mean
+SLOPES = 2.0  # the largest logarithm of a slope over its price that steps may lead to, unless it was larger before
 TO_BOUNDARY = 0.995  # the longest part of the way to zero of any number in one step
 
 
@@ -130,6 +131,11 @@ def rational(x: Arb) -> Rational:
     return flint.fmpq(mantissa) * flint.fmpq(2) ** int(exponent)
 
 
+def nearly(x: Any) -> Rational:
+    """A number itself if it is a fraction, or the midpoint of a ball, as norms are."""
+    return rational(x) if isinstance(x, flint.arb) else flint.fmpq(x)
+
+
 def feasible(program: ConcaveProgram, x: list[Rational]) -> list[Rational] | None:
     """A feasible point, moved from x so far that equations and violated rows are tight; None if that does not help."""
     tight = list(program.equations)
@@ -181,9 +187,11 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
     The start is a point near the optimum. `NotCertified` if the width is not reached.
     """
     best: Enclosed | None = None
-    if not program.top:
-        value = program.value([])
-        return Enclosed(value.lower(), value.upper(), [], relative_width(value.lower(), value.upper(), flint.arb(0)))
+    numbers = [*program.linear.values(), *(v for row, right in program.rows for v in (*row.values(), right))]
+    if not program.curves and all(isinstance(v, flint.fmpq) for v in numbers):
+        point = linear_optimum(program)
+        value = program.value(point)
+        return Enclosed(value.lower(), value.upper(), point, relative_width(value.lower(), value.upper(), flint.arb(0)))
     # rows without points inside are relaxed by far less than the width
     little = flint.arb(2) ** (-flint.ctx.prec // 3)
     for relaxed in (flint.arb(0), little) if has_interior(program) else (little,):
@@ -200,23 +208,53 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
             if best is not None and best.width <= width:
                 return best
             close *= 0.01
+    if program.curves and not can_be_positive(program):
+        raise OutOfDomain("in rational numbers somebody can have nothing, where the objective has no finite slope")
     reached = "found no feasible point" if best is None else f"reached a width of {best.width:.2g} only"
     raise NotCertified(f"exact bounds: steps in {flint.ctx.prec} bits {reached}; give a width larger than {width:g}")
 
 
+def linear_optimum(program: ConcaveProgram) -> list[Rational]:
+    """A point with the largest value of a linear objective."""
+    linear = LinearProgram()
+    for c in range(len(program.top)):
+        linear.column(program.linear.get(c, flint.fmpq(0)))
+    for row, right in program.rows:
+        linear.row(row, right)
+    for row, right in program.equations:
+        linear.row(row, right, equal=True)
+    return linear.solve().point
+
+
 def has_interior(program: ConcaveProgram) -> bool:
-    """Whether some point has room to all rows, by a linear program in rationals."""
+    """Whether some point has room to all rows."""
     if not program.equations and all(right > 0 and all(v >= 0 for v in row.values()) for row, right in program.rows):
         return True
+    return has_room(program, program.rows, [])
+
+
+def can_be_positive(program: ConcaveProgram) -> bool:
+    """Whether all numbers of curves can be positive together."""
+    above = [({c: -v for c, v in of.coefficients.items()}, -of.base) for of in program.curves]
+    return has_room(program, above, program.rows)
+
+
+def has_room(
+    program: ConcaveProgram,
+    roomy: Sequence[tuple[Coefficients, Any]],
+    others: Sequence[tuple[Coefficients, Any]],
+) -> bool:
+    """Whether some point that satisfies rows and all equations has room to other rows, by a linear program."""
     zero, one = flint.fmpq(0), flint.fmpq(1)
     largest = LinearProgram()
     for _ in program.top:
         largest.column(zero)
     room = largest.column(one)
-    for row, right in program.rows:
-        near = {c: v if isinstance(v, flint.fmpq) else rational(v) for c, v in row.items()}  # norms are balls
-        size = max((abs(v) * program.top[c] for c, v in near.items()), default=one)
-        largest.row({**near, room: size}, right)
+    for rows, wanted in ((roomy, True), (others, False)):
+        for row, right in rows:
+            near = {c: nearly(v) for c, v in row.items()}
+            size = max((abs(v) * program.top[c] for c, v in near.items()), default=one)
+            largest.row({**near, room: size} if wanted else near, nearly(right))
     for row, right in program.equations:
         largest.row(row, right, equal=True)
     largest.row({room: one}, one)
@@ -296,15 +334,20 @@ class InteriorPoint:
     def bounds(self, absolute: bool = False) -> Enclosed | None:
         """The bounds at this point; None if it is not feasible."""
         program = self.program
-        x = feasible(program, [min(rational(v) * t, t) for v, t in zip(self.x, program.top, strict=True)])
+        near = [min(rational(v) * t, t) for v, t in zip(self.x, program.top, strict=True)]
+        x = feasible(program, near)
+        if x is None:  # if rows have no room inside, other columns may have to be 0
+            x = feasible(program, [v if at > s else 0 * v for v, at, s in zip(near, self.x, self.s, strict=True)])
         if x is None or not all(z > 0 for z in program.numbers(x)):
             return None
-        slopes = program.slopes([flint.arb(z) for z in program.numbers(x)])
+        z = [flint.arb(v) for v in program.numbers(x)]
+        slopes = program.slopes(z)
         value, net = program.value(x), [flint.arb(program.linear.get(c, 0)) for c in range(self.n)]
+        gain = sum(map(operator.mul, slopes, z), flint.arb(0))
+        gain += sum((abs(g) * top for g, top in zip(net, program.top, strict=True)), flint.arb(0))
         for curve, slope in zip(program.curves, slopes, strict=True):
             for c, v in curve.coefficients.items():
                 net[c] += slope * v
-        gain = flint.arb(sum(g * v for g, v in zip(net, x, strict=True)))
         excess = flint.arb(0)
         duals = [(q / (size * self.scale)).mid() for q, size in zip((*self.p, *self.y), self.sizes, strict=True)]
         for (row, right), q in zip((*program.rows, *program.equations), duals, strict=True):
@@ -336,8 +379,7 @@ class InteriorPoint:
             *(v - h for v, h in zip(load[m : m + k], self.right[m:], strict=True)),
             *(v + z + b for v, z, b in zip(load[m + k :], self.z, self.base, strict=True)),
         ]
-        slopes = [v * self.scale for v in self.program.slopes(self.z)]
-        off = [(pi / slope).log() for pi, slope in zip(self.pi, slopes, strict=True)]
+        off = self._off()
         regular = arb(2) ** (-(flint.ctx.prec // 2))
         compliance = [
             *(w / p for w, p in zip(self.w, self.p, strict=True)),
@@ -380,14 +422,21 @@ class InteriorPoint:
     def _numbers(self) -> dict[str, list[Arb]]:
         return {name: getattr(self, name) for name in ("x", "s", "w", "p", "y", "pi", "z")}
 
+    def _off(self) -> list[Arb]:
+        """By how much conditions ``log pi = log u'(z)`` are violated."""
+        slopes = self.program.slopes(self.z)
+        return [(pi / (self.scale * slope)).log() for pi, slope in zip(self.pi, slopes, strict=True)]
+
     def _move(self, found: Sequence[Sequence[Arb]]) -> float:
-        """Move along a direction, as far as products of complementary numbers stay balanced; how far."""
+        """Move along a direction, as far as products of complementary numbers and slopes stay balanced; how far."""
         before, length = self._numbers(), min(1.0, TO_BOUNDARY * self._longest(found))
+        most = max([SLOPES, *map(abs, map(float, self._off()))])
         while True:
             for (name, values), by in zip(before.items(), found, strict=True):
                 setattr(self, name, [(a + length * b).mid() for a, b in zip(values, by, strict=True)])
             products = [*map(operator.mul, self.x, self.s), *map(operator.mul, self.w, self.p)]
-            if min(products) >= BALANCED * self.mu or length < 1e-9:
+            balanced = min(products) >= BALANCED * self.mu and all(abs(float(v)) <= most for v in self._off())
+            if balanced or length < 1e-9:
                 return length
             length *= 0.7
 

@@ -44,6 +44,7 @@ class Written:
         floors = self._floors(objective)
         self._keep_bases(objective)
         imposed = floors + [row for condition in conditions for row in self._imposed(condition)]
+        objective = self._of_those_who_rise(objective, imposed)
         self._add_columns()
         self._add_bounds()
         for coefficients, bound, equal in imposed:
@@ -83,10 +84,23 @@ class Written:
                 for j, x in verify.Numbers(self.cluster, term.share).kept.items():
                     self.cluster.low[j] = max(self.cluster.low[j], x)
 
+    def _of_those_who_rise(self, objective: verify.Block, rows: verify.Rows) -> verify.Block:
+        """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""
+        for share in (term.share for _, term in objective.terms if verify.is_surplus(term)):
+            numbers = verify.Numbers(self.cluster, share)
+            compared = {t: verify.Number({}, base.low) for t, base in numbers.base.items()}
+            for j, t in numbers.of_user.items():  # norms from below: who can rise does not depend on their last digits
+                compared[t].row.update({(j, s): numbers.below[j][s] for s in self.cluster.open[j]})
+            stays = modelling.leximin(self.cluster, compared, rows, until=flint.fmpq(0))[2]
+            self.cluster.stays[share.text] = stays
+            if stays == compared.keys() and len(objective.terms) == 1:
+                return verify.Block("Total", {"share": share.share}, objective.text)
+        return objective
+
     def _imposed(self, condition: verify.Block) -> verify.Rows:
         rows = self.cluster.impose(condition)
         if self.cluster.kept_levels:
-            raise OutOfDomain(f"{condition.text} is a curved constraint, which exact bounds do not take")
+            raise OutOfDomain(f"{condition.text} bounds no sum of shares, and exact bounds take linear constraints only")
         share = condition.given.get("share")
         of_user = None if share is None else share.share.of_user if share.name == "Surplus" else share.of_user
         if of_user is not None and of_user.name == "PNormShare" and of_user.given["p"] not in (0, 1, float("inf")):
@@ -123,6 +137,9 @@ class Written:
             self.rows.append((row, exact(units[place])))
         for j in cluster.active:
             mine, high = of_user.get(j, []), cluster.high[j]
+            if high is not None and high == cluster.low[j]:
+                self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), exact(high)))
+                continue
             if high is not None and j in self.limited:
                 self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), exact(high)))
             if cluster.low[j] > 0:
@@ -138,20 +155,24 @@ class Written:
     def compared(self, term: verify.Block) -> Compared:
         """What a term compares."""
         cluster = self.cluster
-        numbers = verify.Numbers(cluster, term.share, verify.is_levelled(term))
+        numbers = verify.Numbers(cluster, term.share)
+        stay = cluster.stays.get(term.share.text, set()) if verify.is_surplus(term) else set()
+        weights = {t: exact(w) for t, w in numbers.weights.items() if t not in stay}
         share = term.share.share if term.share.name == "Surplus" else term.share
         of = {j: {s: self._per_task(share.of_user, j, s) for s in cluster.open[j]} for j in numbers.of_user}
-        rows: dict[str, dict[int, Any]] = {t: {} for t in numbers.weights}
+        rows: dict[str, dict[int, Any]] = {t: {} for t in weights}
         base: dict[str, Any] = {t: exact(b.low) for t, b in numbers.base.items()}
         irrational = [t for t, b in numbers.base.items() if b.low != b.high]
         base |= dict.fromkeys(irrational, flint.fmpq(0))
         for j, t in numbers.of_user.items():
+            if t in stay:
+                continue
             for s, c in of[j].items():
                 if c != 0 and (j, s) in self.place:
                     rows[t][self.place[j, s]] = c
             if t in irrational and (x := numbers.kept.get(j)):
                 base[t] += exact(x) * smallest(of[j].values())
-        return Compared(rows, base, {t: exact(w) for t, w in numbers.weights.items()})
+        return Compared(rows, base, weights)
 
     def _per_task(self, share: verify.Block, j: int, s: int) -> Any:
         """The share of a task, as a fraction or a ball."""

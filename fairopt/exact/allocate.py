@@ -113,10 +113,7 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     except NoPoint as error:
-        raise Infeasible(
-            f"{label(policy)} on {instance!r}: in floats the constraints hold up to rounding, but in rational numbers "
-            "nothing satisfies all of them; relax one, or give Fractions",
-        ) from error
+        raise Infeasible(f"{label(policy)} on {instance!r}: {NoPoint.why}") from error
     except Unlimited as error:
         raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
     except verify.Fault as error:

@@ -12,9 +12,10 @@ from typing import Any
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.base import parameter
 from fairopt.display import label
-from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.flint import flint
+from fairopt.exact.linear import NoPoint
 from fairopt.exact.programs import Written, conditions_of, exact, objective_of
 from fairopt.exact.reading import Exactly, exactly
 from fairopt.proofs import verify
@@ -105,6 +106,8 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
         raise OutOfDomain(f"{label(policy)} has no exact bounds: {error}") from error
     except verify.Fault as error:
         raise OutOfDomain(f"{instance!r} has no exact bounds: {error}") from error
+    except NoPoint as error:
+        raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {NoPoint.why}") from error
     if not reached <= width:
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, read.reading)

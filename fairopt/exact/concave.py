@@ -111,9 +111,9 @@ class Enclosed(NamedTuple):
 
 
 def relative_width(lower: Arb, upper: Arb, gain: Arb) -> float:
-    """The distance of bounds relative to the larger, or to a millionth of ``gain`` if that is more.
+    """The distance of bounds relative to the larger, or to a millionth of ``gain``, what tasks add to it, if more.
 
-    That is what the value gains relative to a gain of all tasks, and only matters near a value of 0.
+    The latter only matters near a value of 0.
     """
     size = max(abs(lower), abs(upper), NEAR_0 * gain.abs_upper(), key=lambda ball: ball.mid())
     length = (upper - lower).upper()
@@ -492,6 +492,8 @@ class _WithMean:
 class Factors:
     """Factors ``L D L'`` of the quasidefinite matrix ``[[d, B'], [B, -k]]``, in an order that keeps them sparse.
 
+    What is left in the end, where all entries are nonzero, is a dense matrix.
+
     The rows of ``last``, where k is tiny, come after all others, so that no pivot is tiny.
     """
 
@@ -523,6 +525,8 @@ class Factors:
                     near[u] -= {u, v}
                     if u in of:
                         buckets.setdefault(len(near[u]), set()).add(u)
+        sizes = range(self.size - 1, -1, -1)  # from where all that is left is connected, a dense solver takes over
+        self.sparse = next((at for at, left in enumerate(sizes) if len(self.later[at]) == left), self.size)
 
     def factorise(self, diagonal: Sequence[Arb], compliance: Sequence[Arb]) -> None:
         """Compute the factors for a diagonal d and k."""
@@ -536,7 +540,7 @@ class Factors:
                 matrix[first][second] = value
         self.lower: list[list[tuple[int, Arb]]] = []
         self.pivots: list[Arb] = []
-        for v, later in zip(self.order, self.later, strict=True):
+        for v, later in zip(self.order[: self.sparse], self.later, strict=False):
             row = matrix[v]
             pivot = row[v]
             entries = [(u, row[u], row[u] / pivot) for u in later if u in row]
@@ -546,16 +550,25 @@ class Factors:
                 matrix[first][second] = -(of_a * by_b) if now is None else now - of_a * by_b
             self.lower.append([(u, by) for u, _, by in entries])
             self.pivots.append(pivot)
+        left = self.order[self.sparse :]
+        upper = [[matrix[u].get(v, 0) for v in left[at:]] for at, u in enumerate(left)]
+        self.kernel = flint.arb_mat(
+            [[upper[min(a, b)][abs(a - b)] for b in range(len(left))] for a in range(len(left))] if left else []
+        )
 
     def solve(self, top: Sequence[Arb], bottom: Sequence[Arb]) -> tuple[list[Arb], list[Arb]]:
         """The solution for a right-hand side."""
-        x = [*top, *bottom]
-        for v, entries in zip(self.order, self.lower, strict=True):
+        x, left = [*top, *bottom], self.order[self.sparse :]
+        steps = list(zip(self.order, self.lower, self.pivots, strict=False))
+        for v, entries, _ in steps:
             for u, by in entries:
                 x[u] = x[u] - by * x[v]
-        for v, pivot in zip(self.order, self.pivots, strict=True):
+        if left:
+            found = self.kernel.solve(flint.arb_mat([[x[v]] for v in left]), algorithm="approx", nonstop=True)
+            for at, v in enumerate(left):
+                x[v] = found[at, 0]
+        for v, entries, pivot in reversed(steps):
             x[v] = x[v] / pivot
-        for v, entries in zip(reversed(self.order), reversed(self.lower), strict=True):
             for u, by in entries:
                 x[v] = x[v] - by * x[u]
         return x[: self.n], x[self.n :]

@@ -43,6 +43,11 @@ def flint() -> Any:
 class NoPoint(Exception):
     """No point satisfies all rows, in rational numbers."""
 
+    why = (
+        "in floats the constraints hold up to rounding, but in rational numbers nothing satisfies all of them; relax "
+        "one, or give Fractions"
+    )
+
 
 class Unlimited(Exception):
     """The objective has no maximum."""

@@ -24,6 +24,7 @@ from fairopt.runtime.clock import begin
 __all__ = ["ExactBounds", "exact_bounds"]
 
 SMALLEST = 1e-300  # width
+LONGEST = 60  # characters of a fraction that is printed
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +64,8 @@ class ExactBounds:
     def __str__(self) -> str:
         """Both ends with as many digits as tell them apart, rounded outwards; the number itself if they are equal."""
         if self.lower == self.upper:
-            return str(self.lower)
+            text = verify.written(self.lower)
+            return text if len(text) <= LONGEST else f"{float(self.lower)!r} (a fraction of {len(text) - 1:,} digits)"
         size, length = max(abs(self.lower), abs(self.upper)), self.upper - self.lower
         digits = max(math.ceil(_log10(size) - _log10(length)), 1) + 1
         ends = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))

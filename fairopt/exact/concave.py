@@ -34,9 +34,10 @@ MOST_REPAIRS = 5
 STUCK = 1e-8  # the length of a step after which no other is tried
 NEAR_0 = 1e-6  # of the gain: the smallest size of a value to which widths are relative
 START = 0.01  # of a column's range, for those without tasks
+SPREAD = 0.1  # of the largest part of a range among the columns of a curve, for those with less
 SHORT = 0.1  # steps, after which the next one only balances
 BALANCED = 1e-4  # the least product of complementary numbers relative to their mean
-SLOPES = 2.0  # the largest logarithm of a slope over its price that steps may lead to, unless it was larger before
+SLOPES = 10.0  # the largest logarithm of a slope over its price that steps may lead to, unless it was larger before
 TO_BOUNDARY = 0.995  # the longest part of the way to zero of any number in one step
 
 
@@ -304,7 +305,12 @@ class InteriorPoint:
 
     def _begin(self, start: Sequence[float]) -> None:
         arb, program = flint.arb, self.program
-        self.x = [arb(max(0.9 * v / float(t), START)) for v, t in zip(start, program.top, strict=True)]
+        parts = [0.9 * v / float(t) for v, t in zip(start, program.top, strict=True)]
+        least = [START] * self.n
+        for curve in program.curves:  # whose number may be far below its range
+            part = max((parts[c] for c in curve.coefficients), default=0.0)
+            least = [min(v, SPREAD * part) if part > 0 and c in curve.coefficients else v for c, v in enumerate(least)]
+        self.x = list(map(arb, map(max, parts, least)))
         load = self._rows_at(self.x)
         self.w = [max(h - v, arb(0.1)).mid() for h, v in zip(self.right[: self.m], load, strict=False)]
         self.z = []

@@ -100,7 +100,9 @@ class Written:
     def _imposed(self, condition: verify.Block) -> verify.Rows:
         rows = self.cluster.impose(condition)
         if self.cluster.kept_levels:
-            raise OutOfDomain(f"{condition.text} bounds no sum of shares, and exact bounds take linear constraints only")
+            raise OutOfDomain(
+                f"{condition.text} bounds no sum of shares, and exact bounds take linear constraints only"
+            )
         share = condition.given.get("share")
         of_user = None if share is None else share.share.of_user if share.name == "Surplus" else share.of_user
         if of_user is not None and of_user.name == "PNormShare" and of_user.given["p"] not in (0, 1, float("inf")):
@@ -181,6 +183,8 @@ class Written:
         if share.name != "PNormShare" or p in (0, 1, float("inf")):
             return exact(cluster.coefficients(share)[0][j][s])
         ratios = [d / c for d, c in zip(cluster.demands[j][s], cluster.capacity, strict=True) if c and d]
+        if len(ratios) == 1:
+            return exact(ratios[0])
         power = flint.arb(exact(verify.number(p, "p")))
         return sum((flint.arb(exact(r)) ** power for r in ratios), flint.arb(0)) ** (1 / power)
 

@@ -352,4 +352,7 @@ def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_p
     room = Q(10**5000 + 1, 3 * 10**4999 + 7)
     answer = fo.DRF().allocate(fo.Instance([[1], [1]], [room]), exact=True)
     assert answer.exact_tasks[0, 0] == room / 2
+    assert len(answer.to_frame()["exact tasks"].iloc[0]) > 9_000  # text, as Python does not print such Fractions
+    total = fo.MostTasks().allocate(answer.instance, exact=True).exact_bounds()
+    assert str(total) == f"{float(room)!r} (a fraction of 10,000 digits)"
     assert fo.verify(answer.save(tmp_path / "long.json")).gap == 0

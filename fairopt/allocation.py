@@ -434,8 +434,8 @@ class Allocation:
 
             * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
               members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``exact tasks`` (Fractions, if known; as
-              text if very long), ``share`` (the objective's first), ``dominant share``, the units of each resource, and ``share of
-              <resource>``, the fraction of its total capacity;
+              text if very long), ``share`` (the objective's first), ``dominant share``, the units of each resource, and
+              ``share of <resource>``, the fraction of its total capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
               get together, the units and ``share of <resource>``;
             * both, if `Instance.held` is known: ``state`` (``over``, ``under`` or ``even``), ``held`` (tasks that run

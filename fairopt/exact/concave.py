@@ -355,7 +355,8 @@ class InteriorPoint:
             for c, v in curve.coefficients.items():
                 net[c] += slope * v
         excess = flint.arb(0)
-        duals = [(q / (size * self.scale)).mid() for q, size in zip((*self.p, *self.y), self.sizes, strict=True)]
+        given = (*(max(p, flint.arb(0)) for p in self.p), *self.y)
+        duals = [(q / (size * self.scale)).mid() for q, size in zip(given, self.sizes, strict=True)]
         for (row, right), q in zip((*program.rows, *program.equations), duals, strict=True):
             excess += q * (right - dot(row, x))
             for c, v in row.items():

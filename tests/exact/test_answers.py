@@ -354,5 +354,5 @@ def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_p
     assert answer.exact_tasks[0, 0] == room / 2
     assert len(answer.to_frame()["exact tasks"].iloc[0]) > 9_000  # text, as Python does not print such Fractions
     total = fo.MostTasks().allocate(answer.instance, exact=True).exact_bounds()
-    assert str(total) == f"{float(room)!r} (a fraction of 10,000 digits)"
+    assert str(total).startswith(f"{float(room)!r} (a fraction of ")
     assert fo.verify(answer.save(tmp_path / "long.json")).gap == 0

@@ -14,7 +14,8 @@ from fairopt.allocation import Allocation
 from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import mechanisms, modelling
-from fairopt.exact.linear import NoPoint, Unlimited, flint
+from fairopt.exact.flint import required
+from fairopt.exact.linear import NoPoint, Unlimited
 from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -25,13 +26,13 @@ from fairopt.runtime.progress import tell
 
 __all__ = ["allocate", "made_exact"]
 
-BOUNDS = "answer.exact_bounds() encloses its optimal value"
+BOUNDS = "without exact=True, answer.exact_bounds() encloses its optimal value"
 RATIONAL_NORMS = (0, 1, float("inf"))
 
 
 def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
     """The exact answer of a policy; see `Policy.allocate`."""
-    flint()
+    required()
     clock = begin(time_limit)
     refuse_irrational(policy)
 
@@ -51,7 +52,7 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
 
 def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance, clock: Clock) -> Allocation:
     """The answer that ``solve`` gives in floats, made exact."""
-    flint()
+    required()
     best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:

@@ -16,7 +16,8 @@ from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.flint import flint
 from fairopt.exact.linear import NoPoint
-from fairopt.exact.programs import Written, conditions_of, exact, objective_of
+from fairopt.exact.modelling import as_rational
+from fairopt.exact.programs import Written, conditions_of, objective_of
 from fairopt.exact.reading import Exactly, exactly
 from fairopt.proofs import verify
 from fairopt.runtime.clock import begin
@@ -157,8 +158,8 @@ def _of_bundles(read: Exactly, objective: verify.Block) -> Found:
     bundles = verify.optimal_bundles(cluster, objective, conditions)
     for group in verify.groups_of_bundles(cluster, objective, conditions, exactly=True):
         for j, base in group.base.items():
-            held = exact(bundles[j][group.server][group.resource] / group.copies)
-            weight = exact(base) * group.copies * sum(exact(factor) for factor, _ in objective.terms)
+            held = as_rational(bundles[j][group.server][group.resource] / group.copies)
+            weight = as_rational(base) * group.copies * sum(as_rational(factor) for factor, _ in objective.terms)
             value, gain = value + weight * flint.arb(held).log(), gain + weight
     tasks = verify.tasks_in(cluster, bundles)
     rows = tuple(tuple(Fraction(*x.as_integer_ratio()) for x in row) for row in tasks)

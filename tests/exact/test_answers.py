@@ -176,6 +176,17 @@ def test_those_who_cannot_rise_above_their_base_leave_the_objective(tmp_path):
     assert "'user1' is at its base, and nothing proves that it can rise" in str(fo.verify(file))
 
 
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [(fo.DRF(), 0), (fo.Policy(fo.Leximin(fo.Surplus())), 1), (fo.Policy(fo.MaxMin(fo.Surplus())), 1)],
+)
+def test_guarantees_that_fill_everything_are_the_answer(policy, value, tmp_path):
+    instance = fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2])
+    answer = policy.allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["20"], ["18"], ["0"], ["2"]] and answer.objective == value
+    assert fo.verify(answer.save(tmp_path / "answer.json"), instance).ok
+
+
 def test_those_at_their_base_count_only_if_they_could_rise(tmp_path):
     instance = fo.Instance([[1], [1], [2]], [8], task_limits=[1, None, None], guarantees=[1, 1, 0])
     answer = fo.Policy(fo.OrderedWeighted([1, 1, 1], fo.Surplus(fo.Tasks()))).allocate(instance, exact=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +14,7 @@ from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import mechanisms, modelling
 from fairopt.exact.flint import required
-from fairopt.exact.linear import NoPoint, Unlimited
+from fairopt.exact.linear import _NoPoint, _Unlimited
 from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -44,8 +43,8 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
             if policy.objective.of_bundles:
                 raise
             # the programs in rationals start from HiGHS' own bases
-            answer = gate.of_nothing(instance, np.zeros((instance.n_users, instance.n_servers)), policy)
-            return replace(answer, certificate=replace(answer.certificate, tried=error.tried))
+            nothing = np.zeros((instance.n_users, instance.n_servers))
+            return gate.of_nothing(instance, nothing, policy, tried=error.tried)
 
     return made_exact(in_floats, policy, instance, clock)
 
@@ -113,9 +112,9 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         faults, _ = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    except NoPoint as error:
-        raise Infeasible(f"{label(policy)} on {instance!r}: {NoPoint.why}") from error
-    except Unlimited as error:
+    except _NoPoint as error:
+        raise Infeasible(f"{label(policy)} on {instance!r}: {_NoPoint.why}") from error
+    except _Unlimited as error:
         raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
     except verify.Fault as error:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error

@@ -15,7 +15,7 @@ from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.flint import flint
-from fairopt.exact.linear import NoPoint
+from fairopt.exact.linear import _NoPoint
 from fairopt.exact.modelling import as_rational
 from fairopt.exact.programs import Written, conditions_of, objective_of
 from fairopt.exact.reading import Exactly, exactly
@@ -109,8 +109,8 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
         raise OutOfDomain(f"{label(policy)} has no exact bounds: {error}") from error
     except verify.Fault as error:
         raise OutOfDomain(f"{instance!r} has no exact bounds: {error}") from error
-    except NoPoint as error:
-        raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {NoPoint.why}") from error
+    except _NoPoint as error:
+        raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {_NoPoint.why}") from error
     if not reached <= width:
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, read.reading)

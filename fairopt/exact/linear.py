@@ -21,7 +21,7 @@ from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 
-__all__ = ["LinearProgram", "NoPoint", "Optimum", "Unlimited"]
+__all__ = ["LinearProgram", "Optimum"]
 
 Rational = Any  # `flint.fmpq`
 Entries = dict[int, Any]  # rational numbers by row or column
@@ -35,7 +35,7 @@ FLOAT = float(np.finfo(float).eps)
 TINY, HUGE = 1e-290, 1e290
 
 
-class NoPoint(Exception):
+class _NoPoint(Exception):
     """No point satisfies all rows, in rational numbers."""
 
     why = (
@@ -44,7 +44,7 @@ class NoPoint(Exception):
     )
 
 
-class Unlimited(Exception):
+class _Unlimited(Exception):
     """The objective has no maximum."""
 
 
@@ -90,7 +90,7 @@ class LinearProgram:
     def solve(self, start: frozenset[int] | None = None, clock: Clock | None = None) -> Optimum:
         """The optimum, from a basis near it; by default that of HiGHS.
 
-        `NoPoint` and `Unlimited` are proved too. `Late` is raised when the time of the call is over.
+        `_NoPoint` and `_Unlimited` are proved too. `Late` is raised when the time of the call is over.
         """
         basis = start if start is not None else float_basis(self, clock)
         return _Pivoting(self, basis).run()
@@ -451,7 +451,7 @@ class _Pivoting:
                 if best is None or (ratio, j) < best:
                     best = ratio, j
         if best is None:
-            raise NoPoint
+            raise _NoPoint
         self.basis.remove(leaving)
         self.basis.add(best[1])
 
@@ -484,7 +484,7 @@ class _Pivoting:
                 if best is None or (ratio, v) < best:
                     best = ratio, v
         if best is None:
-            raise Unlimited
+            raise _Unlimited
         self.basis.remove(best[1])
         self.basis.add(entering)
 

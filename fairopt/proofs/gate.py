@@ -538,9 +538,9 @@ def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: An
     multipliers, and of the certificate the method, the note, what was tried and the violation of blocks.
     """
     value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
-    measured = {name: known[name] for name in ("method", "note", "tried", "block_violation") if name in known}
-    measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "method": "given"} | measured
-    certificate = _certificate(time.perf_counter(), **measured)
+    measured = {name: known[name] for name in ("note", "tried", "block_violation") if name in known}
+    violation, method = _violation(instance, tasks, bundles), known.get("method", "given")
+    certificate = _certificate(time.perf_counter(), gap=np.inf, violation=violation, method=method, **measured)
     of_blocks = {name: known.get(name, {}) for name in ("variables", "multipliers")}
     return Allocation(instance, policy, tasks, certificate, value, prices, bundles, **of_blocks)
 

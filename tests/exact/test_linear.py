@@ -10,7 +10,7 @@ pytest.importorskip("flint")
 from flint import fmpq
 
 from fairopt.exact import linear
-from fairopt.exact.linear import Factors, LinearProgram, NoPoint, Unlimited
+from fairopt.exact.linear import Factors, LinearProgram, _NoPoint, _Unlimited
 
 EITHER = [0, 0, 1, 2, 3, -1]
 
@@ -35,9 +35,9 @@ def program(costs, rows, equal=()):
 def outcome(solve):
     try:
         return solve()
-    except (NoPoint, exact_lp.NoPoint):
+    except (_NoPoint, exact_lp._NoPoint):
         return "no point"
-    except (Unlimited, exact_lp.NoEnd):
+    except (_Unlimited, exact_lp.NoEnd):
         return "no end"
 
 

@@ -566,9 +566,19 @@ def test_what_cannot_be_saved(tmp_path, nothing_drawn):
 
 
 def test_a_limit_of_time_ends_in_unknown(monkeypatch, nothing_drawn):
-    monkeypatch.setattr(
-        module, "queries", lambda q: iter([statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)])
-    )
+    class Standing(Clock):
+        """A clock that stands still until the prover has had all its time for what it cannot decide."""
+
+        late, seconds = False, 0.0
+
+    def asked(given, *rest):
+        yield from answers(given, *rest)
+        Standing.seconds = 0.3 if given is hard else 0.0
+
+    hard = [statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)]
+    monkeypatch.setattr(module, "Clock", Standing)
+    monkeypatch.setattr(module, "answers", asked)
+    monkeypatch.setattr(module, "queries", lambda q: hard)
     found = fo.prove(DRF, "pm", resources=4, time_limit=0.3)["pm"]
     assert (found.verdict, found.tried[-1]) == ("unknown", "stopped after 0.3 seconds")
 

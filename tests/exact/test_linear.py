@@ -80,8 +80,7 @@ def test_multipliers_prove_the_value_and_belong_to_rows_that_bind():
     assert found.multipliers == [fmpq(2, 5), fmpq(1, 5), fmpq(0)]
 
 
-@pytest.mark.parametrize("slacks", [False, True])
-def test_large_programs_are_optimal_exactly_also_where_floats_tie(slacks):
+def test_large_programs_are_optimal_exactly_also_where_floats_tie():
     """The last column is the first, and earns more by less than any float tells."""
     r, n, m = random.Random(0), 80, 70
     made = LinearProgram()
@@ -94,7 +93,7 @@ def test_large_programs_are_optimal_exactly_also_where_floats_tie(slacks):
         made.row(row | ({last: row[0]} if 0 in row else {}), fmpq(r.randint(1, 9)))
     for j in range(n):  # no column is free of limits
         made.row({j: fmpq(1)}, fmpq(10))
-    found = made.solve(frozenset(range(n + 1, n + 1 + len(made.right))) if slacks else None)
+    found = made.solve(frozenset(range(n + 1, n + 1 + len(made.right))))
     earned = [sum((found.multipliers[k] * v for k, v in column.items()), fmpq(0)) for column in made.columns]
     assert all(y >= 0 for y in found.multipliers) and all(e >= c for e, c in zip(earned, made.costs, strict=True))
     assert sum((y * b for y, b in zip(found.multipliers, made.right, strict=True)), fmpq(0)) == found.value

@@ -374,6 +374,14 @@ def test_reports_of_some_of_the_cases_are_tried_on_these():
     assert search.gain.tolist() == [0, 0, 0, 2, 3, 4] and search.best.ravel().tolist() == [2, 2, 2, 1, 1, 1]
 
 
+def test_reports_after_one_that_no_instance_may_have_are_tried():
+    instance = fo.Instance([[1, 1], [1, 1]], [[4, 4], [2, 2]])
+    tasks, faults = best.search_on_servers(fo.DRF(), instance, 0, 3.0).attempt(
+        np.array([[0.0, 0.0], [1.0, 1.0]]), np.zeros(2, dtype=int)
+    )
+    assert np.isnan(tasks[0]) and tasks[1] == pytest.approx(3) and not faults
+
+
 def test_the_whole_grid_is_tried_where_it_is_small():
     truth, room = np.array([[1.0, 2.0]]), np.array([[8.0, 8.0]])
     made = lie_families.reports("grid", truth, room, np.random.default_rng(0), 100)[0]

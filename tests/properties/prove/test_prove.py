@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +16,7 @@ from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
 from fairopt.properties.literature.claims import claims
 from fairopt.properties.prove import assumptions, provers, statements
 from fairopt.properties.prove import prove as module
-from fairopt.properties.prove.proof import ProofReport
+from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import answers
 from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
 from fairopt.runtime.clock import Clock
@@ -596,6 +596,15 @@ def test_ctrl_c_returns_what_is_known(monkeypatch):
     report = fo.prove(DRF, resources=2)
     assert [proof.verdict for proof in report.proofs] == ["proved"] * 3 + ["unknown"]
     assert report.interrupted and report.proofs[-1].tried[-1] == "stopped by Ctrl-C"
+
+
+def test_a_report_is_ok_only_if_all_is_proved_and_its_rows_show_witnesses():
+    proved = Proof("DRF", DRF, "pareto", "proved", "it holds: on all pools")
+    assert ProofReport.of([proved]).ok and not ProofReport.of([]).ok
+    for other in ({"verdict": "unknown"}, {"interrupted": True}):
+        assert not ProofReport.of([proved, replace(proved, **other)]).ok
+    rows = ProofReport.of([proved, replace(proved, verdict="refuted", witness="a pool")]).rows()
+    assert [row["witness"] for row in rows] == ["", "a pool"]
 
 
 def test_a_missing_prover(monkeypatch):

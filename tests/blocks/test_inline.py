@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -221,13 +222,21 @@ def test_a_constraint_that_is_none_is_refused_with_what_it_gave(write: Any, says
         fo.Policy(fo.Total(), write).allocate(POOL)
 
 
-@pytest.mark.parametrize("given", [fo.KDF, fo.Leximin, cp.log, fo.DRF(), "drf", None, SHARE], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [fo.KDF, fo.Leximin, cp.log, fo.DRF(), "drf", None, SHARE],
+    ids=lambda given: re.sub(" at 0x.*?>", ">", str(given)),
+)
 def test_what_is_neither_an_objective_nor_a_function_of_the_model_is_refused(given: Any) -> None:
     with pytest.raises(fo.errors.InvalidBlock, match=r"give an objective, such as Leximin.*or a function such as"):
         fo.Policy(given)
 
 
-@pytest.mark.parametrize("given", [fo.SharingIncentive, [3], 3, None, "x", {"a": above}, [[fo.MinShare(0.1)]]], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [fo.SharingIncentive, [3], 3, None, "x", {"a": above}, [[fo.MinShare(0.1)]]],
+    ids=lambda given: re.sub(" at 0x.*?>", ">", str(given)),
+)
 def test_what_is_neither_a_constraint_nor_a_function_of_the_model_is_refused(given: Any) -> None:
     for make in (lambda: fo.Policy(fo.Total(), given), lambda: fo.DRF().with_constraints(given)):
         with pytest.raises(fo.errors.InvalidBlock, match=r"among the constraints is not a constraint; give blocks"):

@@ -179,7 +179,9 @@ class Copy:
         data = CoverageData(str(self.lines))
         data.read()
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        around = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= n.end_lineno]
+        statements = [n for n in ast.walk(tree) if isinstance(n, ast.stmt)]
+        begins = [min([n.lineno, *(d.lineno for d in getattr(n, "decorator_list", ()))]) for n in statements]
+        around = [b for b, n in zip(begins, statements, strict=True) if b <= line <= (n.end_lineno or b)]
         ran = data.contexts_by_lineno(str(file))
         tests = {test for k in range(max(around), line + 1) for test in ran.get(k, ())}
         return {test: self.seconds[test] for test in tests if test in self.seconds}

@@ -80,6 +80,33 @@ def test_multipliers_prove_the_value_and_belong_to_rows_that_bind():
     assert found.multipliers == [fmpq(2, 5), fmpq(1, 5), fmpq(0)]
 
 
+def test_large_programs_are_optimal_exactly_also_where_floats_tie():
+    """The last column is the first, and earns more by less than any float tells."""
+    r, n, m = random.Random(0), 80, 70
+    made = LinearProgram()
+    for _ in range(n):
+        made.column(fmpq(r.randint(5, 9), 7))
+    made.costs[0] = fmpq(1000)  # so that it is worth having
+    rows = [{j: fmpq(r.randint(1, 5), 3) for j in r.sample(range(n), 4)} for _ in range(m)]
+    last = made.column(made.costs[0] + fmpq(1, 10**40))
+    for row in rows:
+        made.row(row | ({last: row[0]} if 0 in row else {}), fmpq(r.randint(1, 9)))
+    for j in range(n):  # no column is free of limits
+        made.row({j: fmpq(1)}, fmpq(10))
+    found = made.solve(frozenset(range(n + 1, n + 1 + len(made.right))))
+    earned = [sum((found.multipliers[k] * v for k, v in column.items()), fmpq(0)) for column in made.columns]
+    assert all(y >= 0 for y in found.multipliers) and all(e >= c for e, c in zip(earned, made.costs, strict=True))
+    assert sum((y * b for y, b in zip(found.multipliers, made.right, strict=True)), fmpq(0)) == found.value
+    assert sum((c * x for c, x in zip(made.costs, found.point, strict=True)), fmpq(0)) == found.value
+    assert found.point[last] > 0
+
+
+def test_numbers_beyond_floats_are_compared_exactly():
+    big = fmpq(10) ** 400
+    found = program([1, 1], [([big, 1], big), ([1, big], 2)]).solve()
+    assert found.point == [1 - 1 / (big**2 - 1), big / (big**2 - 1)]
+
+
 @pytest.mark.parametrize("size", [5, 40])  # without and with a dense kernel
 def test_systems_are_solved_in_both_directions(size):
     r = random.Random(size)

@@ -15,7 +15,7 @@ from oracle.bundles import hffmra, mlf_drs
 from oracle.hierarchy import Problem, drawn, filled
 
 import fairopt as fo
-from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 
 pytest.importorskip("flint", reason="exact answers need python-flint, the extra `exact`")
 
@@ -89,6 +89,25 @@ def test_guarantees_of_users_are_kept_and_those_of_teams_refused() -> None:
     assert totals(kept)[0] == 40
     with pytest.raises(OutOfDomain, match="guarantees of teams"):
         fo.HDRF().allocate(TREE.replace(guarantees={"nlp": {0: 100}}), exact=True)
+
+
+def test_guarantees_that_fit_only_up_to_rounding_are_infeasible_in_fractions() -> None:
+    given = {"teams": {"team": ["x", "x", "y", "y"]}, "eligible": [[1, 0], [1, 0], [1, 0], [0, 1]]}
+    third = 0.3333333333333334
+    instance = fo.Instance([[1]] * 4, [[1], [5]], guarantees=[third] * 3 + [0], **given)
+    assert fo.HDRF().allocate(instance).certificate.ok
+    with pytest.raises(Infeasible, match="guarantees do not fit in rational numbers"):
+        fo.HDRF().allocate(instance, exact=True)
+
+
+def test_who_waits_for_its_guarantee_when_a_capacity_is_full_had_room_until_then(tmp_path: Path) -> None:
+    """Both teams hold half of the memory, and the users of the first a quarter each."""
+    guarantees, teams = {"user1": 1.5, "user3": 1}, {"team": ["x", "x", "y"]}
+    instance = fo.Instance([[0, 1], [1, 2], [0, 1]], [[4, 3], [6, 3]], teams=teams, guarantees=guarantees)
+    answer = fo.HDRF().allocate(instance, exact=True)
+    assert totals(answer) == [Fraction(3, 2), Fraction(3, 4), 3]
+    path = answer.save(tmp_path / "a.json")
+    assert fo.verify(path).ok and json.loads(path.read_text())["exact"]["proof"][0]["placements"]
 
 
 def test_exact_tasks_on_servers_fit_in_fractions() -> None:

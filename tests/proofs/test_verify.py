@@ -298,6 +298,24 @@ def test_a_small_hierarchy_is_filled_again_in_fractions(tmp_path: Path) -> None:
     assert found.ok and "filled again in fractions" in str(found)
 
 
+def test_who_a_guarantee_leaves_nothing_is_stopped_by_prices_of_what_the_team_holds(tmp_path: Path) -> None:
+    """On the second server the first team holds all CPUs, and the second team's last user half of the memory."""
+    instance = fo.Instance(
+        [[1, 3], [2, 0], [2, 1], [0, 1], [3, 0]],
+        [[5, 6], [3, 4]],
+        resources=["cpu", "memory"],
+        teams={"team": ["one", "one", "two", "two", "three"]},
+        eligible=[[0, 1], [0, 1], [0, 1], [0, 1], [1, 1]],
+        guarantees={"one": {"cpu": 3}, "two": {"memory": 2}},
+    )
+    a = fo.HDRF().allocate(instance)
+    data = json.loads(a.save(path := tmp_path / "a.json").read_text())
+    assert any(isinstance(where, str) for row in data["evidence"][0]["rows"] for where, *_ in row)
+    found = fo.verify(path)
+    assert found.ok and found.gap <= 1e-12
+    assert a.tasks == pytest.approx([2 / 3, 7 / 6, 0, 2, 5 / 3])
+
+
 def test_what_a_file_says_cannot_forge_lines_or_move_the_cursor(tmp_path: Path) -> None:
     path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
     data = json.loads(path.read_text())

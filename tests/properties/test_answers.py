@@ -208,6 +208,11 @@ def test_wasting_is_no_fault():
     np.testing.assert_allclose(found.tasks, [[1.98, 1.98]])
 
 
+def test_nothing_of_what_a_server_lacks_is_no_fault():
+    found = outcomes_of(Changed(lambda a: a), Batch.of([[[1, 0], [1, 0]]], [4, 0]))
+    assert found.faults == [] and found.tasks == pytest.approx(np.full((1, 2), 2.0))
+
+
 def test_impossible_numbers_are_no_fault_of_the_mechanism():
     for mechanism in (fo.DRF(), fo.MLFDRS(), Changed(lambda a: a)):
         with pytest.raises(fo.errors.InvalidInstance):

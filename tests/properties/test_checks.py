@@ -741,3 +741,9 @@ def test_what_a_gap_leaves_open_is_said() -> None:
     assert near.certificate.gap > 1e-7
     assert "leaves open" in str(check(near, "pe")["pe"])
     assert "leaves open" not in str(check(exact, "pe")["pe"])
+
+
+def test_a_report_is_ok_if_all_properties_are_known_to_hold() -> None:
+    answer = fo.DRF().allocate(fo.Instance([[1, 2], [2, 1]], [6, 6]))
+    idle = dataclasses.replace(answer, tasks_by_server=answer.tasks_by_server / 2)
+    assert fo.check(answer, ["pe", "ef"]).ok is True and fo.check(idle, ["pe", "ef"]).ok is False

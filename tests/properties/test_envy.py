@@ -221,3 +221,8 @@ def test_what_can_be_gained_on_several_servers_is_open_where_the_time_was_over()
     assert verdict.holds is None and "is not ruled out when the time limit of 1e-09 s was over" in str(verdict)
     assert verdict.details.bound > 0.5 and verdict.margin == 0.0
     assert fo.check(less, "pe")["pe"].holds is False
+
+
+def test_where_nobody_envies_anyone_there_is_no_pair() -> None:
+    found = envy(fo.DRF().allocate(fo.Instance([[1, 2]], [4, 4])))
+    assert (found.envier, found.envied, found.would_run, found.runs, found.pairs()) == (None, None, 0, 0, [])

@@ -1,5 +1,7 @@
 """Families of pools and vectorised measures: against the checks of one allocation, one pool at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,6 +97,22 @@ def test_witnesses_shrink_to_few_users_and_small_integers(policy: fo.Policy, nam
     assert small.n_users <= users and small.n_resources <= 2
     assert max(small.demands.max(), small.capacities.max()) <= 8 and not size_of(Batch.of_instance(small))[0]
     assert case.lie is None or max(case.lie) <= 8
+
+
+def test_small_integers_are_drawn_on_which_a_property_fails_and_refused_pools_are_no_witness() -> None:
+    pools = random_pools(np.random.default_rng(5), "log space", (4, 3), 20, positive=True)
+    found = measure(fo.KDF(2), "envy-free", pools, np.random.default_rng(0), True)
+    b = int(found.margin.argmax())
+    shrinker = Shrinker(fo.KDF(2), "envy-free", True, everything, 0, 60.0, 1e-6)
+    shrinker.least = 1e-3
+    drawn = shrinker._drawn(found.pools[b : b + 1])
+    assert drawn is not None and drawn.demands.max() <= 8 and not size_of(drawn)[0]
+    larger = replace(drawn, demands=3 * drawn.demands, capacities=3 * drawn.capacities).instance(0)
+    start = replace(counterexample_of("envy-free", found, b), instance=larger)
+    shrinker.slow = True  # few examples
+    assert shrinker._by_hypothesis(start) is not None
+    shrinker.accepts = lambda pools: ~everything(pools)
+    assert shrinker._by_hypothesis(start) is None
 
 
 def test_what_cannot_be_shrunk_in_time_stays_as_it_is() -> None:

@@ -12,8 +12,8 @@ from oracle.fractions_waterfill import leximin as slow_leximin
 from oracle.instances import pools
 
 import fairopt as fo
-from fairopt.properties.exact.confirm import Counterexample, recomputed, verified
-from fairopt.properties.exact.pool import ExactPool, leximin, max_sum
+from fairopt.properties.exact.confirm import Counterexample, coefficients_of, recomputed, verified
+from fairopt.properties.exact.pool import ExactAnswer, ExactPool, leximin, max_sum
 
 EXACT = [
     fo.DRF(),
@@ -34,6 +34,18 @@ def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> No
     worth = dominant(pool.demands, pool.capacities)
     right = slow_leximin(pool.demands, pool.capacities, worth, pool.weights, pool.limits)
     assert leximin(pool, worth) == right
+
+
+def test_shares_of_users_who_stay_count_the_weights_of_those_who_left() -> None:
+    whole = fo.Instance([[1, 2], [2, 1], [1, 1]], [8, 8], weights=[1, 2, 3])
+    part, share = whole._taking_part([0, 1]), fo.ThroughputShare()
+    exact, error, _ = coefficients_of(share, ExactPool.of(part), part)
+    assert error == 0 and [float(c) for c in exact] == pytest.approx(share.coefficients(part), rel=1e-15)
+
+
+def test_a_bundle_on_which_a_user_runs_nothing_is_held_all_the_same() -> None:
+    answer = ExactAnswer([F(0), F(2)], [[F(1), F(0)], [F(4), F(2)]], [F(0), F(1)])
+    assert [answer.held(0), answer.held(1)] == [[1, 0], [2, 1]]
 
 
 @pytest.mark.parametrize("policy", EXACT, ids=lambda p: p.name or repr(p))

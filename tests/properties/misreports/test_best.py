@@ -367,6 +367,21 @@ def test_what_is_not_there_is_not_asked_for():
         assert (told[..., 1] == 0).all()
 
 
+def test_reports_of_some_of_the_cases_are_tried_on_these():
+    truth = np.full((6, 1), 2.0)
+    search = MisreportSearch(lambda reported, case: (case.astype(float), []), truth, truth, np.ones(6), np.ones(6))
+    search.judge(slice(3, 6), {"scale": (np.ones((3, 1, 1)), np.ones((3, 1), dtype=bool))})
+    assert search.gain.tolist() == [0, 0, 0, 2, 3, 4] and search.best.ravel().tolist() == [2, 2, 2, 1, 1, 1]
+
+
+def test_reports_after_one_that_no_instance_may_have_are_tried():
+    instance = fo.Instance([[1, 1], [1, 1]], [[4, 4], [2, 2]])
+    tasks, faults = best.search_on_servers(fo.DRF(), instance, 0, 3.0).attempt(
+        np.array([[0.0, 0.0], [1.0, 1.0]]), np.zeros(2, dtype=int)
+    )
+    assert np.isnan(tasks[0]) and tasks[1] == pytest.approx(3) and not faults
+
+
 def test_the_whole_grid_is_tried_where_it_is_small():
     truth, room = np.array([[1.0, 2.0]]), np.array([[8.0, 8.0]])
     made = lie_families.reports("grid", truth, room, np.random.default_rng(0), 100)[0]

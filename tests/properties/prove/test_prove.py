@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +16,7 @@ from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
 from fairopt.properties.literature.claims import claims
 from fairopt.properties.prove import assumptions, provers, statements
 from fairopt.properties.prove import prove as module
-from fairopt.properties.prove.proof import ProofReport
+from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import answers
 from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
 from fairopt.runtime.clock import Clock
@@ -566,9 +566,19 @@ def test_what_cannot_be_saved(tmp_path, nothing_drawn):
 
 
 def test_a_limit_of_time_ends_in_unknown(monkeypatch, nothing_drawn):
-    monkeypatch.setattr(
-        module, "queries", lambda q: iter([statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)])
-    )
+    class Standing(Clock):
+        """A clock that stands still until the prover has had all its time for what it cannot decide."""
+
+        late, seconds = False, 0.0
+
+    def asked(given, *rest):
+        yield from answers(given, *rest)
+        Standing.seconds = 0.3 if given is hard else 0.0
+
+    hard = [statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)]
+    monkeypatch.setattr(module, "Clock", Standing)
+    monkeypatch.setattr(module, "answers", asked)
+    monkeypatch.setattr(module, "queries", lambda q: hard)
     found = fo.prove(DRF, "pm", resources=4, time_limit=0.3)["pm"]
     assert (found.verdict, found.tried[-1]) == ("unknown", "stopped after 0.3 seconds")
 
@@ -586,6 +596,15 @@ def test_ctrl_c_returns_what_is_known(monkeypatch):
     report = fo.prove(DRF, resources=2)
     assert [proof.verdict for proof in report.proofs] == ["proved"] * 3 + ["unknown"]
     assert report.interrupted and report.proofs[-1].tried[-1] == "stopped by Ctrl-C"
+
+
+def test_a_report_is_ok_only_if_all_is_proved_and_its_rows_show_witnesses():
+    proved = Proof("DRF", DRF, "pareto", "proved", "it holds: on all pools")
+    assert ProofReport.of([proved]).ok and not ProofReport.of([]).ok
+    for other in ({"verdict": "unknown"}, {"interrupted": True}):
+        assert not ProofReport.of([proved, replace(proved, **other)]).ok
+    rows = ProofReport.of([proved, replace(proved, verdict="refuted", witness="a pool")]).rows()
+    assert [row["witness"] for row in rows] == ["", "a pool"]
 
 
 def test_a_missing_prover(monkeypatch):

@@ -35,7 +35,7 @@ def program(costs, rows, equal=()):
 def outcome(solve):
     try:
         return solve()
-    except (_NoPoint, exact_lp._NoPoint):
+    except (_NoPoint, exact_lp.NoPoint):
         return "no point"
     except (_Unlimited, exact_lp.NoEnd):
         return "no end"

@@ -1283,6 +1283,34 @@ class Evidence:
                 self.size[j][s] += abs(times * v)
         self.row_value = exact_sum(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
 
+    def even_out(self, level_per_task: Mapping[int, Mapping[int, Fraction]]) -> None:
+        """Scale the prices of servers so that levels which cost a user the same on several up to rounding do exactly.
+
+        Otherwise its tasks on all but the cheapest are slack.
+        """
+        near: dict[int, dict[int, Fraction]] = {}  # factors of prices on one server relative to another
+        for j, each in level_per_task.items():
+            costs = {s: self.cost[j][s] / v for s, v in each.items()}
+            least = min(costs.values())
+            first, *others = (s for s, cost in costs.items() if cost <= least * (1 + ROUNDING))
+            for s in others if least > 0 else ():
+                near.setdefault(first, {}).setdefault(s, costs[first] / costs[s])
+                near.setdefault(s, {}).setdefault(first, costs[s] / costs[first])
+        factors = dict[int, Fraction]()
+        for start in near:
+            factors.setdefault(start, ONE)
+            left = [start]
+            while left:
+                s = left.pop()
+                for t, ratio in near[s].items():
+                    if t not in factors:
+                        factors[t] = dyadic(factors[s] * ratio)
+                        left.append(t)
+        for s, factor in factors.items():
+            self.prices[s] = [p * factor for p in self.prices[s]]
+            for row in self.cost:
+                row[s] *= factor
+
     def right_hand_side(self, room: Mapping[Place, Fraction]) -> Fraction:
         """The dual objective's constant: right-hand sides of capacities and rows times their multipliers."""
         return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
@@ -1759,7 +1787,8 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     cost``.
 
     If that point violates a constraint, or earlier users alone exceed a capacity, less is proved: each level is bounded
-    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`).
+    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`). This may double
+    from level to level, so a second try starts from no slack by rounding (`Evidence.even_out`).
     """
     count, size = len(entry["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
     if count * size > LEVEL_PAIRS:
@@ -1778,58 +1807,88 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     most = {j: up(best[j] * cluster.most_tasks(j)) for j in users}
     least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
-    constrained, given = bool(rows or cluster.kept_levels or any(least.values())), False
+    constrained = bool(rows or cluster.kept_levels or any(least.values()))
     if constrained:
-        z, most = stored, {j: max(v, stored[j]) for j, v in most.items()}
+        most = {j: max(v, stored[j]) for j, v in most.items()}
         room = {place: max(r, cluster.load(*place)) for place, r in room.items()}
-    else:  # cut to limits and scaled to capacities, so that they are exactly feasible
-        over = [r / u for place, r in room.items() if (u := cluster.load(*place)) > r]
-        z = {j: down(min(v, most[j]) * min(over, default=ONE)) for j, v in stored.items()}
-    units = {  # of a level of 1
-        (s, i): {j: dyadic(cluster.demands[j][s][i] * cluster.tasks[j][s] / stored[j]) for j in users} for s, i in room
-    }
-    loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
     broken = [row_excess(cluster, row)[0] for row in rows]
     below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept_levels]
-    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
+    level_per_task = cluster.level_per_task(c)
+    steps: list[tuple[list[int], Evidence]] = []
     for k, one in enumerate(entry["levels"]):
         check_keys(one, LEVEL, f"level {k} of the evidence")
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept_levels))))
         if not one["users"]:
             raise Fault(f"level {k} of the evidence has no users")
-    level_per_task = cluster.level_per_task(c)
     lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
-    lower, upper = dict.fromkeys(users, ZERO), dict(most)
-    proved: set[int] = set()
-    for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
-        cluster.clock.check()
-        others = [j for j in users if j not in proved]
-        if not others:
-            break
-        shrink, alone = scaled_down(room, z, upper, units, loads, proved)
-        given |= alone
-        if constrained and not given:
-            factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
-            given = not stays_feasible(cluster, rows, broken, below, factors)
-        level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
-        floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
-        if prices is not None:
-            limit = prices.right_hand_side(room) + exact_sum(
-                abs(y) * b for y, b in zip(prices.rows, broken, strict=True)
-            )
-            limit += exact_sum(y * b for y, b in zip(prices.kept_multipliers, below, strict=True))
-            before = {j: upper[j] - z[j] for j in proved} if given else {}
-            tighten_upper_bounds(cluster, level_per_task, prices, floors, upper, now, limit, before)
-        for j in now:
-            lower[j] = max(lower[j], floors[j])
-        proved.update(now)
-    missing = [cluster.users[j] for j in users if j not in proved]
-    if missing:
-        raise Fault(f"no prices bound the level of user {missing[0]!r}")
-    cluster.given_earlier |= given
     pairs = [(j, s) for j in users for s in cluster.open[j]]
     norm = max((above[j][s] / c[j][s] - 1 for j, s in pairs if c[j][s]), default=ZERO)
-    return norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
+    for exactly in (False, True):
+        for _, prices in steps if exactly else ():
+            prices.even_out(level_per_task)
+        tasks = cluster.tasks if constrained else fitted(cluster, room, exactly)
+        with cluster.at(tasks):
+            z = {j: down(s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
+        if min(z.values()) <= 0:
+            raise Fault("an active user runs all its tasks where there is no capacity")
+        units = {  # of a level of 1
+            (s, i): {j: dyadic(cluster.demands[j][s][i] * tasks[j][s] / z[j]) for j in users} for s, i in room
+        }
+        loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
+        order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
+        order += steps
+        lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
+        proved: set[int] = set()
+        for now, evidence in sorted(order, key=lambda step: min(z[j] for j in step[0])):
+            cluster.clock.check()
+            others = [j for j in users if j not in proved]
+            if not others:
+                break
+            shrink, alone = scaled_down(room, z, upper, units, loads, proved)
+            given |= alone
+            if constrained and not given:
+                factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
+                given = not stays_feasible(cluster, rows, broken, below, factors)
+            level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
+            floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
+            if evidence is not None:
+                limit = evidence.right_hand_side(room) + exact_sum(
+                    abs(y) * b for y, b in zip(evidence.rows, broken, strict=True)
+                )
+                limit += exact_sum(y * b for y, b in zip(evidence.kept_multipliers, below, strict=True))
+                before = {j: upper[j] - z[j] for j in proved} if given else {}
+                tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
+            for j in now:
+                lower[j] = max(lower[j], floors[j])
+            proved.update(now)
+        missing = [cluster.users[j] for j in users if j not in proved]
+        if missing:
+            raise Fault(f"no prices bound the level of user {missing[0]!r}")
+        gap = norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
+        if gap <= GAP or constrained:
+            break
+    cluster.given_earlier |= given
+    return gap
+
+
+def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> Table:
+    """The tasks made exactly feasible: scaled to capacities, and cut to limits.
+
+    If ``exactly``, servers that are full up to rounding are full afterwards.
+    """
+    factors = []
+    for s in range(cluster.servers):
+        part = min((room[s, i] / load for i in range(cluster.m) if (load := cluster.load(s, i))), default=ONE)
+        factors.append(part if part <= 1 + ROUNDING else ONE)
+    if not exactly:
+        factors = [min(ONE, *factors)] * len(factors)
+    out = []
+    for row, high in zip(cluster.tasks, cluster.high, strict=True):
+        fitting = [x * part if part != ONE else x for x, part in zip(row, factors, strict=True)]
+        total = exact_sum(fitting)
+        cut = ONE if high is None or total <= high else high / total
+        out.append([-dyadic(-x * cut) for x in fitting] if exactly else [x * cut for x in fitting])
+    return out
 
 
 def stays_feasible(

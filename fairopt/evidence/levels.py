@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
@@ -40,6 +42,9 @@ class LevelDuals(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
+        nothing = conditions.nothing_but_violations(program, tasks, 0.0)
+        if nothing.any():  # rounding is no share
+            tasks = np.where(nothing[program.pairs.user], 0.0, tasks)
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
         cone = None if self.written is None or conditions.all_known(program) else self.written.model
         of_blocks = conditions.violation_at(program, tasks, cone)

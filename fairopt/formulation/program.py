@@ -31,7 +31,7 @@ from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import TINY
+from fairopt.tolerances import ROUNDING, TINY
 from fairopt.validation import distinct
 
 Float = NDArray[np.float64]
@@ -159,16 +159,20 @@ class Program:
         if alpha is None or alpha < 1 or not self.of_users:  # of a surplus, those who cannot rise have left
             return
         scarce = self.usable <= 0
-        if not scarce.any() and self.high.min(initial=np.inf) > 0:
+        if not scarce.any() and self.high.min(initial=np.inf) > 0 and not self.left_nothing.any():
             return
         demands = self.instance.per_server_demands
         starved = (self.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
-        if starved.any():
-            user = self.instance.users[int(np.flatnonzero(starved)[0])]
-            raise OutOfDomain(
-                f"the constraints leave user {user!r} no tasks at all, so {self.objective} is minus infinity for every "
-                "allocation; relax them, give the user a task limit of 0, or use alpha < 1"
-            )
+        if not (starved | self.left_nothing).any():
+            return
+        user = self.instance.users[int(np.flatnonzero(starved | self.left_nothing)[0])]
+        what, fix = "constraints leave", "relax them"
+        if not starved.any():
+            what, fix = "lower bounds of others, such as guarantees, leave", "lower them, compare Surplus(share)"
+        raise OutOfDomain(
+            f"the {what} user {user!r} no tasks at all, so {self.objective} is minus infinity for every allocation; "
+            f"{fix}, give the user a task limit of 0, or use alpha < 1"
+        )
 
     @cached_property
     def unlimited(self) -> bool:
@@ -184,6 +188,14 @@ class Program:
     def room(self) -> Mask:
         """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
         return users_with_room(self)
+
+    @cached_property
+    def left_nothing(self) -> Mask:
+        """Users of one pool to whom the lower bounds of others leave nothing but rounding, shape (n_users,)."""
+        if not (self.single and self.low.any()):
+            return np.broadcast_to(np.False_, self.low.shape)
+        full = self.usable - self.least_load <= ROUNDING * self.usable
+        return (self.low <= 0) & (self.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
 
     @cached_property
     def pairs(self) -> Pairs:

@@ -12,10 +12,12 @@ from fairopt.blocks.algebra import AtLeast, drop_towards_zero
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.form import Form
 from fairopt.blocks.rows import TYPICAL
-from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.formulation.bundle_program import BundleProgram
+from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.proofs.lagrangian import LinearRows
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import BLOCK_TOLERANCE, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.validation import distinct
 
 
 @contextmanager
@@ -62,6 +64,23 @@ def repair(program: Program, tasks: Float) -> Float:
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
     return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
+
+
+def nothing_but_violations(program: Program, tasks: Float, violation: float) -> Mask:
+    """Users without a lower bound who hold no more than relative violations of lower bounds, or rounding, leave them,
+    shape (n_users,).
+    """
+    if isinstance(program, BundleProgram) or not distinct(program.low).any():
+        return np.broadcast_to(np.False_, program.low.shape)
+    return (program.low <= 0) & (program.pairs.sum(tasks) <= (violation + ROUNDING) * program.most)
+
+
+def has_rounding_for_share(program: Program, tasks: Float, violation: float) -> bool:
+    """Whether an objective that is minus infinity where a user has nothing is finite by violations or rounding only."""
+    alpha = program.term.alpha
+    if alpha is None or alpha < 1 or not program.of_users:
+        return False
+    return bool(nothing_but_violations(program, tasks, violation).any())
 
 
 def room_left(program: Program, tasks: Float) -> Float:

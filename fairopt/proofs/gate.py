@@ -94,6 +94,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
             if evidence.applies(program):
                 measured = evidence.measured(program, proposal.tasks, proposal.bundles)
                 answer = _answer(program, proposal.method, measured)
+                if conditions.has_rounding_for_share(program, answer.tasks, answer.violation + answer.block_violation):
+                    answer.gap = np.inf
             else:
                 answer = nothing(program, proposal.method)
             if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible

@@ -1442,9 +1442,11 @@ def stationary_point(
 def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     """The gap of certificates between an upper bound and the value at the tasks."""
     value = goal.value()
-    if top <= value:
-        return ZERO
     curves: list[Curve | CurveOfNumbers] = [*goal.curves, *goal.numbered]
+    if top <= value:  # where shares may be arbitrarily bad, by what rounding adds to capacities
+        if not (len(objective.terms) == 1 and curves and curves[0].alpha >= 1):
+            return ZERO
+        top, value = value, top
     if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
         (curve,) = curves
         weight, p = sum(curve.factor.values()), 1 - curve.alpha
@@ -1605,22 +1607,24 @@ def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
 
 def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of max-min fairness on one pool against recomputed levels (`WaterFilling`); of `MaxMin` the lowest level
-    only.
+    only. The level of those who are `left_nothing` is 0.
     """
     if rows:
         raise Fault("bottlenecks are no evidence under constraints other than bounds")
     on_one_pool(cluster, objective)
     below, above = cluster.coefficients(objective.share)
-    gap = ZERO
+    gap, nothing = ZERO, left_nothing(cluster)
+    if nothing and (objective.name == "MaxMin" or len(nothing) == len(cluster.active)):
+        return gap
     for bits in (BITS, 10 * BITS):  # bounds lose digits if users need very little of a full resource
         water = WaterFilling(cluster, below, above, bits)
         water.fill()
         least, most = (
-            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
+            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items() if j not in nothing}
             for k, end in ((0, math.floor), (1, math.ceil))
         )
         if min(least.values()) <= 0:
-            if all(cluster.total(j) > 0 for j in cluster.active) and bits == BITS:  # levels differ by more than 2^bits
+            if all(cluster.total(j) > 0 for j in least) and bits == BITS:  # levels differ by more than 2^bits
                 continue
             raise Fault("an active user has no share")
         if objective.name == "MaxMin":
@@ -1633,6 +1637,17 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
         if gap <= GAP:
             break
     return gap
+
+
+def left_nothing(cluster: Cluster) -> set[int]:
+    """The users of one pool without tasks to whom the lower bounds of others leave nothing but rounding."""
+    full = {
+        i
+        for i in range(cluster.m)
+        if exact_sum(cluster.demands[j][0][i] * cluster.low[j] for j in cluster.active)
+        >= cluster.capacity[i] * cluster.usable[i] * (1 - ROUNDING)
+    }
+    return {j for j in cluster.active if not cluster.total(j) and any(cluster.demands[j][0][i] for i in full)}
 
 
 class WaterFilling:

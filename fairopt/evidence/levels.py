@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
@@ -41,10 +39,7 @@ class LevelDuals(Evidence):
         return program.term.is_order and of_program
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        tasks = conditions.repair(program, tasks)
-        nothing = conditions.nothing_but_violations(program, tasks, 0.0)
-        if nothing.any():  # rounding is no share
-            tasks = np.where(nothing[program.pairs.user], 0.0, tasks)
+        tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
         cone = None if self.written is None or conditions.all_known(program) else self.written.model
         of_blocks = conditions.violation_at(program, tasks, cone)

@@ -75,6 +75,12 @@ def nothing_but_violations(program: Program, tasks: Float, violation: float) -> 
     return (program.low <= 0) & (program.pairs.sum(tasks) <= (violation + ROUNDING) * program.most)
 
 
+def without_rounding(program: Program, tasks: Float) -> Float:
+    """Tasks without those of users who hold nothing but what rounding of lower bounds leaves them."""
+    nothing = nothing_but_violations(program, tasks, 0.0)
+    return np.where(nothing[program.pairs.user], 0.0, tasks) if nothing.any() else tasks
+
+
 def has_rounding_for_share(program: Program, tasks: Float, violation: float) -> bool:
     """Whether an objective that is minus infinity where a user has nothing is finite by violations or rounding only."""
     alpha = program.term.alpha

@@ -11,7 +11,7 @@ SECONDS ?= 600
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lowest lint docs refresh notebooks papers library bench fuzz clean
+.PHONY: help demo test coverage lowest lint docs refresh notebooks papers library mutants bench fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -25,6 +25,14 @@ demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
 test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist=loadfile
+
+# An absolute path, as tests start processes in other folders.
+coverage: $(STAMP) ## all tests, and the lines of the package that none of them runs; fails below 95%
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,measure]'
+	@rm -f .coverage .coverage.*
+	@COVERAGE_FILE="$(CURDIR)/.coverage" $(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --dist=loadfile
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report
 
 lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Python 3.11 or 3.12), in .venv/lowest
 	@$(BIN)/python -m venv --clear $(LOWEST)
@@ -62,8 +70,12 @@ papers: $(STAMP) ## re-make every published number, and write the documentation'
 library: $(STAMP) ## make the instances of the library and their answers again
 	@$(BIN)/python benchmarks/library/make.py
 
-bench: $(STAMP) ## run every script in benchmarks/
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
+mutants: $(STAMP) ## changes in proofs, pools and properties that their own tests do not notice (an hour or more)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,measure]'
+	@$(BIN)/python benchmarks/mutants.py
+
+bench: $(STAMP) ## run every script in benchmarks/ but mutants.py
+	@set -e; for script in $(filter-out %/mutants.py,$(shell grep -l __main__ benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 
@@ -71,7 +83,7 @@ fuzz: $(STAMP) ## look for wrong, refused and crashed answers for SECONDS=600; w
 	@$(BIN)/python benchmarks/fuzz.py --seconds $(SECONDS) --workers $(WORKERS)
 
 clean: ## remove .venv and what tools left behind
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks
+	rm -rf $(VENV) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks
 
 # A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
 $(STAMP): pyproject.toml

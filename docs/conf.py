@@ -85,6 +85,7 @@ copybutton_prompt_is_regexp = True
 ROOMS = (
     "derivatives",
     "errors",
+    "exact",
     "online",
     "operate",
     "policies",

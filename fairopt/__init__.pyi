@@ -77,6 +77,7 @@ from . import blocks as blocks
 from . import certificate as certificate
 from . import derivatives as derivatives
 from . import errors as errors
+from . import exact as exact
 from . import online as online
 from . import operate as operate
 from . import plots as plots

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fairopt.derivatives.prices import LevelPrices
+    from fairopt.exact.bounds import ExactBounds
     from fairopt.operate.explanation import Explanation
     from fairopt.operate.quotas import Quotas
 
@@ -89,6 +91,19 @@ class Allocation:
         Prices, levels and multipliers of the certificate, by tier.
     placement : ndarray of shape (n_users, number of servers) or None
         Whole tasks by individual server, in the order of `Instance.individual`.
+    variables : mapping of str to ndarray
+        Values of the variables that blocks added (`Model.variable`), by name; those without a name are called after
+        their block.
+    multipliers : mapping of str to ndarray
+        Multipliers of the constraints of blocks and of `Model.require`, by their names there; where two blocks use a
+        name, it is followed by the block. By how much the objective (for tiers the first) rises per unit by which an
+        inequality is relaxed, at least 0; for an equation ``a == b`` per unit by which b rises. Dual values of the
+        proof, which need not be derivatives if they are not unique. There are none of bounds on single users' tasks,
+        cones, `EnvyFree` and `Leximin`, and none if the proof does not use them.
+    exact_tasks : ndarray of `fractions.Fraction` of shape (n_users, n_servers) or None
+        The tasks without rounding, of answers with ``exact=True``; ``tasks_by_server`` are their floats.
+    exact_proof : dict or None
+        What proves them, in fractions, as `save` writes it.
 
     Examples
     --------
@@ -110,14 +125,18 @@ class Allocation:
     given_bundles: Float | None = field(default=None)
     evidence: tuple[Any, ...] = ()
     placement: Float | None = field(default=None)
+    variables: Mapping[str, Float] = field(default_factory=dict)
+    multipliers: Mapping[str, Float] = field(default_factory=dict)
+    exact_tasks: NDArray[np.object_] | None = field(default=None)
+    exact_proof: Mapping[str, Any] | None = field(default=None)
 
     def __post_init__(self) -> None:
         # read-only, so that the certificate stays valid
-        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
+        for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement", "exact_tasks"):
             if getattr(self, name) is not None:
-                judged = np.asarray(getattr(self, name)).view()
-                judged.flags.writeable = False
-                object.__setattr__(self, name, judged)
+                object.__setattr__(self, name, _read_only(getattr(self, name)))
+        for name in ("variables", "multipliers"):
+            object.__setattr__(self, name, {key: _read_only(value) for key, value in getattr(self, name).items()})
 
     @cached_property
     def tasks(self) -> Float:
@@ -130,6 +149,24 @@ class Allocation:
         if self.given_bundles is not None:
             return self.given_bundles
         return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
+
+    @cached_property
+    def exact_bundles(self) -> NDArray[np.object_] | None:
+        """`bundles` in fractions, (n_users, n_servers, n_resources), of exact answers that decide bundles; else None.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.MLFDRS().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]), exact=True)
+        >>> print(*a.exact_bundles[0, 0], *a.exact_tasks[:, 0])
+        18/11 81/5 18/11 9/5
+        """
+        proof = (self.exact_proof or {}).get("proof", ())
+        found = next((entry["bundles"] for entry in proof if "bundles" in entry), None)
+        if found is None:
+            return None
+        held = [Fraction(a) for of_user in found for row in of_user for a in row]
+        return np.array(held, dtype=object).reshape(self.bundles.shape)
 
     @cached_property
     def usage(self) -> Float:
@@ -396,9 +433,9 @@ class Allocation:
             The rows, with these columns:
 
             * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
-              members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``share`` (the objective's first),
-              ``dominant share``, the units of each resource, and ``share of <resource>``, the fraction of its total
-              capacity;
+              members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``exact tasks`` (Fractions, if known),
+              ``share`` (the objective's first), ``dominant share``, the units of each resource, and ``share of
+              <resource>``, the fraction of its total capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
               get together, the units and ``share of <resource>``;
             * both, if `Instance.held` is known: ``state`` (``over``, ``under`` or ``even``), ``held`` (tasks that run
@@ -435,6 +472,25 @@ class Allocation:
         ['cpu', 'memory (GiB)', 'share of cpu', 'share of memory']
         """
         return later("fairopt.report.frames:frame")(self, by)
+
+    def to_latex(self) -> str:
+        r"""The tables that notebooks show, as LaTeX tabulars with booktabs rules; titles and certificate as comments.
+
+        Returns
+        -------
+        str
+            Needs ``\usepackage{booktabs}``. Of more than 20 users, teams or classes of servers, those with the smallest
+            and the largest values; `to_frame` has all. Characters beyond ASCII are kept.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4], users=["web_1", "batch"]))
+        >>> print(a.to_latex().partition("\\midrule")[2].partition("\\bottomrule")[0].strip())
+        web\_1 & 0.7619 &              57.143 &    1.5238 &    2.2857 \\
+        batch  & 1.7143 &              57.143 &    3.4286 &    1.7143 \\
+        """
+        return later("fairopt.report.latex:allocation_latex")(self)
 
     @overload
     def quotas(
@@ -608,6 +664,46 @@ class Allocation:
         shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
+    def exact_bounds(self, width: float = 1e-12, *, time_limit: float | None = None) -> ExactBounds:
+        """An interval with rational ends that contains the optimal value, also where that is irrational.
+
+        It encloses the largest value of the objective, in natural units, that feasible tasks have (of `Leximin` and
+        tiers that of the first level or tier). The numbers of the instance and the policy are read as the shortest
+        decimals that print them, so that 0.1 is 1/10, or as the Fractions given. The lower end is the value of tasks
+        that are feasible in fractions, the upper end a bound by weak duality; both are computed in intervals of many
+        digits (the extra `exact`). A rational optimum that is known exactly is an interval of width 0.
+
+        Parameters
+        ----------
+        width : float, default 1e-12
+            The largest length of the interval relative to the value; where the value is nearly 0, relative to a
+            millionth of what it gains per relative gain of all tasks. ``1e-30`` takes about twice as long.
+        time_limit : float, optional
+            Seconds.
+
+        Returns
+        -------
+        ExactBounds
+            ``lower``, ``upper``, the ``width`` reached, and tasks with a value of at least ``lower``.
+
+        Raises
+        ------
+        OutOfDomain
+            For mechanisms without an objective, user-defined blocks, `FairnessEfficiency` where it is not concave or
+            not alone, norms or curved objectives in constraints, guarantees of teams, and whole tasks.
+        NotCertified
+            If the width was not reached; the message names the one that was.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> a = fo.FDS(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
+        >>> found = a.exact_bounds(width=1e-20)
+        >>> round(found.lower * 10**18), round(found.upper * 10**18)  # -(3 + 2 sqrt 2) / 2
+        (-2914213562373095049, -2914213562373095049)
+        """
+        return later("fairopt.exact.bounds:exact_bounds")(self, width, time_limit)
+
     def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:allocation_page")(self)
 
@@ -683,6 +779,13 @@ class Allocation:
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
         return later("fairopt.reading:load")(Path(path), policy)
+
+
+def _read_only(values: Float) -> Float:
+    """A view that cannot be written."""
+    out = np.asarray(values).view()
+    out.flags.writeable = False
+    return out
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

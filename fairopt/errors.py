@@ -136,11 +136,11 @@ class Unbounded(NoAnswer):
     >>> @dataclass(frozen=True, repr=False)
     ... class Free(fo.Objective):
     ...     def expression(self, model):
-    ...         return cp.sum(model.tasks) + cp.Variable()
+    ...         return cp.sum(model.tasks) + model.variable()
     >>> fo.Policy(Free()).allocate(fo.Instance([[1]], [4]))
     Traceback (most recent call last):
         ...
-    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by a constraint
+    fairopt.errors.Unbounded: Free() grows without bound in variables of its own; bound them by lower or upper
     """
 
 
@@ -192,6 +192,13 @@ class NotCertified(TryAnother):
 class SolverUnavailable(TryAnother):
     """A solver that is unknown, not installed, or unable to solve this kind of problem.
 
+    Parameters
+    ----------
+    message : str
+        The message.
+    lacks : tuple of str
+        Cones of the problem that the solver does not take, such as ``exponential``.
+
     Examples
     --------
     >>> import fairopt as fo
@@ -200,6 +207,10 @@ class SolverUnavailable(TryAnother):
         ...
     fairopt.errors.SolverUnavailable: no solver 'CLARABLE'; did you mean 'CLARABEL'?
     """
+
+    def __init__(self, message: str = "", *, lacks: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.lacks = lacks
 
 
 class MissingExtra(TryAnother, ImportError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +25,7 @@ __all__ = ["Instance"]
 Float = NDArray[np.float64]
 
 POSITIVE = "give a positive finite number"
+FRACTIONAL = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # arguments that are numbers
 
 
 class Instance:
@@ -77,8 +80,9 @@ class Instance:
 
     Notes
     -----
-    Float arrays are kept as read-only views, without copies; float32 stays float32. Users are not eligible on servers
-    without a resource that they need.
+    Float arrays are kept as read-only views, without copies; float32 stays float32. Numbers may be
+    `fractions.Fraction`: they are rounded to floats, and exact answers use them as given. Users are not eligible on
+    servers without a resource that they need.
 
     Data frames and series (pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
     resource, ``capacities`` by resource or by server and resource, and so on. All must have the same labels, in any
@@ -104,6 +108,7 @@ class Instance:
     """
 
     _checked = False
+    _fractions: dict[str, dict[float, Fraction | None]] = {}  # noqa: RUF012  # replaced by the constructor
 
     def __init__(
         self,
@@ -161,6 +166,10 @@ class Instance:
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
         self._merged_from: Instance | None = None  # before identical servers were merged
+        # numbers that floats round, by argument and float, for exact answers
+        self._fractions: dict[str, dict[float, Fraction | None]] = {
+            name: found for name in FRACTIONAL if (found := validation.fractions_in(values[name]))
+        }
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")
         self._servers = validation.labels(known["server"], n_servers, "server")
@@ -204,7 +213,7 @@ class Instance:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._arguments(), self._parent, self._merged_from)
+        return _again, (self._arguments(), self._parent, self._merged_from, self._fractions)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -238,7 +247,13 @@ class Instance:
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
             if isinstance(changes.get(name), Mapping) and before[name] is not None:
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
-        return Instance(**{**arguments, **changes})
+        return Instance(**{**arguments, **changes})._read_as(self._fractions)
+
+    def _read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
+        """The new instance, with floats of an earlier one read as the fractions that were given there."""
+        for name, found in fractions.items():
+            self._fractions[name] = {**found, **self._fractions.get(name, {})}
+        return self
 
     def _arguments(self) -> dict[str, Any]:
         return dict(
@@ -1176,9 +1191,14 @@ def _names_of_each(servers: Sequence[str], counts: NDArray[np.int64]) -> list[st
     return names if len(set(names)) == len(names) else [name for others in numbered for name in others]
 
 
-def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | None) -> Instance:
+def _again(
+    arguments: Mapping[str, Any],
+    parent: Any,
+    merged_from: Instance | None,
+    fractions: Mapping[str, Mapping[float, Fraction | None]] = MappingProxyType({}),
+) -> Instance:
     """Rebuild a copied or unpickled instance with read-only arrays."""
-    made = Instance(**arguments)
+    made = Instance(**arguments)._read_as(fractions)
     made._parent, made._merged_from = parent, merged_from
     if parent is not None and made.team_weights:
         made.__dict__["weights"] = validation.frozen(parent[0].weights[parent[1]])

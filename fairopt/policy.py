@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective, objective_of
 from fairopt.blocks.base import blocks_within, brief, require_hashable
-from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.constraints import Constraint, constraints_of
+from fairopt.blocks.model import Model
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
+from fairopt.exact.allocate import allocate as allocate_exactly
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -28,6 +30,8 @@ SMALLER = (
     "parts, or more memory"
 )
 
+Given: TypeAlias = Constraint | Callable[[Model], Any]  # in place of a constraint
+
 _Make = TypeVar("_Make", bound="Callable[..., Policy]")
 
 
@@ -38,17 +42,19 @@ class Policy:
 
     Parameters
     ----------
-    objective : Objective
-        The objective to maximise.
-    constraints : iterable of Constraint, optional
-        Further constraints.
+    objective : Objective, or function
+        The objective to maximise. A function takes a `Model` and returns a concave CVXPY expression of one number.
+    constraints : Constraint, function, or iterable of these, optional
+        Further constraints. A function takes a `Model` and returns a CVXPY constraint, a list of them, or a dict of
+        them by name. Functions are for one-off ideas: a saved answer has only their text, so it cannot be verified
+        from the file alone.
     name : str, optional
         Name in tables and messages.
 
     Raises
     ------
     InvalidBlock
-        If an argument is not a block.
+        If an argument is neither a block nor a function of the model.
 
     Examples
     --------
@@ -60,28 +66,32 @@ class Policy:
     >>> a = mine.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
     >>> a.certificate.ok
     True
+
+    Functions in place of blocks:
+
+    >>> import cvxpy as cp
+    >>> inline = fo.Policy(lambda model: cp.sum(cp.log(model.tasks - 1)), lambda model: model.tasks[0] >= 2)
+    >>> inline.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks.round(2)
+    array([ 2.9, 10.5])
     """
 
-    def __init__(self, objective: Objective, constraints: Iterable[Constraint] = (), name: str | None = None) -> None:
-        if not isinstance(objective, Objective):
+    def __init__(
+        self,
+        objective: Objective | Callable[[Model], Any],
+        constraints: Given | Iterable[Given] = (),
+        name: str | None = None,
+    ) -> None:
+        held, known = constraints_of(constraints), objective_of(objective)
+        if known is None:
             raise InvalidBlock(
-                f"Policy({brief(objective)}): give an objective, such as Leximin(DominantShare()) or AlphaFair(1)"
+                f"Policy({brief(objective)}): give an objective, such as Leximin(DominantShare()) or AlphaFair(1), or "
+                "a function such as `lambda model: cp.sum(cp.log(model.tasks))`"
             )
-        if isinstance(constraints, Constraint):
-            constraints = (constraints,)
-        if not isinstance(constraints, Iterable):
-            raise InvalidBlock(f"constraints are {brief(constraints)}; give a list of blocks such as [MinShare(0.1)]")
-        held = tuple(constraints)
-        for constraint in held:
-            if not isinstance(constraint, Constraint):
-                raise InvalidBlock(
-                    f"{brief(constraint)} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
-                )
-        for block in blocks_within((objective, held)):
+        for block in blocks_within((known, held)):
             require_hashable(block)
             if isinstance(block, Objective):
                 block.require_terms()
-        self.objective = objective
+        self.objective = known
         self.constraints = held
         self.name = name
 
@@ -95,6 +105,7 @@ class Policy:
         time_limit: float | None = None,
         verbose: bool = False,
         integral: bool | Literal["rounded"] = False,
+        exact: bool = False,
     ) -> Allocation:
         """Find the optimal allocation, and certify it.
 
@@ -124,6 +135,12 @@ class Policy:
             on the MIP solver. ``solver`` (default HiGHS) and ``solver_options`` then refer to the mixed-integer
             programs. At the ``time_limit`` the best answer so far is returned, with a note, if it can be certified in
             time.
+        exact : bool, default False
+            Also find the optimum in fractions, `Allocation.exact_tasks`, proved with gap 0 in fractions: for totals,
+            max-min, leximin, ordered weights and sums and tiers of these under fairopt's constraints, with rational
+            shares, and for `MLFDRS`, `FFMRA` and `HFFMRA`. Numbers count as the shortest decimals that print them (0.1
+            is 1/10), or as the `fractions.Fraction` that were given; the certificate's note says which. Needs the extra
+            ``exact``.
 
         Returns
         -------
@@ -137,7 +154,7 @@ class Policy:
         Infeasible
             If the constraints conflict, possibly in whole tasks only; names an irreducible set of them.
         OutOfDomain
-            If the notion is not defined for the instance.
+            If the notion is not defined for the instance or, for ``exact``, if its optimum is not rational.
         NotConcave
             If the objective is not concave, or a constraint not convex.
         Unbounded
@@ -146,6 +163,8 @@ class Policy:
             If the solver is not installed, or cannot take the problem.
         OutOfMemory
             If memory runs out; names the policy and the size.
+        MissingExtra
+            For ``exact`` without python-flint.
 
         Notes
         -----
@@ -161,6 +180,10 @@ class Policy:
         >>> a = fo.KDF(k=2).allocate(cluster, integral=True)
         >>> a.tasks, a.certificate.note
         (array([ 2., 15.]), 'optimality in whole tasks rests on HiGHS')
+
+        >>> a = fo.KDF(k=2).allocate(cluster, exact=True)
+        >>> print(*a.exact_tasks[:, 0], a.certificate.gap)
+        25/13 200/13 0.0
         """
         options: dict[str, Any] = {
             "method": method,
@@ -170,6 +193,12 @@ class Policy:
             "verbose": verbose,
         }
         with within_memory(f"{label(self)} of {instance!r}", SMALLER):
+            if exact:
+                if integral:
+                    raise InvalidBlock(
+                        "exact answers are of divisible tasks; give exact=True or integral=True, not both"
+                    )
+                return allocate_exactly(self, instance, **options)
             if integral:
                 return allocate_whole(self, instance, integral, **options)
             return dispatch.allocate(self, instance, **options)
@@ -204,13 +233,13 @@ class Policy:
         """
         return Prepared(self, instance, solver=solver, solver_options=solver_options)
 
-    def with_constraints(self, *constraints: Constraint) -> Policy:
+    def with_constraints(self, *constraints: Given | Iterable[Given]) -> Policy:
         """The same policy under further constraints.
 
         Parameters
         ----------
-        *constraints : Constraint
-            The further constraints.
+        *constraints : Constraint, function, or iterable of these
+            The further constraints, as `Policy` takes them.
 
         Returns
         -------
@@ -231,8 +260,9 @@ class Policy:
         >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
         array([ 2.5, 12.5])
         """
-        name = self.name and f"{self.name} under {', '.join(map(str, constraints))}"
-        return Policy(self.objective, (*self.constraints, *constraints), name)
+        further = tuple(one for given in constraints for one in constraints_of(given))
+        name = f"{self.name} under {', '.join(map(str, further))}" if self.name and further else self.name
+        return Policy(self.objective, (*self.constraints, *further), name)
 
     def problem(self, instance: Instance) -> cp.Problem:
         """The policy as a CVXPY problem in natural units, to read, change and solve.

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,12 +35,13 @@ from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
-from fairopt.proofs import gate
+from fairopt.proofs import gate, verify
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/3"
 FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 has no evidence, 2 none that `verify` reads
 PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not contain the problem"
+OF_BLOCKS = ("variables", "multipliers")
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -61,6 +63,9 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "evidence": list(allocation.evidence) if evidence else [],
         "placement": allocation.placement,
     }
+    for name in OF_BLOCKS:
+        if held := getattr(allocation, name):
+            data[name] = {key: value.tolist() for key, value in held.items()}
     if isinstance(allocation.policy, ChangedByHand):
         data["proof"] = [{"why": PROBLEM_NOT_SAVED}]
         warnings.warn(
@@ -68,6 +73,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
             "optimal. To keep a proof, write the change as a block of a policy",
             stacklevel=3,
         )
+    elif allocation.exact_proof is not None and evidence:
+        data |= {"evidence": [], "exact": allocation.exact_proof}
     elif isinstance(allocation.policy, HDRF) and evidence:
         data["proof"] = [written(allocation)]
     elif not isinstance(allocation.policy, Policy):
@@ -99,6 +106,10 @@ def load(path: Path, policy: Any = None) -> Allocation:
         claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are recomputed below
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
+        of_blocks = {
+            name: {str(key): np.asarray(held, dtype=float) for key, held in data.get(name, {}).items()}
+            for name in OF_BLOCKS
+        }
         placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
         objective = float(data["objective"])
         policy = mechanism_or_text(str(data["policy"])) if policy is None else policy
@@ -122,7 +133,8 @@ def load(path: Path, policy: Any = None) -> Allocation:
             )
     if placement is not None and not np.array_equal(instance._by_row(placement), tasks):
         raise InvalidInstance(f"{path}: its placement has other tasks; the file was changed after it was saved")
-    loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
+    known = {"value": objective, "prices": prices, "bundles": bundles, **of_blocks}
+    loaded = gate.of_nothing(instance, tasks, policy, **known)
     loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
@@ -138,8 +150,31 @@ def load(path: Path, policy: Any = None) -> Allocation:
             f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
+    if data.get("exact"):
+        return gate.as_saved(_exact(loaded, data, path), claim)
     loaded = _recertified(loaded, data.get("evidence"), claim)
     return gate.as_saved(loaded, claim)
+
+
+def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
+    """The allocation with its tasks in fractions, proved again."""
+    try:
+        verify.policy_of(data)
+        faults = verify.proved_exactly(data, verify.Clock())[2]
+    except (verify.Fault, verify.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
+        faults = [str(error)]
+    if faults:
+        raise InvalidInstance(f"{path}: its exact answer is not proved ({faults[0]}); save it again")
+    exact = data["exact"]
+    tasks = np.array([[Fraction(*verify.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
+    loaded.instance._read_as(
+        {
+            name: {float(key): Fraction(*verify.fraction(text).as_integer_ratio()) for key, text in of.items()}
+            for name, of in (exact.get("read") or {}).items()
+        }
+    )
+    tasks = tasks.reshape(loaded.tasks_by_server.shape)
+    return gate.exact(loaded, tasks, exact, loaded.objective, "", time.perf_counter())
 
 
 def _named(policy: Any) -> str:
@@ -174,8 +209,10 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Alloc
                 return again
         except FairoptError as error:
             note = f"it could not be certified again: {error}"
-    known = {"value": loaded.objective, "prices": loaded.evidence_prices, "bundles": loaded.given_bundles, "note": note}
-    return gate.of_nothing(instance, tasks, policy, **known)
+    known = {"value": loaded.objective, "prices": loaded.evidence_prices, "bundles": loaded.given_bundles}
+    return gate.of_nothing(
+        instance, tasks, policy, variables=loaded.variables, multipliers=loaded.multipliers, note=note, **known
+    )
 
 
 def _bundles_unused(allocation: Allocation) -> bool:
@@ -209,7 +246,8 @@ def _recomputed_objective(allocation: Allocation) -> tuple[float | None, float]:
     if allocation.given_bundles is not None:
         bundles = allocation.given_bundles[part]
     with np.errstate(all="ignore"):
-        point = Point(instance, tasks) if bundles is None else BundlePoint(instance, bundles, tasks)
+        held = (lambda: allocation.variables) if allocation.variables else None
+        point = Point(instance, tasks, held) if bundles is None else BundlePoint(instance, bundles, tasks, held)
         value, unit = float(objective.value(point)), float(objective.drop(point))
     return (value, unit if np.isfinite(unit) else 0.0) if np.isfinite(value) else (None, 0.0)
 

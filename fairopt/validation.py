@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +18,7 @@ from fairopt.labels import whole_name
 
 Float = NDArray[np.float64]
 
+EXACT_INTEGERS = 1 << 53  # all integers up to it are floats
 SPREAD = 1e100  # largest ratio of weights
 
 
@@ -55,6 +59,40 @@ def as_floats(values: Any, name: str) -> Float:
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInstance(f"{name} cannot be read as numbers ({error}); give numbers in equal rows") from error
     return frozen(array.view())
+
+
+def fractions_in(values: Any) -> dict[float, Fraction | None]:
+    """The Fractions, and the decimals and integers that floats round, among numbers of an argument, by their floats.
+
+    None for a float that is the rounding of several of them.
+    """
+    found: dict[float, Fraction | None] = {}
+    for number in _leaves(values):
+        if not isinstance(number, (Rational, Decimal)):
+            continue
+        try:
+            key, exact = float(number), Fraction(number)
+        except (OverflowError, ValueError):  # refused later, or infinite
+            continue
+        if isinstance(number, Fraction) or exact != Fraction(repr(key)):
+            found[key] = exact if found.get(key, exact) == exact else None
+    return found
+
+
+def _leaves(values: Any) -> Iterator[Any]:
+    """The entries of nested lists, arrays of objects and dicts that may be other numbers than floats."""
+    if isinstance(values, Mapping):
+        for value in values.values():
+            yield from _leaves(value)
+    elif isinstance(values, (np.ndarray, list, tuple)):
+        try:
+            array = np.asarray(values)
+        except ValueError:  # rows of different lengths, refused later
+            return
+        if array.dtype.kind == "O" or (array.dtype.kind in "iu" and array.size and abs(array).max() > EXACT_INTEGERS):
+            yield from array.ravel().tolist()
+    else:
+        yield values
 
 
 def distinct(array: Any) -> Any:

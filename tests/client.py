@@ -37,10 +37,12 @@ def main() -> None:
     except fo.errors.Infeasible as error:
         print(total, error)
         return
+    inline = fo.Policy(lambda model: model.share(MeanShare())[0], [lambda model: model.tasks <= 3, fo.MinShare(0.1)])
+    assert_type(inline.with_constraints(lambda model: [], [fo.SharingIncentive()]), fo.Policy)
     report = fo.check(answer, ["pareto", "envy"])
     assert_type(report["pareto"].holds, bool | None)
     compared = fo.compare([fo.DRF(), balanced], cluster)
-    latex: str = compared.to_latex()
+    latex: str = compared.to_latex() + answer.to_latex() + report.to_latex()
     changed: fo.operate.WhatIf = fo.what_if(balanced, cluster, add_servers={"pool": 1}, weights={"web": 2})
     prepared = fo.FDS(5).prepare(cluster)
     again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 
 # `ci` draws the same examples each time; HYPOTHESIS_PROFILE=thorough looks further, with new ones.
 settings.register_profile(
-    "ci", max_examples=15, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=10, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

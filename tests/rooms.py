@@ -3,6 +3,7 @@
 ROOMS = (
     "blocks",
     "derivatives",
+    "exact",
     "online",
     "operate",
     "policies",

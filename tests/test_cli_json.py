@@ -1,6 +1,7 @@
 """The JSON of every command, of answers and of errors, against the published schemas."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ CASES: dict[str, list[str]] = {
     "demo": ["--folder", "demo"],
     "audit": ["drf", "--property", "pareto", "--max-examples", "2"],
     "replay": ["found.json"],
+    "bench-solver": ["HIGHS", "--case", "ghodsi-2011-example", "--notion", "max-min"],
     "buy": ["cluster.json"],
     "claims": ["--paper", "DRFH"],
     "convert": ["teams.json", "out.json"],
@@ -35,6 +37,7 @@ CASES: dict[str, list[str]] = {
     "simulate": ["jobs.csv", "--servers", "servers", "-p", "drf", "-p", "easy"],
     "verify": ["answer.json"],
     "quotas": ["teams.json", "--diff"],
+    "report": ["teams.json", "-p", "hdrf", "-p", "drf"],
     "what-if": ["teams.json", "-p", "drf", "--add", "n1=1"],
     "why": ["teams.json"],
 }
@@ -124,7 +127,7 @@ def test_the_json_of_a_command_is_valid_under_its_schema(
     result = run(command, *CASES[command])
     assert result.exit_code == int(command == "compare"), result.output
     data = checked(result.stdout)
-    if command == "demo":
+    if command in ("demo", "report"):
         checked(json.dumps(data["comparison"]))
 
 
@@ -148,6 +151,34 @@ def test_a_file_that_cannot_be_written_after_the_answer_leaves_one_document(
     result = run("solve", "cluster.json", "--out", "a.json")
     assert result.exit_code == 2 and "No space left" in result.stderr
     assert checked(result.stdout)["format"] == "fairopt.answer/1"
+
+
+def test_the_json_of_solve_holds_variables_and_multipliers_of_blocks(run: Any, folder: Path) -> None:
+    (folder / "capped.py").write_text(
+        "import fairopt as fo\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass(frozen=True, repr=False)\n"
+        "class Capped(fo.Constraint):\n"
+        "    def constraints(self, model):\n"
+        "        most = model.variable(2, name='most', lower=0, upper=9)\n"
+        "        model.require('cap', most <= 1)\n"
+        "        return {'below': model.tasks[:2] <= most}\n"
+        "MINE = fo.Policy(fo.Total(fo.Tasks()), [Capped()])\n"
+    )
+    data = checked(run("solve", "cluster.json", "-p", "capped.py:MINE", "--divisible").stdout)
+    assert data["variables"]["most"] == pytest.approx([1, 1])
+    assert data["multipliers"].keys() == {"cap", "below"} and len(data["multipliers"]["cap"]) == 2
+    assert checked(run("solve", "cluster.json", "-p", "drf").stdout)["variables"] == {}
+
+
+def test_exact_tasks_are_fractions_as_text_in_json_and_in_the_table(run: Any) -> None:
+    pytest.importorskip("flint")
+    found = checked(run("solve", "cluster.json", "-p", "drf", "--exact").stdout)
+    assert {user: {s: float(Fraction(x)) for s, x in of.items()} for user, of in found["exact_tasks"].items()} == (
+        found["placement"]
+    )
+    assert found["certificate"]["gap"] == 0 and found["certificate"]["method"] == "exact"
+    assert checked(run("solve", "cluster.json", "-p", "drf").stdout)["exact_tasks"] is None
 
 
 def test_the_json_of_solve_holds_the_instance_and_the_answer(run: Any) -> None:

@@ -27,6 +27,7 @@ ORDER = (
     ("evidence",),
     ("derivatives",),
     ("methods",),
+    ("exact",),
     ("scale",),
     ("policy",),
     ("policies", "scale"),
@@ -54,6 +55,7 @@ OPTIONAL = {
     "pytest",
     "z3",
     "cvc5",
+    "flint",
 }
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 
@@ -183,7 +185,7 @@ def test_optional_packages_are_imported_only_when_needed() -> None:
 LATER = {"cvxpy", "scipy", "pandas", "pyarrow", "narwhals", "matplotlib", "yaml", "dask", "hypothesis", "highspy"}
 STEPS = """
 import contextlib, io, sys
-known = {*sys.stdlib_module_names, *sys.modules}
+known = {*sys.stdlib_module_names, *sys.modules, "$coverage"}  # the last where lines are measured
 import fairopt as fo
 seen = lambda: print(*sorted({name.split(".")[0] for name in sys.modules} - known), sep=",")
 seen()

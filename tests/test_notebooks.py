@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import linecache
 import re
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ def ran(source: str, namespace: dict[str, Any]) -> str:
     """What a cell shows, in this process."""
     from IPython.lib.pretty import pretty
 
+    linecache.cache["<cell>"] = len(source), None, source.splitlines(True), "<cell>"  # as kernels do, for lambdas
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";") else None
     said = io.StringIO()

@@ -17,6 +17,7 @@ from fairopt.online.timeline import Timeline
 from fairopt.plots.common import COLOURS, new_figure
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report.comparison import Comparison, compare
+from fairopt.report.files import write_picture
 from fairopt.tradeoff.frontier import Frontier
 from fairopt.tradeoff.preferences import Survey
 
@@ -306,6 +307,20 @@ def test_pictures_can_be_saved_without_a_screen(tmp_path: Any) -> None:
     for name in ("a.png", "a.svg", "a.pdf"):
         plots.draw(fo.DRF().allocate(TWO)).figure.savefig(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_our_pdfs_embed_truetype_and_leave_the_settings_of_users_alone(tmp_path: Any) -> None:
+    from matplotlib import rcParams
+
+    figure, before = plots.draw(fo.DRF().allocate(TWO)).figure, rcParams["pdf.fonttype"]
+    write_picture(figure, tmp_path / "ours.pdf")
+    assert rcParams["pdf.fonttype"] == before == 3
+    figure.savefig(tmp_path / "theirs.pdf")
+    fonts = [
+        {kind for kind in (b"/Type3", b"/CIDFontType2", b"/FontFile2") if kind in (tmp_path / name).read_bytes()}
+        for name in ("ours.pdf", "theirs.pdf")
+    ]
+    assert fonts == [{b"/CIDFontType2", b"/FontFile2"}, {b"/Type3"}]
 
 
 def test_drawing_leaves_pyplot_alone() -> None:

@@ -66,6 +66,7 @@ def signature(function):
                 ("time_limit", True, None),
                 ("verbose", True, False),
                 ("integral", True, False),
+                ("exact", True, False),
             ],
         ),
         (fo.Policy.problem, [("instance", False, "required")]),

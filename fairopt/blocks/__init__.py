@@ -1,8 +1,10 @@
 """Shares, objectives and constraints: the language in which fairness notions are written.
 
-Users find these names at the top of `fairopt`; `Marginal` is here. The files:
+Users find these names at the top of `fairopt`; `Marginal`, `InlineObjective` and `InlineConstraint` are here. The
+files:
 
 * `base`: the base class of blocks, frozen dataclasses whose repr can be pasted back.
+* `inline`: functions in place of blocks.
 * `shares`: coefficients of users' shares, such as the dominant share.
 * `numbers`: what objectives compare, of users or of teams. `teams`: shares of teams, and what is above a base.
 * `guarantees`: guarantees as constraints.
@@ -15,6 +17,7 @@ Users find these names at the top of `fairopt`; `Marginal` is here. The files:
 * `constraints`: sharing incentive, envy-freeness, bounds, reserves.
 * `bundles`: objectives and constraints on bundles (MLF-DRS, H-FFMRA).
 * `ideal`: the share of what a user could have when every other user is at its base.
+* `own`: variables that blocks add, by name.
 * `model`: tasks, shares and weights as blocks see them. `bundle_model`: the same with bundles.
 * `marginal`: marginal utilities of tasks, for objectives that are sums over users.
 * `powers`: Box-Cox powers, and logarithms of sums.

@@ -9,9 +9,18 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, brief, call_block, is_ours, parameter, refuse_operator
+from fairopt.blocks.base import (
+    Block,
+    brief,
+    call_block,
+    is_ours,
+    parameter,
+    refuse_operator,
+    refuse_unknown_numbers,
+)
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.form import Form
+from fairopt.blocks.inline import Inline, is_function
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Several, Term
@@ -27,12 +36,14 @@ from fairopt.tolerances import TERM_ROUNDING
 __all__ = [
     "AtLeast",
     "ByExpression",
+    "InlineObjective",
     "Kept",
     "KeptLevel",
     "KeptShares",
     "Objective",
     "Sum",
     "Tiers",
+    "objective_of",
     "only_term",
     "tiers_of",
 ]
@@ -342,11 +353,12 @@ class Objective(Block):
     def __add__(self, other: object) -> Objective:
         if isinstance(other, (int, float)) and other == 0:  # so that sum([...]) works
             return self
-        if not isinstance(other, Objective):
+        added = objective_of(other)
+        if added is None:
             refuse_operator(self, "+", other)
         self._refuse_arithmetic()
-        other._refuse_arithmetic()
-        return Sum(self.summands() + other.summands())
+        added._refuse_arithmetic()
+        return Sum(self.summands() + added.summands())
 
     __radd__ = __add__
 
@@ -361,7 +373,7 @@ class Objective(Block):
             high=1e300,
             fix="give a finite number >= 0: a negative multiple of a concave objective is not concave",
         )
-        parts = tuple((number * c, t) for c, t in self.summands())
+        parts = tuple((number if c == 1 else number * c, t) for c, t in self.summands())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
 
     __rmul__ = __mul__
@@ -379,12 +391,12 @@ class Objective(Block):
             self, parameter(level, f"the level of {self}", low=-1e300, high=1e300, fix="give a finite number")
         )
 
-    def then(self, other: Objective) -> Tiers:
+    def then(self, other: Objective | Callable[[Model], Any]) -> Tiers:
         """Maximise another objective among what is within 1e-7 of the best for this one.
 
         Parameters
         ----------
-        other : Objective
+        other : Objective, or function as `Policy` takes
             The next tier.
 
         Returns
@@ -399,15 +411,46 @@ class Objective(Block):
         >>> fo.Policy(fairest).allocate(fo.Instance([[1, 0], [0, 1]], [4, 2], task_limits=[1, None])).tasks.round(4)
         array([1., 2.])
         """
-        if not isinstance(other, Objective):
+        after = objective_of(other)
+        if after is None:
             raise InvalidBlock(f"then({brief(other)}): give an objective")
-        return Tiers((*tiers_of(self), *tiers_of(other)))
+        return Tiers((*tiers_of(self), *tiers_of(after)))
 
     def _refuse_arithmetic(self) -> None:
         """Raise `InvalidBlock` for an order, such as leximin or tiers."""
         self.require_terms()
         if not is_ours(self) and any(term.is_order for term in self.terms()):
             raise InvalidBlock(f"{self} is an order, not a number: it cannot be added, multiplied or bounded")
+
+
+@dataclass(frozen=True, repr=False)
+class InlineObjective(Inline, Objective):
+    """An objective that is a function of the model; `Policy`, ``+`` and ``then`` make it of a function.
+
+    Parameters
+    ----------
+    function : callable
+        As `Objective.expression`: takes a `Model` and returns a concave scalar CVXPY expression.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, fairopt as fo
+    >>> half = 0.5 * fo.blocks.InlineObjective(lambda model: cp.sum(cp.sqrt(model.tasks)))
+    >>> half
+    0.5 * InlineObjective(lambda model: cp.sum(cp.sqrt(model.tasks)))
+    >>> fo.Policy(half + fo.Total()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
+    array([2., 2.])
+    """
+
+    function: Callable[[Model], Any]
+
+    def expression(self, model: Model) -> cp.Expression:
+        return self.function(model)
+
+
+def objective_of(given: object) -> Objective | None:
+    """An objective, or a function as one; None for anything else."""
+    return InlineObjective(given) if is_function(given) else given if isinstance(given, Objective) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -441,7 +484,8 @@ class Sum(Objective):
         return self._joined(str)
 
     def _joined(self, text: Callable[[object], str]) -> str:
-        return " + ".join(text(t) if c == 1 else f"{c!r} * {text(t)}" for c, t in self.parts)
+        words = [(c, f"({text(t)})" if isinstance(t, Inline) and text is str else text(t)) for c, t in self.parts]
+        return " + ".join(part if c == 1 else f"{c!r} * {part}" for c, part in words)
 
 
 @dataclass(frozen=True, repr=False)
@@ -557,7 +601,8 @@ class AtLeast(Constraint):
         return f"{self.objective!r} >= {self.level!r}"
 
     def __str__(self) -> str:
-        return f"{self.objective} >= {self.level!r}"
+        held = f"({self.objective})" if isinstance(self.objective, Inline) else f"{self.objective}"
+        return f"{held} >= {self.level!r}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -592,26 +637,12 @@ def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:
     if not known or np.size(found) != 1:
         what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
         raise InvalidBlock(
-            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one real number, such as "
+            f"{objective._called('expression')} gave {what}; give a CVXPY expression of one real number, such as "
             "cp.sum(model.tasks)"
         )
     if isinstance(found, cp.Expression) and isinstance(model, Model):
         refuse_unknown_numbers(objective, found, "its expression")
     return found
-
-
-def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, what: str) -> None:
-    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in expressions of a user's block."""
-    if is_ours(block):
-        return
-    for one in part.parameters():
-        if one.value is None:
-            raise InvalidBlock(f"{block}: {what} has the parameter {one}, which has no value; use a number")
-    for constant in part.constants():
-        numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
-        wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
-        if len(wrong):
-            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and leave out unbounded rows")
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.display import LONG, sentence, shorter
-from fairopt.errors import FairoptError, InvalidBlock
+from fairopt.errors import FairoptError, InvalidBlock, NotConcave
 from fairopt.labels import by_label
 
 PART = 40  # longer parameters are shortened in names and messages, in characters
@@ -28,6 +29,7 @@ class Block:
     __array_ufunc__ = None
 
     instead: ClassVar[str] = "blocks are not numbers"  # shown for operators that are not defined
+    user_defined: ClassVar[bool] = False  # True for fairopt's blocks that run a user's function
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse subclasses of fairopt's blocks: methods that recognise the block would ignore the change."""
@@ -58,6 +60,10 @@ class Block:
         if len(text) <= LONG and text.isprintable():
             return text
         return self._written(brief) if type(self).__repr__ is Block.__repr__ else shorter(sentence(text), LONG)
+
+    def _called(self, method: str) -> str:
+        """A method of the block, in messages."""
+        return f"{type(self).__name__}.{method}"
 
     def _written(self, literal: Callable[[Any], str]) -> str:
         words: list[str] = []
@@ -155,7 +161,7 @@ def _ships(kind: type) -> bool:
 
 def is_ours(block: object) -> bool:
     """Whether fairopt defines a block, which then treats users and servers symmetrically."""
-    return _ships(type(block))
+    return _ships(type(block)) and not getattr(block, "user_defined", False)
 
 
 def blocks_within(value: Any) -> Iterator[Block]:
@@ -172,19 +178,63 @@ def blocks_within(value: Any) -> Iterator[Block]:
 
 def call_block(block: Block, method: str, view: Any) -> Any:
     """The result of a method of a block; `InvalidBlock` with the fix if it is None or CVXPY refuses it."""
-    name = f"{type(block).__name__}.{method}"
+    name = block._called(method)
+    own = getattr(view, "own", None)  # the variables that blocks add to it
     try:
-        found = getattr(block, method)(view)
+        if own is None or is_ours(block):
+            found = getattr(block, method)(view)
+        else:
+            before = len(view.required)
+            with own.of(block):
+                found = getattr(block, method)(view)
+                own.adopt(_variables_of(found, view, before))
     except FairoptError:
         raise
     except Exception as error:
         if fault := _fault(error, view):
             raise InvalidBlock(f"{name} {fault}") from error
-        error.add_note(f"in {name} of {block}")
+        error.add_note(f"in {name}" if block.user_defined else f"in {name} of {block}")
         raise
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")
     return found
+
+
+def refuse_unknown_numbers(block: Block, part: Any, what: str) -> None:
+    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in expressions of a user's block."""
+    if is_ours(block):
+        return
+    for one in part.parameters():
+        if one.value is None:
+            raise InvalidBlock(f"{block}: {what} has the parameter {one}, which has no value; use a number")
+    for constant in part.constants():
+        numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
+        wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
+        if len(wrong):
+            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and leave out unbounded rows")
+
+
+def refuse_whole_numbers(block: Block, part: Any, unknowns: Any) -> None:
+    """`NotConcave` for integer variables of a block."""
+    for variable in set(part.variables()) - set(unknowns.variables()):
+        if variable.attributes["boolean"] or variable.attributes["integer"]:
+            raise NotConcave(
+                f"{block} has an integer variable ({variable}), and only convex programs are solved; "
+                "write the condition without it, and for whole tasks give allocate(..., integral=True)"
+            )
+
+
+def _variables_of(found: Any, view: Any, before: int) -> list[Any]:
+    """The CVXPY variables that a block wrote into its result, or into what it required after ``before``."""
+    parts = [*(found.values() if isinstance(found, dict) else [found]), *view.required[before:]]
+    unknowns = {v.id for name in ("unknowns", "held") for v in _variables(getattr(view, name, None))}
+    variables = dict.fromkeys(v for part in parts for v in _variables(part))
+    return [v for v in variables if v.id not in unknowns]
+
+
+def _variables(part: Any) -> list[Any]:
+    """The variables of a CVXPY expression or constraint; none of other objects."""
+    return part.variables() if callable(getattr(part, "variables", None)) else []
 
 
 _OF_CVXPY = "use CVXPY's functions, such as cp.log, cp.sum or cp.maximum"
@@ -234,8 +284,34 @@ def _of_label(error: Exception) -> bool:
     return "only integers, slices" in str(error) or by_cvxpy
 
 
+class Ratio(float):
+    """The float of a Fraction that was given as a parameter, which exact answers use."""
+
+    fraction: Fraction
+
+    def __new__(cls, fraction: Fraction) -> Ratio:
+        made = super().__new__(cls, fraction)
+        made.fraction = fraction
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.fraction,)
+
+    def __repr__(self) -> str:
+        return f"Fraction({self.fraction.numerator}, {self.fraction.denominator})"
+
+
+def as_float(value: Any) -> float:
+    """A number as a float, a `Ratio` if it is a Fraction that floats round or that is no decimal."""
+    if isinstance(value, Ratio):
+        return value
+    return Ratio(value) if isinstance(value, Fraction) and value.denominator > 1 else float(value)
+
+
 def _literal(value: Any) -> str:
     """Code for a value, with 2 for 2.0."""
+    if isinstance(value, Ratio):
+        return repr(value)
     if isinstance(value, float):
         if np.isinf(value):
             return "float('inf')"
@@ -301,7 +377,7 @@ class ByUser:
                 f"a dict by user has the key {next(k for k in values if not isinstance(k, str))!r}; give labels"
             )
         self.pairs: tuple[tuple[str, Any], ...] = tuple(
-            sorted((str(k), v if isinstance(v, tuple) else float(v)) for k, v in values.items())
+            sorted((str(k), v if isinstance(v, tuple) else as_float(v)) for k, v in values.items())
         )
 
     def __eq__(self, other: object) -> bool:
@@ -333,7 +409,10 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
             numbers = np.asarray(value, dtype=float)
             if numbers.ndim > 1:
                 raise ValueError(f"{numbers.ndim} dimensions")
-            frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+            if np.asarray(value).dtype.kind == "O":  # with Fractions
+                frozen = as_float(value) if numbers.ndim == 0 else tuple(map(as_float, value))
+            else:
+                frozen = float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
     except OverflowError as error:
         raise InvalidBlock(f"{name} holds a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
@@ -356,7 +435,7 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
     """A parameter as a float; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
         _refuse_text(value)
-        number = float(value)
+        number = as_float(value)
     except OverflowError as error:
         raise InvalidBlock(f"{name} is a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -109,8 +110,14 @@ class BundleModel(Model):
 class BundlePoint(Point):
     """A `Point` with bundles of shape (n_users, n_servers, n_resources) and tasks of shape (n_users, n_servers)."""
 
-    def __init__(self, instance: Instance, bundles: Float, tasks_by_server: Float) -> None:
-        super().__init__(instance, tasks_by_server)
+    def __init__(
+        self,
+        instance: Instance,
+        bundles: Float,
+        tasks_by_server: Float,
+        variables: Callable[[], Mapping[str, Float]] | None = None,
+    ) -> None:
+        super().__init__(instance, tasks_by_server, variables)
         self._bundles = bundles
 
     @property
@@ -118,7 +125,9 @@ class BundlePoint(Point):
         return self._bundles
 
     def scaled(self, factor: float) -> BundlePoint:
-        return BundlePoint(self.instance, self._bundles * factor, self.tasks_by_server * factor)
+        return BundlePoint(
+            self.instance, self._bundles * factor, self.tasks_by_server * factor, self._variables(factor)
+        )
 
     def typical(self) -> BundlePoint:
         """Another point: equal parts of all capacities, and the tasks that fit in them."""
@@ -130,7 +139,8 @@ class BundlePoint(Point):
     def towards_typical(self, part: float) -> BundlePoint:
         there = self.typical()
         tasks = self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server)
-        return BundlePoint(self.instance, self._bundles + part * (there.bundles - self._bundles), tasks)
+        bundles = self._bundles + part * (there.bundles - self._bundles)
+        return BundlePoint(self.instance, bundles, tasks, self._variables())
 
 
 def tasks_within(bundles: Float, demands: Float) -> Float:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
+from fairopt.blocks.base import (
+    Block,
+    PerUser,
+    as_given,
+    blocks_within,
+    brief,
+    is_ours,
+    parameter,
+    per_user_parameter,
+    resource_name,
+)
 from fairopt.blocks.bundle_model import tasks_within
+from fairopt.blocks.inline import Inline, is_function
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
@@ -22,18 +33,22 @@ __all__ = [
     "Constraint",
     "EnvyFree",
     "EqualShares",
+    "InlineConstraint",
     "MaxShare",
     "MaxTasks",
     "MinShare",
     "MinTasks",
     "Reserve",
     "SharingIncentive",
+    "conditions_in_words",
+    "constraints_of",
 ]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 BLOCK = 262_144  # entries of rows evaluated together
+UNNAMED = "condition"  # the name of the only condition of a function that gives none
 MANY = 4_000  # users up to which an n x n table is kept in memory
 
 
@@ -129,6 +144,65 @@ class Constraint(Block):
 
     def check(self, instance: Instance) -> None:
         """Raise if the constraint is not defined for the instance."""
+
+
+@dataclass(frozen=True, repr=False)
+class InlineConstraint(Inline, Constraint):
+    """A constraint that is a function of the model; `Policy` and `Policy.with_constraints` make it of a function.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a `Model` and returns a CVXPY constraint, a list of them, or a dict by name. Names are used in messages,
+        such as that of `Infeasible`; without them conditions are numbered.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> most = fo.MostTasks().with_constraints(lambda model: model.tasks[0] >= 2)
+    >>> most.constraints
+    (InlineConstraint(lambda model: model.tasks[0] >= 2),)
+    >>> most.allocate(fo.Instance([[2], [1]], [6])).tasks.round(6)
+    array([2., 2.])
+    """
+
+    function: Callable[[Model], Any]
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        found = self.function(model)
+        if isinstance(found, Mapping):
+            return dict(found)
+        if isinstance(found, cp.Constraint):
+            return {UNNAMED: found}
+        if isinstance(found, (list, tuple)):
+            return {f"{UNNAMED} {k}": condition for k, condition in enumerate(found, start=1)}
+        raise InvalidBlock(
+            f"{self._called('constraints')} gave {brief(found)}; give a CVXPY constraint, such as model.tasks[0] <= 1, "
+            "a list of constraints, or a dict of them by name"
+        )
+
+
+def constraints_of(given: object) -> tuple[Constraint, ...]:
+    """Constraints given as one or several blocks or functions; `InvalidBlock` for anything else."""
+    made = list[Constraint]()
+    for one in given if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else (given,):
+        if is_function(one):
+            one = InlineConstraint(one)
+        if not isinstance(one, Constraint):
+            raise InvalidBlock(
+                f"{brief(one)} among the constraints is not a constraint; give blocks such as MinShare(0.1), or "
+                "functions such as `lambda model: model.tasks[0] <= 1`"
+            )
+        made.append(one)
+    return tuple(made)
+
+
+def conditions_in_words(block: Constraint, names: Sequence[str], called: str = "") -> str:
+    """A block in messages, as it is ``called``, with the names that a user gave to these of its conditions."""
+    called = called or f"`{block}`"
+    if all(map(is_ours, blocks_within(block))) or [*names] == [UNNAMED]:
+        return called
+    return f"{' and '.join(map(repr, names))} of {called}"
 
 
 class TaskBound(Constraint):

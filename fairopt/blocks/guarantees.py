@@ -161,9 +161,12 @@ class _Pairs(NamedTuple):
     def best(self, gain: Float, within: Float, floor: Float | None = None) -> Use:
         """The largest value of a gain at tasks within limits and capacities or, if it is given, above a floor."""
         most = np.max(self.demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
-        limited = np.flatnonzero(np.isfinite(self.limits))
+        finite = np.isfinite(self.limits)
+        limited, pairs = np.flatnonzero(finite), np.flatnonzero(finite[self.user])
+        row = np.searchsorted(limited, self.user[pairs])
+        sums = sp.csr_array((np.ones(len(pairs)), (row, pairs)), shape=(len(limited), len(self.user)))
         units = Rows(self.demands.T, within) if floor is None else Rows(-self.demands.T, -floor)
-        totals = Rows(sp.csr_array(limited[:, None] == self.user).astype(float), self.limits[limited])
+        totals = Rows(sums, self.limits[limited])
         found = largest(gain, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
         if found is None:
             return Use(0.0, [], np.zeros(len(within)))

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
+from fairopt.blocks.own import OwnValues, OwnVariables, Shape
 from fairopt.blocks.shares import Share, best_server, require_share
-from fairopt.errors import OutOfDomain
+from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TINY
@@ -187,13 +190,125 @@ def _equal_parts(instance: Instance) -> Float:
     return table * cut[:, None]
 
 
-class Point(_View):
-    """An allocation as numbers, with the attributes of `Model`; from tasks of shape (n_users, n_servers)."""
+class _WithVariables(_View):
+    """Attributes common to `Model` and `Point`."""
 
-    def __init__(self, instance: Instance, tasks_by_server: Float) -> None:
+    own: OwnVariables
+    required: list[cp.Constraint]  # constraints on variables of blocks
+
+    def variable(
+        self, shape: Shape = (), *, name: str | None = None, lower: Any = None, upper: Any = None
+    ) -> cp.Expression:
+        """A variable of the block's own, in natural units; at an allocation its value.
+
+        Parameters
+        ----------
+        shape : int or tuple of int, default ()
+            The default is a single number.
+        name : str, optional
+            Blocks that give the same name share the variable. Default: the variable is the block's alone.
+        lower, upper : float or ndarray, optional
+            Bounds; those of all blocks hold. Give a range in which the optimum lies: it makes the proof complete
+            (`Certificate.assumed`), and scales the variable for solvers.
+
+        Returns
+        -------
+        cvxpy.Expression or ndarray
+
+        Raises
+        ------
+        InvalidBlock
+            If no number lies between the bounds, or another block gave the variable another shape.
+
+        Examples
+        --------
+        The mean of the two smallest shares, as the largest ``t - sum (t - s)+ / 2``:
+
+        >>> import cvxpy as cp, fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, repr=False)
+        ... class TwoSmallest(fo.Objective):
+        ...     def expression(self, model):
+        ...         shares = model.share(fo.DominantShare())
+        ...         t = model.variable(lower=0, upper=1)
+        ...         below = model.variable(shares.shape, lower=0, upper=1)
+        ...         model.require("below", below >= t - shares)
+        ...         return t - cp.sum(below) / 2
+        >>> a = fo.Policy(TwoSmallest()).allocate(fo.Instance([[1], [1], [1]], [9]))
+        >>> round(a.objective, 6), a.certificate.assumed
+        (0.333333, '')
+        """
+        found, further = self.own.make(shape, name, lower, upper)
+        for side, bound in further.items():
+            flat, some = cp.vec(found, order="F"), np.isfinite(bound.ravel(order="F"))
+            part, values = flat[np.flatnonzero(some)], bound.ravel(order="F")[some]
+            self.require(f"{side} of {name}", part >= values if side == "lower" else part <= values)
+        return found
+
+    def require(self, name: str, constraint: cp.Constraint) -> None:
+        """Add a constraint beside an objective's expression, or a constraint's own: on variables, for example.
+
+        Parameters
+        ----------
+        name : str
+            Its name in messages and in `Allocation.multipliers`.
+        constraint : cvxpy.Constraint
+            A convex constraint.
+
+        Raises
+        ------
+        InvalidBlock
+            If an argument is something else, or holds numbers that are not finite.
+        NotConcave
+            If the constraint is not convex.
+
+        Examples
+        --------
+        Tasks are at most a variable, which is at most 6:
+
+        >>> import fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, repr=False)
+        ... class Capped(fo.Constraint):
+        ...     def constraints(self, model):
+        ...         most = model.variable(name="most", lower=0, upper=10)
+        ...         model.require("six", most <= 6)
+        ...         return {"below": model.tasks <= most}
+        >>> a = fo.Policy(fo.Total(fo.Tasks()), [Capped()]).allocate(fo.Instance([[1], [2]], [20]))
+        >>> a.tasks, float(a.variables["most"]), round(float(a.multipliers["six"]), 6)
+        (array([6., 6.]), 6.0, 2.0)
+        """
+        if not isinstance(name, str) or not name:
+            raise InvalidBlock(f"require({name!r}, ...): give a name, as a text")
+        if not isinstance(constraint, cp.Constraint):
+            if isinstance(self, Point):  # of numbers, which are checked in the program
+                return
+            raise InvalidBlock(f"require({name!r}, {constraint!r}): give a cvxpy constraint")
+        block, what = self.own.block, f"its condition {name!r}"
+        if block is not None and isinstance(self, Model):
+            refuse_unknown_numbers(block, constraint, what)
+            refuse_whole_numbers(block, constraint, self.unknowns)
+            if not constraint.is_dcp():
+                raise NotConcave(f"{block}: {what} is not convex ({constraint})")
+        constraint.set_label(name)
+        self.required.append(constraint)
+
+
+class Point(_WithVariables):
+    """An allocation as numbers, with the attributes of `Model`; from tasks of shape (n_users, n_servers).
+
+    ``variables`` gives the values of blocks' variables in natural units, by name; other variables are left open.
+    """
+
+    own: OwnValues
+
+    def __init__(
+        self, instance: Instance, tasks_by_server: Float, variables: Callable[[], Mapping[str, Float]] | None = None
+    ) -> None:
         self.instance = instance
         self.tasks_by_server = tasks_by_server
-        self.required: list[cp.Constraint] = []  # as `Model` has it
+        self.required = []
+        self.own = OwnValues(variables)
 
     @cached_property
     def tasks(self) -> Float:
@@ -211,7 +326,11 @@ class Point(_View):
 
     def scaled(self, factor: float) -> Point:
         """The point with all tasks multiplied by a factor."""
-        return Point(self.instance, self.tasks_by_server * factor)
+        return Point(self.instance, self.tasks_by_server * factor, self._variables(factor))
+
+    def _variables(self, factor: float = 1.0) -> Callable[[], Mapping[str, Float]]:
+        """The values of blocks' variables times a factor, for another point."""
+        return lambda: {key: value * factor for key, value in self.own.known.items()}
 
     def typical(self) -> Point:
         """Another point: an equal part of what each user could run alone, within its task limit."""
@@ -220,10 +339,11 @@ class Point(_View):
     def towards_typical(self, part: float) -> Point:
         """The point moved by a fraction towards `typical`."""
         there = self.typical()
-        return Point(self.instance, self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server))
+        tasks = self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server)
+        return Point(self.instance, tasks, self._variables())
 
 
-class Model(_View):
+class Model(_WithVariables):
     """An instance as CVXPY expressions in one vector of unknowns, one per (user, server) pair.
 
     The argument of `Objective.expression` and `Constraint.constraints`. If bundles are decided, ``bundles`` and
@@ -264,7 +384,8 @@ class Model(_View):
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
         self.solver = solver
-        self.required: list[cp.Constraint] = []  # constraints on auxiliary variables of blocks
+        self.required = []
+        self.own = OwnVariables(natural=scale is None)
 
     @property
     def exact_powers(self) -> bool:

@@ -44,6 +44,7 @@ If the input says which tasks run now, further tables show what each team and us
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
   fairopt solve cluster/ --teams org,team --guarantee vision=16gpu
   fairopt solve cluster/ --policy drf --integral
+  fairopt solve cluster/ --policy drf --exact
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
@@ -92,7 +93,7 @@ WHICH_SOLVER = (
     "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha >= 1, Nash welfare. "
     "[bold]power[/] cones: alpha < 1. Solvers without power cones get an approximation, and its answer must be "
     "certified like any other. Without --solver, fairopt uses the fastest exact method, and tries the next solver if "
-    "an answer cannot be certified."
+    "an answer cannot be certified. 'fairopt bench-solver' compares solvers on problems with known optima."
 )
 
 
@@ -117,6 +118,14 @@ Integral = Annotated[
 ]
 Rounded = Annotated[
     bool, typer.Option("--rounded", help="Whole tasks by rounding the divisible answer; fast on large clusters.")
+]
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="Solve and prove it in fractions, such as 5/11, where the optimum is rational: max-min, leximin, totals, "
+        "ordered weights, linear constraints, HDRF, MLF-DRS. Needs fairopt\\[exact].",
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
@@ -179,6 +188,7 @@ def solve(
     time_limit: TimeLimit = None,
     integral: Integral = False,
     rounded: Rounded = False,
+    exact: Exact = False,
     out: Annotated[
         Path | None, typer.Option(help="Save the allocation: complete as .json or .parquet, by user as .csv.")
     ] = None,
@@ -199,6 +209,7 @@ def solve(
             time_limit=time_limit,
             verbose=verbose,
             integral="rounded" if rounded else integral,
+            exact=exact,
         )
         allocation = mechanism.allocate(instance, **options)
     if as_json:

@@ -121,6 +121,29 @@ class Source:
     def _name(self) -> str:
         return "standard input" if self.path == DASH else self.path
 
+    @property
+    def title(self) -> str:
+        """The name of the input without its folder."""
+        return Path(self._name).resolve().name or self._name
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """INPUT and its options as words of a command line."""
+        given: dict[str, Any] = {("teams" if key == "labels" else key): value for key, value in self.options.items()}
+        given |= {name: getattr(self, name) for name in _CHANGES}
+        out = [self.path]
+        for name, value in given.items():
+            option = f"--{name.replace('_', '-')}"
+            if name == "teams":
+                out += [option, ",".join(value)]
+            elif isinstance(value, (list, tuple)):
+                out += [word for one in value for word in (option, one)]
+            elif value is True:
+                out.append(option)
+            elif value:
+                out += [option, str(value)]
+        return tuple(out)
+
     def _read(self) -> Instance:
         """The instance of a file, a folder or the library."""
         if self.path.startswith(LIBRARY):

@@ -83,4 +83,5 @@ class SolvedBundles(Evidence):
             prices = np.zeros(whole.size)
             prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
             prices = prices.reshape(whole.shape) * factor / whole
-        return Measured(tasks, gap, blocks, prices, assumed, bundles=bundles)
+        variables = cone.model.own.values()
+        return Measured(tasks, gap, blocks, prices, assumed, bundles=bundles, variables=variables)

@@ -41,10 +41,12 @@ class LevelDuals(Evidence):
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
-        cone = None if self.written is None or conditions.all_known(program) else self.written.model
+        cone, variables = None, dict[str, Float]()
+        if self.written is not None and not conditions.all_known(program):
+            cone, variables = self.written.settled(tasks)
         of_blocks = conditions.violation_at(program, tasks, cone)
         prices = None if self.prices is None else program.term.factor * self.prices
-        return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,))
+        return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,), variables=variables)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         further, levels = self.further, []
@@ -58,7 +60,8 @@ class LevelDuals(Evidence):
     def numbers(self) -> dict[str, Any]:
         names = ("users", "prices", "dual", "sizes")
         holdings = [{name: as_list(getattr(h, name)) for name in names} for h in self.holdings]
-        return {"kind": self.kind, "holdings": holdings, "prices": as_list(self.prices)}
+        held = {"kind": self.kind, "holdings": holdings, "prices": as_list(self.prices)}
+        return held if self.written is None else held | self.written.numbers()
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -72,6 +75,5 @@ class LevelDuals(Evidence):
         for h in held["holdings"]:
             dual = {name: None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items()}
             holdings.append(LevelDual(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **dual))
-        return cls(
-            holdings, None if free else Written(program, read.solver), as_numbers(held["prices"], (rows,)), further
-        )
+        written = None if free else Written.restored(program, read.solver, held)
+        return cls(holdings, written, as_numbers(held["prices"], (rows,)), further)

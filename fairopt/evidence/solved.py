@@ -12,20 +12,21 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fairopt.blocks.algebra import AtLeast, in_units
+from fairopt.blocks.algebra import AtLeast, Objective, in_units
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.evidence.written import Written
-from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.program import ConeModel, Float, Program, unique
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
 from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.lagrangian import Lagrangian, Multipliers
+from fairopt.proofs.lagrangian import Lagrangian, LinearRows, Multipliers
 from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.lazy import cp
@@ -38,12 +39,13 @@ IDLE = 1e-13  # of the largest price of a row: smaller ones are noise
 class Dual(NamedTuple):
     """The dual values of a constraint of a cone program: of a block's, or of bounds on tasks.
 
-    ``rows`` are the constraint as linear rows, None if only CVXPY knows it.
+    ``rows`` are the constraint as linear rows, None if only CVXPY knows it; ``name`` is the block's name for it.
     """
 
-    block: Constraint | None
+    block: Constraint | Objective | None
     rows: BlockRows | None
     values: Float
+    name: str = ""
 
     def multipliers(self, scale: Float) -> Float:
         """Multipliers of the rows in natural units, if unknowns are ``scale`` tasks each."""
@@ -119,13 +121,34 @@ class Solved(Optimum):
         """The dual values as multipliers of linear rows and of concave functions.
 
         Nonlinear constraints are linearised at the tasks: the tangent of a convex constraint only relaxes it. Levels of
-        objectives are replaced by their majorants, which are closer.
+        objectives are replaced by their majorants, which are closer. Rows with variables of blocks are left out if one
+        of these has no bound on the side where it has a cost.
         """
+        out, rows = self.charges_at(tasks)
+        joint = self.charged_jointly(rows, tasks)
+        if rows and np.isfinite(joint.constant):
+            out.plus(joint)
+        return out
+
+    def charged_jointly(
+        self,
+        rows: Sequence[tuple[LinearRows, Float]],
+        tasks: Float,
+        slopes: Mapping[cp.Variable, Float] | None = None,
+    ) -> Multipliers:
+        """The multipliers of rows with variables of blocks, less the objective's slopes by these."""
+        joint = Multipliers(np.zeros(len(self.program.usable_rows)), np.zeros(len(self.program.pairs)))
+        joint.charge_jointly(rows, tasks / self.scale, self.scale, self.top, slopes)
+        return joint
+
+    def charges_at(self, tasks: Float) -> tuple[Multipliers, list[tuple[LinearRows, Float]]]:
+        """The multipliers of rows in tasks only, and the rows with variables of blocks, with their dual values."""
         program, prices = self.program, np.zeros(len(self.program.usable_rows))
         prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
         out, point, scale = Multipliers(prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
+        joined = list[tuple[LinearRows, Float]]()
         for k in self.charged_duals:
-            block, rows, values = one = self.duals[k]
+            block, rows, values, _ = one = self.duals[k]
             if rows is not None:
                 out.charge_rows(rows.rows, one.multipliers(scale))
                 continue
@@ -138,17 +161,51 @@ class Solved(Optimum):
                 out.constant -= times * block.level
                 continue
             cone = self.written.model
+            others = [own.variable for own in cone.model.own.held.values()]
             with conditions.values_kept([cone.unknowns]):
                 cone.unknowns.save_value(tasks / scale)
-                linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns)
-            if linear is not None:
+                linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns, others)
+            if linear is not None and linear.others:
+                joined.append((linear, values))
+            elif linear is not None:
                 out.charge(linear, values, tasks / scale, scale)
-        return out
+        return out, joined
+
+    def natural_multipliers(self, unit: float) -> dict[str, Float]:
+        """The multipliers of blocks' inequalities and equations by name, if a dual value is ``unit`` natural units.
+
+        Without rows that are made when an answer breaks them.
+        """
+        found, held = dict[str, Float](), list[tuple[Dual, Float]]()
+        for k, one in enumerate(self.duals):
+            if one.block is None or isinstance(one.block, MadeRows) or getattr(one.block, "added", False):
+                continue
+            if one.rows is not None:
+                held.append((one, one.multipliers(self.scale)))
+                continue
+            condition = _conditions(self.written.model)[1 + k]
+            if (
+                isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
+                and condition.id not in self.written.model.rewritten
+            ):
+                sign = np.maximum(one.values, 0.0) if isinstance(condition, cp.constraints.Inequality) else one.values
+                per = abs(one.block.level) or 1.0 if isinstance(one.block, AtLeast) else 1.0
+                held.append((one, sign.reshape(condition.shape, order="F") / per))
+        names = [one.name for one, _ in held]
+        for one, values in held:
+            key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
+            found[unique(key, found)] = values * unit
+        return found
 
     @property
     def scale(self) -> Float:
         """Tasks per unknown, by pair."""
         return self.program.size[self.program.pairs.user]
+
+    @property
+    def top(self) -> Float:
+        """Proven upper bounds on unknowns."""
+        return self.program.most[self.program.pairs.user] / self.scale
 
     @property
     def charged_duals(self) -> list[int]:
@@ -184,7 +241,7 @@ class Solved(Optimum):
             return None
         kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
         left: dict[ManyRows, Float] = {}
-        for block, _, values in self.duals:
+        for block, _, values, _ in self.duals:
             if isinstance(block, MadeRows):
                 if len(values) != len(block.made):
                     return None
@@ -197,13 +254,16 @@ class Solved(Optimum):
                 duals.append(one)
             elif one.block.block in made:
                 block = made[one.block.block]
-                duals += [Dual(block, rows, left[block.block]) for rows in fewer.rows_of(block) or ()]
+                duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
         return fewer, replace(self, written=replace(self.written, program=fewer), duals=duals), tuple(kept.values())
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit."""
         found = lagrangian_of(program, self, tasks)
         if found is None:
+            own = [term for _, term in program.objective.summands() if not is_ours(term)]
+            if own:
+                raise ValueError(f"the objective {own[0]!r} is user-defined, and its code is not in the file")
             raise ValueError(f"{program.objective} has no portable bound")
         point, term, unit = program.point(tasks), program.term, 1.0
         scale = found.factor * found.lagrangian.majorant.unit
@@ -236,11 +296,12 @@ class Solved(Optimum):
 
     def numbers(self) -> dict[str, Any]:
         duals = [self.capacity.tolist(), *(one.values.tolist() for one in self.duals)]
-        return {"kind": self.kind, "duals": duals, "stands_in": self.stands_in, "unit": self.unit}
+        held = {"kind": self.kind, "duals": duals, "stands_in": self.stands_in, "unit": self.unit}
+        return held | self.written.numbers()
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        cone = ConeModel(program, read.solver)
+        cone = Written.restored(program, read.solver, held).model
         conditions, (capacity, *duals) = _conditions(cone), held["duals"]
         if len(conditions) != len(held["duals"]):
             raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
@@ -254,18 +315,29 @@ class Solved(Optimum):
         factor = float(unit) if unit is not None else None if stands_in else cone.maximand[1]
         prices = as_numbers(capacity, program.capacity_rows.shape)
         unit = None if unit is None else float(unit)
-        return cls(Written(program, read.solver), prices, found, factor, stands_in=stands_in, unit=unit)
+        written = Written.restored(program, read.solver, held)
+        return cls(written, prices, found, factor, stands_in=stands_in, unit=unit)
 
 
 def _conditions(cone: ConeModel) -> list[cp.Constraint]:
     """The constraints whose dual values are evidence: capacities, bounds on tasks, and blocks."""
-    return [cone.capacity, *cone.box, *(condition for _, _, condition in cone.rest)]
+    return [cone.capacity, *cone.box, *(condition for _, _, condition in cone.rest), *_of_objective(cone)]
+
+
+def _of_objective(cone: ConeModel) -> list[cp.Constraint]:
+    """The constraints that a user-defined objective requires."""
+    if cone.program.objective.is_known:
+        return []
+    _ = cone.maximand
+    return cone.required
 
 
 def _duals_of(cone: ConeModel) -> list[Dual]:
     """The dual values of constraints besides capacities; zeros if a solver left none."""
-    every = [*((None, c) for c in cone.box), *((block, c) for block, _, c in cone.rest)]
-    return [Dual(block, cone.known.get(condition.id), dual_values(condition)) for block, condition in every]
+    every: list[tuple[Constraint | Objective | None, str, cp.Constraint]] = [(None, "", c) for c in cone.box]
+    every += cone.rest
+    every += [(cone.program.objective, c.label or "required", c) for c in _of_objective(cone)]
+    return [Dual(block, cone.known.get(c.id), dual_values(c), name) for block, name, c in every]
 
 
 def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
@@ -274,28 +346,38 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     If the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; otherwise the tangent at
     the tasks. If that leaves a gap, the dual of the cone form may be tighter.
     """
-    objective, point = program.objective, program.point(tasks)
-    cone = None if conditions.all_known(program) else evidence.written.model
+    objective, cone, variables = program.objective, None, dict[str, Float]()
+    if not conditions.all_known(program):
+        cone, variables = evidence.written.settled(tasks)
+    point = program.point(tasks, variables=variables)
     blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks)
     if fit is None:
-        gap, prices = _tangent_gap(program, evidence, tasks)
+        gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
     else:
         majorant, found = fit.majorant, fit.found
-        gap, prices = found.gap, fit.multipliers.prices * found.factor * majorant.unit
+        scale = found.factor * majorant.unit
+        gap, prices = found.gap, fit.multipliers.prices * scale
+        scale *= evidence.factor or 1.0
         if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
-            prices = prices * ((objective.value(high) - objective.value(low)) / run if run else 0.0)
+            slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
+            prices, scale = prices * slope_of_value, scale * slope_of_value
+    multipliers = evidence.natural_multipliers(scale) if gap <= GAP_TOLERANCE else {}
     assumed = ""
     if not gap <= GAP_TOLERANCE and not evidence.stands_in:
-        gap, assumed = min((gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks))
-    return Measured(tasks, gap, blocks, prices, assumed)
+        gap, assumed = min(
+            (gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
+        )
+    return Measured(tasks, gap, blocks, prices, assumed, variables=variables, multipliers=multipliers)
 
 
-def _conic_gap(program: Program, evidence: Solved, majorant: Form | None, tasks: Float) -> tuple[float, str]:
+def _conic_gap(
+    program: Program, evidence: Solved, majorant: Form | None, tasks: Float, point: Point
+) -> tuple[float, str]:
     """The gap by the dual of the cone form, from a second solve, and what that assumes."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
-    point, alone = program.point(tasks), all(v.id == cone.unknowns.id for v in form.variables())
+    alone = all(v.id == cone.unknowns.id for v in form.variables())
     if majorant is None:
         per_form = factor  # None for a transform, whose excess has no natural units
     elif not alone:
@@ -306,7 +388,7 @@ def _conic_gap(program: Program, evidence: Solved, majorant: Form | None, tasks:
         return np.inf, ""
     cone.unknowns.save_value(tasks / cone.scale)
     at = conditions.number(form)
-    if not alone:  # the values of other variables are unknown
+    if not alone:  # without values of variables, the best ones
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
@@ -395,28 +477,32 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
     return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
 
 
-def _tangent_gap(program: Program, evidence: Solved, tasks: Float) -> tuple[float, Float]:
-    """Gap and prices by the tangent of the objective at the tasks, for objectives without a majorant."""
+def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point) -> tuple[float, Float, float]:
+    """Gap and prices by the tangent of the objective at the tasks and the variables of blocks, and natural units per
+    dual value, for objectives without a majorant.
+    """
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
-    multipliers, point = evidence.multipliers_at(tasks), program.point(tasks)
+    out, rows = evidence.charges_at(tasks)
     of_form = factor is not None and not evidence.stands_in
-    natural = form * factor if of_form else cp.sum(objective.expression(cone.model))
-    alone = all(v.id == cone.unknowns.id for v in natural.variables())  # otherwise it is no bound
-    tangent = conditions.tangent(cone, natural, tasks) if alone else None
+    natural = form * factor if of_form else cone.natural
+    tangent = conditions.tangent(cone, natural, tasks)
     scale = 1.0 if factor is None else factor
     cone.unknowns.save_value(tasks / cone.scale)
     if tangent is None:
-        return np.inf, multipliers.prices * scale
-    majorant, slopes = tangent
+        return np.inf, out.prices * scale, scale
+    majorant, slopes, of_others = tangent
     if factor is None:  # prices of a transform, times the objective's slope by it
         own = conditions.tangent(cone, form, tasks)
         scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
-    charged = multipliers.times(scale)
+    charged = out.times(scale)
+    joint = evidence.charged_jointly([(one, scale * values) for one, values in rows], tasks, of_others)
+    if np.isfinite(joint.constant) or of_others:
+        charged.plus(joint)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
     charged.pair_cost = charged.pair_cost - slopes
     value = objective.value(point)
     found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
-    return plain_gap(program, point, found.value - value), charged.prices
+    return plain_gap(program, point, found.value - value), charged.prices, scale
 
 
 def plain_gap(program: Program, point: Point, excess: float) -> float:

@@ -2,41 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
-from fairopt.formulation.program import ConeModel, Program
+from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.proofs.conditions import settle
 from fairopt.runtime.lazy import cp
 
 
 @dataclass(frozen=True)
 class Written:
-    """The program of a cone model, its ``solver``, and ``own``, the values of variables that blocks added."""
+    """The program of a cone model, its ``solver``, and ``own``, the values of variables that blocks added.
+
+    ``variables`` are those of users' blocks in natural units, by key, and ``units`` those that were solved in.
+    """
 
     program: Program
     solver: str | None = None
     own: Sequence[Any] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    units: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cone: ConeModel) -> Self:
         """A model as its solver left it."""
-        return cls(cone.program, cone.model.solver, [variable.value for variable in _own_variables(cone)])
+        values, own = [variable.value for variable in _own_variables(cone)], cone.model.own
+        return cls(cone.program, cone.model.solver, values, own.values(), own.units)
 
     @cached_property
     def model(self) -> ConeModel:
         """The rebuilt model, with the values of variables that blocks added."""
         of_bundles = isinstance(self.program, BundleProgram)
-        cone = BundleConeModel(self.program, self.solver) if of_bundles else ConeModel(self.program, self.solver)
+        kind = BundleConeModel if of_bundles else ConeModel
+        cone = kind(self.program, self.solver, self.units)
         variables = _own_variables(cone)
         if [v.shape for v in variables] == [np.shape(value) for value in self.own]:
             for variable, value in zip(variables, self.own, strict=True):
                 variable.save_value(value)
+        cone.model.own.save(self.variables)
         return cone
+
+    def numbers(self) -> dict[str, Any]:
+        """The values and units of variables for files, empty without any."""
+        values = {key: np.asarray(value).tolist() for key, value in self.variables.items()}
+        return ({"variables": values} if values else {}) | ({"units": dict(self.units)} if self.units else {})
+
+    @classmethod
+    def restored(cls, program: Program, solver: str | None, held: Mapping[str, Any]) -> Self:
+        """What `numbers` wrote, for a program of the same blocks and instance."""
+        values = {str(key): np.asarray(value, dtype=float) for key, value in held.get("variables", {}).items()}
+        units = {str(key): float(unit) for key, unit in held.get("units", {}).items()}
+        if not all(0 < unit < np.inf for unit in units.values()):
+            raise ValueError(f"the units of variables are {units}, not numbers > 0")
+        return cls(program, solver, variables=values, units=units)
+
+    def settled(self, tasks: Float) -> tuple[ConeModel, dict[str, Float]]:
+        """The model with its variables at tasks by pair, and the values of those of users' blocks, by key."""
+        cone = self.model
+        cone.model.own.save(self.variables)
+        return cone, settle(cone, tasks)
 
 
 def _own_variables(cone: ConeModel) -> list[cp.Variable]:

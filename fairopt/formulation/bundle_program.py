@@ -5,7 +5,7 @@ If everything separates by server, resource and group, the program is a `Divisio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -110,10 +110,12 @@ class BundleProgram(Program):
         shape = self.instance.n_users, self.instance.n_servers
         return np.zeros(shape), np.zeros((*shape, self.instance.n_resources))
 
-    def point(self, tasks: Float, bundles: Float | None = None) -> BundlePoint:
+    def point(
+        self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None
+    ) -> BundlePoint:
         """Bundles and the tasks in them as a point of the solved instance."""
         assert bundles is not None
-        return BundlePoint(self.instance, bundles, tasks)
+        return BundlePoint(self.instance, bundles, tasks, None if variables is None else lambda: variables)
 
 
 class BundleConeModel(ConeModel):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,10 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import coefficients_cached
 from fairopt.formulation.bundle_program import BundleProgram, program_class
+from fairopt.formulation.digests import NewConditions, of_problem
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
@@ -55,10 +55,10 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
     objective: cp.Expression = cp.Constant(0.0)
     conditions: list[cp.Constraint] = []
     if not program.empty:
-        part, rows = program.instance, program.capacity_rows
+        part, rows, new = program.instance, program.capacity_rows, NewConditions()
         model = view(part, program.pairs, program.active)
         of_all = model if program.all_take_part else view(instance, Pairs(instance), np.arange(n))
-        of_all.required = model.required
+        of_all.required, of_all.own = model.required, model.own
         capacity = program.whole_capacities.ravel()[rows]
         used = cp.multiply(capacity, model.loads[rows]) if held is None else cp.sum(held, axis=0)[rows]
         conditions.append(_named("capacity", used <= capacity))
@@ -71,9 +71,11 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         for block in program.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block}: {name}", condition) for name, condition in named]
+            conditions += [_named(f"{block}: {one.label or 'required'}", one) for one in new.among(model.required)]
+            model.required.clear()
         objective = cp.sum(expression_of(program.objective, model))
         warn_of_loops(program.objective, [objective])
-        conditions += model.required
+        conditions += new.among(model.required)
     maximise = cp.Maximize(objective)
     maximise.block = program.objective  # `certify` uses its majorant while the objective is unchanged
     return cp.Problem(maximise, [*conditions, *elsewhere])
@@ -112,49 +114,4 @@ def _named(name: str, condition: cp.Constraint) -> cp.Constraint:
 
 def same_problem(one: cp.Problem, other: cp.Problem) -> bool:
     """Whether two problems have the same objective and constraints, in any order, with the same numbers."""
-    return _Digests(one).parts == _Digests(other).parts
-
-
-class _Digests:
-    """Hashes of the objective and of the sorted constraints of a problem, with variables by name or first occurrence.
-
-    Names are those of `natural_problem`; auxiliary variables of blocks have different names each time.
-    """
-
-    def __init__(self, problem: cp.Problem) -> None:
-        self.variables: dict[int, str] = {}
-        self.known: dict[int, bytes] = {}  # expressions are shared between constraints
-        objective = self.digest(problem.objective)
-        self.parts = [objective, *sorted(map(self.digest, problem.constraints))]
-
-    def digest(self, part: Any) -> bytes:
-        """The hash of an expression, a constraint or a number."""
-        if (known := self.known.get(id(part))) is not None:
-            return known
-        own, inside = self._parts(part)
-        out = hashlib.sha256(type(part).__name__.encode() + own)
-        for inner in inside:
-            out.update(self.digest(inner))
-        if isinstance(part, (cp.Expression, cp.Constraint)):
-            self.known[id(part)] = out.digest()
-        return out.digest()
-
-    def _parts(self, part: Any) -> tuple[bytes, Sequence[Any]]:
-        """The data of a part itself, and the parts inside it."""
-        if isinstance(part, cp.Variable):
-            own = f"own {len(self.variables)}"
-            name = self.variables.setdefault(part.id, part.name() if part.name() in (TASKS, BUNDLES) else own)
-            return repr((name, part.shape, sorted(part.attributes.items(), key=str))).encode(), ()
-        if isinstance(part, (cp.Constant, cp.Parameter)):
-            return b"", [part.value]
-        if isinstance(part, cp.Constraint):
-            return b"", [*part.args, *part.get_data()[:-1]]  # the last is its id
-        if isinstance(part, (cp.Expression, cp.Maximize, cp.Minimize)):
-            return b"", [*part.args, *(part.get_data() or ())]
-        if sp.issparse(part):
-            given: Any = part
-            rows = sp.csr_array(given)
-            return b"", [rows.shape, rows.indptr, rows.indices, rows.data]
-        if isinstance(part, np.ndarray) and part.dtype != object:
-            return repr((part.shape, part.dtype.str)).encode() + np.ascontiguousarray(part).tobytes(), ()
-        return (b"", part) if isinstance(part, (list, tuple)) else (repr(part).encode(), ())
+    return of_problem(one, (TASKS, BUNDLES)) == of_problem(other, (TASKS, BUNDLES))

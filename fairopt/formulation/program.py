@@ -7,16 +7,24 @@ Constraints that are bounds on each user's tasks, or on the usable fraction of r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, expression_of, refuse_unknown_numbers
-from fairopt.blocks.base import Block, blocks_within, brief, call_block, is_ours
-from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
+from fairopt.blocks.algebra import AtLeast, expression_of
+from fairopt.blocks.base import (
+    Block,
+    blocks_within,
+    brief,
+    call_block,
+    is_ours,
+    refuse_unknown_numbers,
+    refuse_whole_numbers,
+)
+from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
 from fairopt.blocks.guarantees import guarantees_of
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
@@ -26,11 +34,12 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
+from fairopt.formulation.digests import NewConditions
 from fairopt.formulation.rising import least_load, of_those_who_rise, users_with_room
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.lazy import cp, later, sp
 from fairopt.tolerances import ROUNDING, TINY
 from fairopt.validation import distinct
 
@@ -316,19 +325,32 @@ class Program:
         """Zero tasks, and zero bundles if these are decided."""
         return np.zeros(len(self.pairs)), None
 
-    def point(self, tasks: Float, bundles: Float | None = None) -> Point:
-        """Tasks as a point of the solved instance."""
-        return Point(self.instance, self.pairs.table(tasks))
+    def point(self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None) -> Point:
+        """Tasks as a point of the solved instance, with the values of blocks' variables, by default their best."""
+        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks))
+
+    def _variables_at(
+        self, variables: Mapping[str, Float] | None, tasks: Float
+    ) -> Callable[[], Mapping[str, Float]] | None:
+        """What gives the values of blocks' variables at tasks, if they are asked for."""
+        if variables is not None:
+            return lambda: variables
+        if self.objective.is_known:
+            return None
+        return lambda: later("fairopt.formulation.own_values:best_values")(ConeModel(self), tasks)
 
 
 class ConeModel:
     """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`."""
 
-    def __init__(self, program: Program, solver: str | None = None) -> None:
+    def __init__(self, program: Program, solver: str | None = None, units: Mapping[str, float] | None = None) -> None:
         self.program = program
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
+        self.new = NewConditions()
+        self.rewritten: set[int] = set()  # ids of constraints that stand for others
         self.model = self.in_unknowns(solver)
+        self.model.own.units.update(units or {})
         check()
         rows = program.capacity_rows
         check()
@@ -358,8 +380,11 @@ class ConeModel:
                 continue
             model = self.model if is_ours(constraint) else self.model_as_given()
             conditions = checked_conditions(constraint, model)
-            self.rest += [(constraint, name, _without_zero_squares(one)) for name, one in conditions.items()]
-            self.rest += [(constraint, "required", condition) for condition in self.model.required]
+            for name, one in conditions.items():
+                self.rest.append((constraint, name, written := _without_zero_squares(one)))
+                if written is not one:
+                    self.rewritten.add(written.id)
+            self.rest += [(constraint, one.label or "required", one) for one in self.new.among(self.model.required)]
             self.model.required.clear()  # those of the objective are added later
 
     def constraint_of(self, some: BlockRows) -> cp.Constraint:
@@ -395,7 +420,7 @@ class ConeModel:
         scale[place] = self.scale
         spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
         model = self.of_all_users(spread @ self.model.unknowns, scale, pairs)
-        model.required = self.model.required
+        model.required, model.own = self.model.required, self.model.own
         return model
 
     def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
@@ -410,11 +435,29 @@ class ConeModel:
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
-        return objective_form(self.program.objective, self.model, self.unknowns)
+        found = objective_form(self.program.objective, self.model, self.unknowns)
+        self.model.required[:] = self.new.among(self.model.required)
+        return found
+
+    @cached_property
+    def natural(self) -> cp.Expression:
+        """The objective in natural units; conditions that it requires are those of `maximand`."""
+        before = len(self.model.required)
+        found = cp.sum(self.program.objective.expression(self.model))
+        del self.model.required[before:]
+        return found
 
     def tasks(self) -> Float:
         """Tasks by pair of the solver, at least 0."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def unique(name: str, names: Iterable[str]) -> str:
+    """The name, extended if another has it."""
+    taken = set(names)
+    while name in taken:
+        name += " (another)"
+    return name
 
 
 def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:
@@ -469,12 +512,15 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
     for name, condition in conditions.items():
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
-        _refuse_whole_numbers(constraint, condition, model)
-        refuse_unknown_numbers(constraint, condition, f"its condition {name!r}")
+        refuse_whole_numbers(constraint, condition, model.unknowns)
+        which = "its condition" if name == UNNAMED else f"its condition {name!r}"
+        refuse_unknown_numbers(constraint, condition, which)
         if not condition.is_dcp():
-            raise NotConcave(f"{constraint}: its condition {name!r} is not convex ({condition})")
+            raise NotConcave(f"{constraint}: {which} is not convex ({condition})")
         if not condition.variables() and not condition.value():
-            raise Infeasible(f"{name!r} of `{constraint}` cannot hold, whatever the tasks", (f"`{constraint}`",))
+            raise Infeasible(
+                f"{conditions_in_words(constraint, [name])} cannot hold, whatever the tasks", (f"`{constraint}`",)
+            )
     warn_of_loops(constraint, conditions.values())
     return {name: condition for name, condition in conditions.items() if condition.variables()}
 
@@ -496,16 +542,6 @@ def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
     squares = isinstance(expression, atoms.quad_over_lin) and args[1].is_constant()
     squares |= isinstance(expression, cp.atoms.elementwise.power.Power) and expression.p.value == 2
     return [args[0]] if squares and args[0].is_affine() else None
-
-
-def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:
-    """`NotConcave` for integer variables of a block."""
-    for variable in set(part.variables()) - set(model.unknowns.variables()):
-        if variable.attributes["boolean"] or variable.attributes["integer"]:
-            raise NotConcave(
-                f"{block} has an integer variable ({variable}), and only convex programs are solved; "
-                "write the condition without it, and for whole tasks give allocate(..., integral=True)"
-            )
 
 
 def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
@@ -547,7 +583,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     factor = None
     if form is None:
         form = cp.sum(expression_of(objective, model))
-        _refuse_whole_numbers(objective, form, model)
+        refuse_whole_numbers(objective, form, model.unknowns)
         warn_of_loops(objective, [form])
         factor = _scale(form, unknowns)
         form = form / factor

@@ -41,6 +41,13 @@ TIGHT: dict[str, dict[str, Any]] = {
     },
     "SCIPY": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
+    # At its own 1e-8 leximin of the demo's ten users was not certified.
+    "PIQP": {
+        "eps_abs": 1e-10,
+        "eps_rel": 1e-10,
+        "eps_duality_gap_abs": 1e-10,
+        "eps_duality_gap_rel": 1e-10,
+    },
 }
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
 # For a second attempt, if the solver fails at these.
@@ -71,6 +78,14 @@ LARGE = 50_000
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
 _SQUARED = 1e150  # SCS squares numbers; if that overflows, it prints to stdout and returns no status
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
+# Cones by CVXPY's sizes: the word in messages, and CVXPY's class.
+_CONES = {
+    "soc": ("second-order", "SOC"),
+    "exp": ("exponential", "ExpCone"),
+    "p3d": ("power", "PowCone3D"),
+    "psd": ("semidefinite", "PSD"),
+}
+_CONES_IF_INSTALLED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # CVXPY lists these cones only if the solver is installed
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 
 
@@ -170,11 +185,14 @@ def run(
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
         # of CVXPY, or of solvers' bindings after numerical failures
         words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
-        if by_cvxpy and ("cannot solve" in words or "not able to" in words):
+        if refuses(error):
             others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))
+            lacks = lacking(problem, solver)
+            why = f"it has {', '.join(lacks)} cones" if lacks else _first_line(error)
             raise SolverUnavailable(
-                f"{solver} cannot take this kind of problem ({_first_line(error)}); "
-                + (f"try one of {others}" if others else "no installed solver takes it")
+                f"{solver} cannot take this kind of problem ({why}); "
+                + (f"try one of {others}" if others else "no installed solver takes it"),
+                lacks=lacks,
             ) from error
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
@@ -182,6 +200,29 @@ def run(
     if status == LATE and from_call:
         raise Late
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
+
+
+def refuses(error: BaseException) -> bool:
+    """Whether CVXPY says by this error that the solver cannot take this kind of problem."""
+    return isinstance(error, cp.error.SolverError) and ("cannot solve" in str(error) or "not able to" in str(error))
+
+
+def takes(solver: str) -> frozenset[str]:
+    """Names of CVXPY's classes of cones that a solver takes."""
+    from cvxpy.reductions.solvers import defines
+
+    interfaces = [of[solver] for of in (defines.SOLVER_MAP_CONIC, defines.SOLVER_MAP_QP) if solver in of]
+    cones = {kind.__name__ for interface in interfaces for kind in interface.SUPPORTED_CONSTRAINTS}
+    return frozenset(cones | _CONES_IF_INSTALLED.get(solver, set()))
+
+
+def lacking(problem: cp.Problem, solver: str) -> tuple[str, ...]:
+    """The kinds of cones of a problem that a solver does not take, as CVXPY writes the problem for SCS, which takes
+    all.
+    """
+    sizes = subprocesses.cones(problem.get_problem_data("SCS")[0]["dims"])
+    known = takes(solver)
+    return tuple(word for kind, (word, name) in _CONES.items() if sizes[kind] and name not in known)
 
 
 def _takes(problem: cp.Problem, solver: str) -> bool:

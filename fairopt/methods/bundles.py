@@ -6,15 +6,17 @@ prices also prove a solver's answer. Other policies, such as those that involve 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
+from fairopt.blocks.constraints import conditions_in_words
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.evidence.bundles import Divided, SolvedBundles
+from fairopt.evidence.written import Written
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
 from fairopt.methods import infeasible
@@ -26,10 +28,25 @@ from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 
 
-def proposal_of(program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None) -> Proposal:
-    """Bundles and tasks of the given instance, with the dual of the program as evidence."""
+def proposal_of(
+    program: BundleProgram,
+    held: Float,
+    tasks: Float,
+    method: str,
+    solver: str | None,
+    variables: Mapping[str, Float] | None = None,
+) -> Proposal:
+    """Bundles and tasks of the given instance, and values of blocks' variables, with the dual of the program as
+    evidence.
+    """
     division = program.division
-    evidence = SolvedBundles.of(BundleConeModel(program, solver)) if division is None else Divided(division)
+    evidence: Divided | SolvedBundles
+    if division is None:
+        cone = BundleConeModel(program, solver)
+        cone.model.own.save(variables or {})
+        evidence = SolvedBundles.of(cone)
+    else:
+        evidence = Divided(division)
     return Proposal(method, program.gather(tasks), evidence, solver, bundles=program.gather_rows(held))
 
 
@@ -73,7 +90,8 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
         else:
             bundles, evidence = cone.bundles(), SolvedBundles.of(cone)
             for tasks in _tasks_in(cone, bundles):
-                yield Proposal("cone", tasks, evidence, attempt=attempt, bundles=bundles)
+                at_tasks = replace(evidence, written=Written.of(cone))  # variables of blocks are those for these tasks
+                yield Proposal("cone", tasks, at_tasks, attempt=attempt, bundles=bundles)
 
     yield from by_chain(settings, propose, linear=False)
 
@@ -106,6 +124,6 @@ def _refuse_infeasible(cone: BundleConeModel) -> None:
     groups = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
     found = [cone.rest[k] for k in infeasible.irreducible(groups, always)]
     if found:
-        parts = [f"`{block}`" if is_ours(block) else f"{name!r} of `{block}`" for block, name, _ in found]
+        parts = [conditions_in_words(block, [name]) for block, name, _ in found]
         blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in found))
         raise Infeasible(f"{' and '.join(dict.fromkeys(parts))} cannot hold within the capacities", blocks)

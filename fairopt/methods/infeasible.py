@@ -13,10 +13,17 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, expression_of
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
+from fairopt.blocks.constraints import (
+    UNNAMED,
+    Constraint,
+    MinShare,
+    MinTasks,
+    SharingIncentive,
+    conditions_in_words,
+)
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
-from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions
+from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions, unique
 from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs.conditions import gradient_of, values_kept
 from fairopt.proofs.conic import conic_excess
@@ -50,7 +57,11 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     if not names:
         return
     rows = _rows(groups, names)
-    parts = [_description(groups[name], name, rows) for name in names]
+    blocks = [groups[name].block for name in names]
+    parts = [
+        name if block is None else conditions_in_words(block, rows[name], name)
+        for name, block in zip(names, blocks, strict=True)
+    ]
     if len(parts) == 1:
         sentence = f"{parts[0]} cannot hold" + (" together" if len(rows[names[0]]) > 1 else "")
     else:
@@ -90,26 +101,22 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
             conditions = checked_conditions(constraint, view) | _required(cone, before)
         else:  # in the natural units of messages
             conditions = {one.name: replace(one.rows, unit=1.0).constraint(model) for one in known}
-        groups[_unique(f"`{constraint}`", groups)] = _Group(constraint, conditions)
+        groups[unique(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.summands():
         if not is_ours(term):
             before = len(model.required)
             domain = _numbered(cp.sum(expression_of(term, model)).domain) | _required(cone, before)
             if domain:
-                groups[_unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
+                groups[unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups
 
 
-def _unique(name: str, groups: Mapping[str, _Group]) -> str:
-    """The name, extended if another block has the same ``repr``."""
-    while name in groups:
-        name += " (another)"
-    return name
-
-
 def _required(cone: ConeModel, before: int) -> dict[str, cp.Constraint]:
-    """The conditions on its own variables that a block has added to the model."""
-    return {f"required {k}": c for k, c in _numbered(cone.model.required[before:]).items()}
+    """The conditions on its own variables that a block has added to the model, by name."""
+    found = dict[str, cp.Constraint]()
+    for k, condition in enumerate(cone.model.required[before:], start=1):
+        found[unique(condition.label or f"required {k}", found)] = condition
+    return found
 
 
 def _numbered(conditions: Iterable[cp.Constraint]) -> dict[str, cp.Constraint]:
@@ -125,13 +132,6 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
             others = [groups[other].conditions[row] for other in names if other != name for row in rows[other]]
             rows[name] = irreducible({row: [groups[name].conditions[row]] for row in rows[name]}, others) or rows[name]
     return rows
-
-
-def _description(group: _Group, name: str, rows: Mapping[str, Sequence[str]]) -> str:
-    """The group's name in a message, with the names of its conditions if its block is user-defined."""
-    if group.block is None or is_ours(group.block):
-        return name
-    return f"{' and '.join(map(repr, rows[name]))} of {name}"
 
 
 def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
@@ -181,7 +181,7 @@ def _what_is_possible(
             if isinstance(block, AtLeast):
                 return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
             who = _users_in(program, cone, conditions[row], found.multipliers)
-            what = "the domain" if of_domain else repr(row)
+            what = "the domain" if of_domain else f"`{block}`" if row == UNNAMED else repr(row)
             return found.in_words(what, f" of {_users(program, who)}" if len(who) else "")
     return ""
 

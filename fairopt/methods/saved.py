@@ -44,7 +44,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             found = (
                 gate.empty(last)
                 if last.empty
-                else gate.judge(last, proposal_of(last, held, given.tasks_by_server, method, solver))
+                else gate.judge(last, proposal_of(last, held, given.tasks_by_server, method, solver, given.variables))
             )
             return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
         if not several:
@@ -58,7 +58,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "prices": given.evidence_prices, "bundles": given.given_bundles}
-        return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
+        return gate.of_nothing(instance, given.tasks_by_server, policy, variables=given.variables, note=note, **known)
 
 
 @coefficients_cached()
@@ -73,7 +73,8 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
         return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"
-        return gate.of_nothing(instance, given.tasks_by_server, policy, value=given.objective, note=note)
+        known = {"value": given.objective, "variables": given.variables, "note": note}
+        return gate.of_nothing(instance, given.tasks_by_server, policy, **known)
 
 
 def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, Answer]] | None:

@@ -75,13 +75,17 @@ class Purchases:
 
 
 def purchases(
-    allocation: Allocation, costs: Mapping[str, float] | None = None, clock: Clock | None = None, **options: Any
+    allocation: Allocation,
+    costs: Mapping[str, float] | None = None,
+    clock: Clock | None = None,
+    search: float = SEARCH,
+    **options: Any,
 ) -> Purchases:
     """What more of each resource brings under the policy of an allocation, up to where, and one more server.
 
     ``costs`` are by unit of a resource, and ``options`` are those of ``allocate``. Where derivatives or their ranges
     are not known, the policy is solved again: a rate is that of 1 % more, and holds while the gain differs from it by
-    at most 1 %.
+    at most 1 %. Without a time limit of the ``clock``, ranges are searched for at most ``search`` seconds.
 
     Examples
     --------
@@ -109,7 +113,7 @@ def purchases(
             rated.append(again.rated(row, given) if row.reason else row)
         ranked = sorted(rated, key=lambda row: np.inf if row.reason else -row.rate)
         servers = _servers(again, given, tell)
-        end = clock if clock.time_limit is not None else Clock(SEARCH)
+        end = clock if clock.time_limit is not None else Clock(search)
         late = False
         for k, row in enumerate(ranked[:MOST]):
             tell("ranges", k, len(ranked[:MOST]))

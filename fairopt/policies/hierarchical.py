@@ -10,6 +10,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
+from fairopt.exact.allocate import made_exact
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.cluster.hierarchy import fill, floors
@@ -91,7 +92,7 @@ class HDRF:
         """Name in tables and messages."""
         return "HDRF"
 
-    def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
+    def allocate(self, instance: Instance, *, time_limit: float | None = None, exact: bool = False) -> Allocation:
         """Fill the tree, and prove the tasks by filling it again with bounds on rounding.
 
         Parameters
@@ -100,6 +101,9 @@ class HDRF:
             Users with the labels ``by``, on servers on which their demands do not differ.
         time_limit : float, optional
             Seconds for the whole call.
+        exact : bool, default False
+            Also fill the tree in fractions, `Allocation.exact_tasks`: without tolerances, so that only equal levels
+            tie. Numbers are read as in `Policy.allocate`. Needs the extra ``exact``.
 
         Returns
         -------
@@ -114,7 +118,7 @@ class HDRF:
         InvalidInstance
             If users have no such label, a weight names nobody, or a team is in two teams.
         OutOfDomain
-            If demands differ by server.
+            If demands differ by server; for ``exact`` also if teams have guarantees.
         Infeasible
             If guarantees do not fit together.
         NotCertified
@@ -131,10 +135,14 @@ class HDRF:
         ... )
         >>> fo.HDRF().allocate(cluster).tasks
         array([25., 25., 20.])
+        >>> print(*fo.HDRF().allocate(cluster.with_weights({"vision": 2}), exact=True).exact_tasks[:, 0])
+        50/3 100/3 20
         """
         clock = begin(time_limit)
         require_instance(instance)
         self._check(instance)
+        if exact:
+            return made_exact(lambda: self._filled(instance, clock), self, instance, clock)
         return clock.run(lambda: self._filled(instance, clock))
 
     def _filled(self, instance: Instance, clock: Clock) -> Allocation:

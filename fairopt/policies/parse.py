@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
+from fractions import Fraction
 from typing import Any
 
 from fairopt.blocks import bundles, constraints, efficiency, ideal, objectives, shares, teams
@@ -24,6 +25,8 @@ BLOCKS: dict[str, Any] = {
     for name in module.__all__
     if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
 }
+
+NUMBERS = (int, float, Fraction)
 
 MECHANISMS: dict[str, Any] = {
     kind.__name__: kind for kind in (BottleneckFairness, DynamicDRF, HDRF, NaivePerServer, PSDSF, SequentialMinMax)
@@ -130,18 +133,18 @@ def _value(node: ast.AST, text: str) -> Any:
         return {_value(k, text): _value(v, text) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _value(node.operand, text)
-        if isinstance(value, (int, float)):
+        if isinstance(value, NUMBERS):
             return -value
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
         left, right = _value(node.left, text), _value(node.right, text)
         kinds = isinstance(left, objectives.Objective), isinstance(right, objectives.Objective)
         if isinstance(node.op, ast.Add) and all(kinds):
             return left + right
-        if isinstance(node.op, ast.Mult) and any(kinds) and any(isinstance(x, (int, float)) for x in (left, right)):
+        if isinstance(node.op, ast.Mult) and any(kinds) and any(isinstance(x, NUMBERS) for x in (left, right)):
             return left * right
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.GtE):
         left, right = _value(node.left, text), _value(node.comparators[0], text)
-        if isinstance(left, objectives.Objective) and isinstance(right, (int, float)):
+        if isinstance(left, objectives.Objective) and isinstance(right, NUMBERS):
             return left >= right
     if isinstance(node, ast.Call):
         return _call(node, text)
@@ -155,6 +158,10 @@ def _call(node: ast.Call, text: str) -> Any:
     keywords = {str(k.arg): _value(k.value, text) for k in node.keywords}
     if isinstance(node.func, ast.Name) and node.func.id == "float" and arguments in (["inf"], ["-inf"]):
         return float(arguments[0])
+    if isinstance(node.func, ast.Name) and node.func.id == "Fraction" and not keywords:
+        if len(arguments) != 2 or not all(type(part) is int for part in arguments) or arguments[1] <= 0:
+            raise InvalidBlock(f"{text!r}: write fractions as Fraction(1, 3)")
+        return Fraction(*arguments)
     name = _shown(node.func)
     if isinstance(node.func, ast.Attribute):
         owner = node.func.value

@@ -8,6 +8,7 @@ The files:
 * `proposal`: proposals of methods, and the interface of evidence; `fairopt.evidence` has the kinds.
 * `conditions`: repair of points, violations of constraints, and constraints as multipliers see them.
 * `bound`: users' largest gains at given costs, for all bounds by weak duality.
+* `ranges`: ranges of variables that linear rows imply.
 * `pool`: bottlenecks and dual bounds on one pool. `users`: sums of one function per user.
 * `envy`: bottlenecks under envy-freeness.
 * `servers`: the dual bound on several servers.

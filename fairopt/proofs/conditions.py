@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, drop_towards_zero
+from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.form import Form
 from fairopt.blocks.rows import TYPICAL
 from fairopt.formulation.bundle_program import BundleProgram
+from fairopt.formulation.own_values import best_values
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.proofs.lagrangian import LinearRows
 from fairopt.runtime.lazy import cp, sp
@@ -152,7 +154,10 @@ def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) 
     """`block_violation` of a program; a cone model is built only for constraints that are not linear rows."""
     if all_known(program):
         return max(bounds_violation(program, tasks), rows_violation(program, tasks))
-    return block_violation(cone or ConeModel(program), tasks)
+    cone = cone or ConeModel(program)
+    if len(cone.model.own.values()) < len(cone.model.own.held):  # no solver left them
+        settle(cone, tasks)
+    return block_violation(cone, tasks)
 
 
 def block_violation(cone: ConeModel, tasks: Float) -> float:
@@ -172,6 +177,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
             levels[id(block)] = block  # evaluated without the variables that it adds
         else:
             conditions.append(condition)
+    worst = max(worst, *(own.beyond for own in cone.model.own.held.values()), 0.0)
     for block in levels.values():
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
@@ -182,6 +188,34 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
             cone.unknowns.save_value(at)
             worst = max(worst, *(relative_violation(condition, typical) for condition in conditions))
     return worst
+
+
+def variables_at(program: Program, tasks: Float) -> dict[str, Float]:
+    """The best values of blocks' variables at tasks by pair, by key."""
+    blocks = blocks_within((program.objective, *program.rest))
+    if program.empty or not program.decides_tasks or all(map(is_ours, blocks)):
+        return {}
+    return settle(ConeModel(program), tasks)
+
+
+def settle(cone: ConeModel, tasks: Float) -> dict[str, Float]:
+    """The values of blocks' variables at tasks by pair, by key, which are left in the model.
+
+    They are those that the model has if all constraints hold there, else the best at these tasks.
+    """
+    own = cone.model.own
+    if not (cone.program.objective.is_known or cone.program.term.is_order):
+        _ = cone.maximand  # its variables
+    if not own.held:
+        return {}
+    values = own.values()
+    if len(values) == len(own.held):
+        own.save(values)  # within their bounds
+        if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
+            return values
+    best = best_values(cone, tasks)
+    own.save(best)
+    return best or values
 
 
 def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
@@ -209,25 +243,32 @@ def row_prices(program: Program, capacity: cp.Constraint) -> Float:
     return prices
 
 
-def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows | None:
+def linear_rows(
+    condition: cp.Constraint, unknowns: cp.Variable, others: Sequence[cp.Variable] = ()
+) -> LinearRows | None:
     """A constraint ``g(z) <= 0`` (or == 0), linearised at its value.
 
-    None for other kinds, without a gradient, and with variables besides the unknowns: leaving a row out only relaxes a
-    bound.
+    None for other kinds, without a gradient, and with variables besides the unknowns and the ``others``: leaving a row
+    out only relaxes a bound.
     """
     kinds = cp.constraints
     inequality = isinstance(condition, (kinds.Inequality, kinds.NonPos, kinds.NonNeg))
-    if _has_more(condition, unknowns):  # other variables have no known range
+    more = [variable for variable in condition.variables() if variable.id != unknowns.id]
+    if any(v.id not in {o.id for o in others} or v.value is None for v in more):  # they have no known range
         return None
     if not inequality and not isinstance(condition, (kinds.Equality, kinds.Zero)):
         return None
     expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
     sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
-    jacobian = gradient_of(expression, unknowns)
-    if jacobian is None or expression.value is None:
+    jacobian, *of_more = gradients_of(expression, [unknowns, *more])
+    found = dict(zip(more, of_more, strict=True))
+    if jacobian is None and more and unknowns.id not in {v.id for v in expression.variables()}:
+        jacobian = sp.csr_array((unknowns.size, expression.size))
+    if jacobian is None or expression.value is None or any(slopes is None for slopes in found.values()):
         return None
     values = np.asarray(expression.value, dtype=float).ravel(order="F")
-    return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality)
+    by_others = {variable: sp.csr_array(slopes * sign) for variable, slopes in found.items() if slopes is not None}
+    return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality, by_others)
 
 
 def dual_values(condition: cp.Constraint) -> Float:
@@ -239,24 +280,48 @@ def dual_values(condition: cp.Constraint) -> Float:
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
-def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Form, Float] | None:
-    """The tangent of a concave expression at the tasks: a constant and slopes (n_pairs,); None without a gradient."""
+def tangent(
+    cone: ConeModel, expression: cp.Expression, tasks: Float
+) -> tuple[Form, Float, dict[cp.Variable, Float]] | None:
+    """The tangent of a concave expression at the tasks and the values of blocks' variables.
+
+    A constant, slopes (n_pairs,), and those by variable, flat; None without a gradient, or with other variables.
+    """
+    own = {one.variable.id for one in cone.model.own.held.values()}
+    others = [v for v in expression.variables() if v.id != cone.unknowns.id]
+    if any(v.id not in own or v.value is None for v in others):  # otherwise it is no bound
+        return None
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
-        gradient, value = gradient_of(expression, cone.unknowns), expression.value
+        (gradient, *of_others), value = gradients_of(expression, [cone.unknowns, *others]), expression.value
+    if gradient is None and others and cone.unknowns.id not in {v.id for v in expression.variables()}:
+        gradient = sp.csr_array((cone.unknowns.size, 1))
     if gradient is None or value is None or not np.isfinite(value):
         return None
-    slopes = gradient.toarray().ravel() / cone.scale
-    return Form(constant=float(value) - float(slopes @ tasks)), slopes
+    slopes, constant = gradient.toarray().ravel() / cone.scale, float(value)
+    constant -= float(slopes @ tasks)
+    by_others = dict[cp.Variable, Float]()
+    for variable, found in zip(others, of_others, strict=True):
+        if found is None:
+            return None
+        by_others[variable] = found.toarray().ravel()
+        constant -= float(by_others[variable] @ np.asarray(variable.value, dtype=float).ravel(order="F"))
+    return Form(constant=constant), slopes, by_others
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
     """The gradient of an expression at its variables' values, (n_unknowns, n_rows); None if there is none."""
+    return gradients_of(expression, [unknowns])[0]
+
+
+def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
+    """The same by each of several variables."""
     try:
-        gradient = expression.grad.get(unknowns)
+        found = expression.grad
     except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
-        return None
-    return None if gradient is None else as_matrix(gradient)
+        return [None] * len(variables)
+    each = [found.get(variable) for variable in variables]
+    return [None if gradient is None else as_matrix(gradient) for gradient in each]
 
 
 def as_matrix(gradient: Any) -> sp.csr_array:

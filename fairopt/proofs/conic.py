@@ -12,19 +12,23 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fairopt.blocks.base import brief
+from fairopt.blocks.own import ranges
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
-from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.lagrangian import Multipliers, charged_at
+from fairopt.proofs.ranges import implied_ranges
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp, sparse_linalg
@@ -39,15 +43,21 @@ MATRICES = (
     "binding constraints on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved; use linear terms, "
     "norms, logarithms or powers instead"
 )
+RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
 COMPILING = 1e-6  # seconds that CVXPY takes per number of a problem, at least
-ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
 class ConicBound(NamedTuple):
-    """A bound on the optimum, and whether it assumes that CVXPY's variables stay within `REACH`."""
+    """A bound on the optimum, and what it assumes, if anything."""
 
     value: float
-    assumes: bool
+    assumed: str
+
+
+def assumption(names: Sequence[str]) -> str:
+    """What charges of variables without a proven range assume; some of these are named."""
+    which = f" ({', '.join(map(brief, names))})" if names else ""
+    return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
 def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
@@ -68,16 +78,82 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     c, b = np.asarray(data["c"]), np.asarray(data["b"])
     transposed = sp.csr_array(data["A"]).T.tocsr()
     others = np.setdiff1d(np.arange(len(c)), ours)
-    y = _balanced(y, c[others], transposed[others], dims)
+    least, most = _ranges(problem, columns, len(c))
+    least[ours], most[ours] = 0.0, top
+    least, most = _implied(sp.csr_array(data["A"]), b, dims, least, most)
+    aim = _aim(c, transposed, y, least, most)[others]
+    y = _balanced(y, c[others] - aim, transposed[others], dims)
     residual = c + transposed @ y
     rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
     low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
-    low += float(np.minimum((residual - rounding)[ours] * top, 0.0).sum())
-    unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[others].sum())
+    charge = charged_at(residual - rounding, residual + rounding, least, most)
+    proven = np.isfinite(charge)
+    low += float(charge[proven].sum())
+    unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
     extra = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
     if not isinstance(extra, dict) or "offset" not in extra:  # the objective's constant
         return None
-    return ConicBound(-(low - unknown + float(extra["offset"])), unknown > 0)
+    assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
+    return ConicBound(-(low - unknown + float(extra["offset"])), assumed)
+
+
+def reach_of_variables(cone: ConeModel) -> dict[str, float]:
+    """The largest absolute value of each variable of blocks that bounds and linear rows imply, in natural units.
+
+    Without any bound it is that at the last solve.
+    """
+    problem = cp.Problem(cp.Minimize(0), cone.all_constraints)
+    form = _cone_form(problem, cone.unknowns)
+    if form is None:
+        return {}
+    data, _, columns = form
+    least, most = _ranges(problem, columns, data["A"].shape[1])
+    least[columns[cone.unknowns.id]] = 0.0
+    most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
+    least, most = _implied(sp.csr_array(data["A"]), np.asarray(data["b"]), data["dims"], least, most)
+    out = dict[str, float]()
+    for key, own in cone.model.own.held.items():
+        at = columns.get(own.variable.id)
+        reach = np.inf if at is None else float(np.abs([least[at], most[at]]).max(initial=0.0))
+        bounds = np.abs(ranges(own.variable))
+        if reach == np.inf and own.variable.value is not None and not bounds[np.isfinite(bounds)].any():
+            reach = float(np.abs(own.variable.value).max(initial=0.0))
+        if 0 < reach < np.inf:
+            out[key] = reach * own.unit
+    return out
+
+
+def _named(problem: cp.Problem, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
+    """The names of variables that blocks named, of which some columns are chosen."""
+    held = [v for v in problem.variables() if v.id in columns and some[columns[v.id]].any()]
+    return [v.name() for v in held if not is_unnamed(v)]
+
+
+def is_unnamed(variable: cp.Variable) -> bool:
+    """Whether CVXPY named a variable."""
+    return bool(variable.name() == f"{cp.settings.VAR_PREFIX}{variable.id}")
+
+
+def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
+    """The ranges of variables by column, from their attributes."""
+    least, most = np.full(size, -np.inf), np.full(size, np.inf)
+    for variable in problem.variables():
+        if variable.id in columns and not any(variable.attributes[name] for name in RESHAPED):
+            least[columns[variable.id]], most[columns[variable.id]] = ranges(variable)
+    return least, most
+
+
+def _implied(a: sp.csr_array, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:
+    """Ranges with those that equations and inequalities imply."""
+    equal, linear = slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
+    rows = sp.csr_array(sp.vstack([a[linear], -a[equal]]))
+    return implied_ranges(rows, np.concatenate([b[linear], -b[equal]]), least, most)
+
+
+def _aim(c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
+    """What to leave of variables with one bound, beyond rounding, so that this bound suffices."""
+    some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + abs(transposed) @ np.abs(y), 1.0)
+    return np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
 
 
 def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
@@ -148,7 +224,7 @@ def conic_excess(
     found = conic_bound(problem, unknowns, top)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
-    return found.value - value, ASSUMED if found.assumes else ""
+    return found.value - value, found.assumed
 
 
 @dataclass(frozen=True)
@@ -170,7 +246,8 @@ class ConicConditions:
 
     At any y of the dual cone at which v cancels, z costs ``on_ours' y``, and no feasible point costs more than ``right
     @ y``. ``scale`` (n_unknowns,) are tasks per unknown; ``further`` are variables of blocks, with their columns among
-    v; ``rows`` are known linear rows, with their places.
+    v; ``rows`` are known linear rows, with their places. ``reach`` are bounds on the absolute values of v, infinite if
+    there is none.
     """
 
     on_ours: sp.csr_array
@@ -180,6 +257,18 @@ class ConicConditions:
     scale: Float
     further: Sequence[tuple[cp.Variable, Indices]]
     rows: Sequence[tuple[BlockRows, slice]]
+    reach: Float
+
+    @property
+    def assumed(self) -> str:
+        """What charges assume, if anything."""
+        open_ = ~np.isfinite(self.reach)
+        names = [v.name() for v, columns in self.further if open_[columns].any() and not is_unnamed(v)]
+        return assumption(names) if open_.any() else ""
+
+    def _reach(self, sizes: Float) -> Float:
+        """The largest absolute values of the variables, proved or assumed."""
+        return np.where(np.isfinite(self.reach), self.reach, REACH * np.maximum(1.0, sizes))
 
     @cached_property
     def variable(self) -> cp.Variable:
@@ -242,15 +331,15 @@ class ConicConditions:
     def charges(self, y: Float, sizes: Float, n_rows: int) -> Multipliers:
         """The multipliers of the constraints at a point near y.
 
-        What rounding leaves on v is charged at `REACH` times the sizes, at least 1; a point that leaves more proves
-        nothing.
+        What rounding leaves on v is charged at its reach, by default `REACH` times the sizes, at least 1; a point that
+        leaves more proves nothing.
         """
         none = np.zeros(self.on_others.shape[1])
         to_others, to_ours = self.on_others.T.tocsr(), self.on_ours.T.tocsr()
         y = _balanced(y, none, to_others, self.dims)
         terms = abs(to_others) @ np.abs(y)
         left = np.abs(to_others @ y) + TERM_ROUNDING * terms
-        rest = float((left * REACH * np.maximum(1.0, sizes)).sum())
+        rest = float((left * self._reach(sizes)).sum())
         constant, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
         if (left > CANCELLED * terms.max(initial=0.0)).any():
             constant = np.inf
@@ -276,7 +365,7 @@ class ConicConditions:
         left = np.abs(exact_sums(to_others, y))
         if (left > CANCELLED * (abs(to_others) @ np.abs(y)).max(initial=0.0)).any():
             return costs, np.inf
-        of_sizes = float((left * REACH * np.maximum(1.0, sizes)).sum())
+        of_sizes = float((left * self._reach(sizes)).sum())
         constant = sp.csr_array(np.concatenate([usable, self.right])[None, :])
         return costs, float(exact_sums(constant, both)[0]) + of_sizes
 
@@ -353,7 +442,7 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
     compiled = _compiled_conditions(cone, [c for c, one in zip(conditions, known, strict=True) if one is None])
     if compiled is None or not conditions:
         return None
-    on_ours, on_others, right, dims, further = compiled
+    on_ours, on_others, right, dims, further, reach = compiled
     first, at = known.index(None) if None in known else len(known), dims.zero + dims.nonneg
     of_cvxpy = [(on_ours[cut], on_others[cut], right[cut], None) for cut in map(slice, (0, dims.zero), (dims.zero, at))]
     pieces: list[list[tuple[sp.csr_array, sp.csr_array, Float, BlockRows | None]]] = [[], []]  # equations, inequalities
@@ -376,15 +465,16 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
         cone.scale,
         further,
         [(one, slice(end - len(one.rows), end)) for (*_, one), end in zip(every, ends.tolist(), strict=True) if one],
+        reach,
     )
 
 
 def _compiled_conditions(
     cone: ConeModel, conditions: Sequence[cp.Constraint]
-) -> tuple[sp.csr_array, sp.csr_array, Float, Cones, Sequence[tuple[cp.Variable, Indices]]] | None:
+) -> tuple[sp.csr_array, sp.csr_array, Float, Cones, Sequence[tuple[cp.Variable, Indices]], Float] | None:
     """Constraints as CVXPY compiles them: the fields of `ConicConditions`; None if it cannot."""
     if not conditions:
-        return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), ()
+        return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), (), np.zeros(0)
     problem = cp.Problem(cp.Minimize(0), list(conditions))
     form = _cone_form(problem, cone.unknowns)
     if form is None:
@@ -398,7 +488,11 @@ def _compiled_conditions(
     dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), tuple(cones.soc), cones.exp, tuple(cones.p3d))
     own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
-    return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further
+    least, most = _ranges(problem, columns, a.shape[1])
+    least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
+    least, most = _implied(a, right, cones, least, most)
+    reach = np.maximum(np.abs(least), np.abs(most))[others]
+    return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:

@@ -7,11 +7,13 @@ a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
@@ -41,7 +43,8 @@ class Answer:
     ``tasks`` has shape (n_pairs,), or (n_users, n_servers) for bundles and problems that were read; ``bundles`` has
     shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
     natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
-    They are evidence, and not derivatives if optimal prices are not unique. The other fields are those of
+    They are evidence, and not derivatives if optimal prices are not unique. ``variables`` are the values of blocks'
+    variables and ``multipliers`` those of blocks' constraints, by name. The other fields are those of
     `Certificate`.
     """
 
@@ -59,6 +62,8 @@ class Answer:
     tried: tuple[Try, ...] = ()
     evidence: Evidence | None = None
     bundles: Float | None = None
+    variables: Mapping[str, Float] = field(default_factory=dict)
+    multipliers: Mapping[str, Float] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -113,8 +118,11 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         violation = feasibility(program.given, program.expand(tasks))
         if bundles is not None:
             violation = max(violation, holdings_violation(program.instance, bundles))
+    variables = found.variables
+    if bundles is None and not variables:
+        variables = conditions.variables_at(program, tasks)
     if value is None:
-        value = program.objective.value(program.point(tasks, bundles))
+        value = program.objective.value(program.point(tasks, bundles, variables or None))
     return Answer(
         tasks,
         max(found.gap, 0.0) if found.gap == found.gap else np.inf,
@@ -126,6 +134,8 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         found.gaps,
         assumed=found.assumed,
         bundles=bundles,
+        variables=variables,
+        multipliers=found.multipliers,
     )
 
 
@@ -149,7 +159,7 @@ def allocation(
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
     value = 0.0 if first.empty else started.value
     if (last is not first or (table is not found and not np.array_equal(table, found))) and not first.empty:
-        value = first.objective.value(first.point(*_gathered(first, table, held)))
+        value = first.objective.value(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     certificate = _certificate(
         begun,
@@ -164,7 +174,55 @@ def allocation(
         assumed=_joined("; ", (a.assumed for _, a in judged)),
     )
     evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
-    return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
+    return Allocation(
+        first.given,
+        policy,
+        table,
+        certificate,
+        value,
+        prices,
+        held,
+        evidence=evidence,
+        variables=final.variables,
+        multipliers=started.multipliers,
+    )
+
+
+def exact(
+    answer: Allocation,
+    tasks: NDArray[np.object_],
+    proof: Mapping[str, Any],
+    value: float,
+    note: str,
+    begun: float,
+) -> Allocation:
+    """The answer at tasks in fractions that `verify.prove_exactly` proved optimal."""
+    before = answer.certificate
+    certificate = replace(
+        before,
+        gap=0.0,
+        violation=0.0,
+        block_violation=0.0,
+        method="exact",
+        seconds=time.perf_counter() - begun,
+        gaps=(0.0,) * len(before.gaps),
+        note=note,
+        assumed="",
+    )
+    floats = np.array(tasks, dtype=float).reshape(answer.tasks_by_server.shape)
+    bundles = next((entry["bundles"] for entry in proof["proof"] if "bundles" in entry), None)
+    if bundles is not None:
+        bundles = np.array([[[float(Fraction(a)) for a in row] for row in of_user] for of_user in bundles])
+        bundles = bundles.reshape(answer.bundles.shape)
+    return replace(
+        answer,
+        tasks_by_server=floats,
+        certificate=certificate,
+        objective=value,
+        given_bundles=bundles,
+        exact_tasks=tasks,
+        exact_proof=proof,
+    )
 
 
 def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
@@ -260,10 +318,11 @@ def whole(
     violation = feasibility(each, placement)
     gaps, of_blocks, value = [0.0], 0.0, 0.0
     with np.errstate(all="ignore"):
-        own = Program(instance, first.objective, first.constraints)
+        own, variables = Program(instance, first.objective, first.constraints), dict[str, Float]()
         if not own.empty:
             tasks = own.gather(table)
             of_blocks = max(conditions.violation_at(own, tasks), feasibility(each, placement, own.usable))
+            variables = conditions.variables_at(own, tasks)
         if not first.empty:
             value = first.objective.value(first.point(first.gather(table)))
             losses = [_lost(program, answer, table) for program, answer in judged]
@@ -285,7 +344,9 @@ def whole(
     evidence = tuple(
         {**(_plain(*tier, is_last=True) or {"kind": "none"}), "divisible": tier[1].tasks.tolist()} for tier in judged
     )
-    return Allocation(instance, policy, table, certificate, value, evidence=evidence, placement=placement)
+    return Allocation(
+        instance, policy, table, certificate, value, evidence=evidence, placement=placement, variables=variables
+    )
 
 
 def _lost(program: Program, answer: Answer, table: Float) -> Float:
@@ -298,7 +359,16 @@ def _lost(program: Program, answer: Answer, table: Float) -> Float:
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
     """The allocation of a solved problem; see `Policy.certify`."""
     certificate = _certificate(begun, found)
-    return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
+    return Allocation(
+        instance,
+        policy,
+        found.tasks,
+        certificate,
+        found.value,
+        found.prices,
+        found.bundles,
+        variables=found.variables,
+    )
 
 
 def of_equilibrium(
@@ -466,11 +536,14 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
 
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
-    """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles and note."""
+    """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles,
+    variables, multipliers and note.
+    """
     value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
     measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "note": known.get("note", "")}
     certificate = _certificate(time.perf_counter(), method="given", **measured)
-    return Allocation(instance, policy, tasks, certificate, value, prices, bundles)
+    of_blocks = {name: known.get(name, {}) for name in ("variables", "multipliers")}
+    return Allocation(instance, policy, tasks, certificate, value, prices, bundles, **of_blocks)
 
 
 def as_saved(allocation: Allocation, claim: Certificate) -> Allocation:

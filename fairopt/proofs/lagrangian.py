@@ -8,7 +8,7 @@ multipliers weaken the bound and cannot falsify it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,19 +16,31 @@ import numpy as np
 
 from fairopt.blocks.form import Curve, Form, Sorted, shares_at
 from fairopt.blocks.model import Point
+from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
-from fairopt.runtime.lazy import sp
+from fairopt.proofs.ranges import implied_ranges
+from fairopt.runtime.lazy import cp, sp, sparse_linalg
 from fairopt.tolerances import TERM_ROUNDING
+
+BALANCING = 10  # steps
 
 
 class LinearRows(NamedTuple):
-    """Rows ``values <= 0`` (or == 0) of a constraint, with slopes (n_unknowns, n_rows)."""
+    """Rows ``values <= 0`` (or == 0) of a constraint, with slopes (n_unknowns, n_rows).
+
+    ``others`` are slopes by variables of blocks, in their units.
+    """
 
     slopes: sp.csr_array
     values: Float
     inequality: bool
+    others: Mapping[cp.Variable, sp.csr_array] = {}
+
+    def valid(self, dual: Float) -> Float:
+        """Multipliers of the right sign."""
+        return np.maximum(dual, 0.0) if self.inequality else dual
 
 
 @dataclass
@@ -58,14 +70,53 @@ class Multipliers:
 
         ``place`` are the unknowns of pairs, of ``unit`` tasks each; the others are zero.
         """
-        if rows.inequality:
-            dual = np.maximum(dual, 0.0)
+        dual = rows.valid(dual)
         per_unit = np.asarray(rows.slopes @ dual).ravel()[place]
         size = np.asarray(abs(rows.slopes) @ np.abs(dual)).ravel()[place]
         self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + size / unit
         self.pair_cost = self.pair_cost + per_unit / unit
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+
+    def charge_jointly(
+        self,
+        rows: Sequence[tuple[LinearRows, Float]],
+        at: Float,
+        unit: Float,
+        top: Float,
+        slopes: Mapping[cp.Variable, Float] | None = None,
+    ) -> None:
+        """Add rows with other variables as `charge` does, and what they leave of these less the objective's slopes.
+
+        That is charged at the variables' ranges, which follow from their bounds and the rows, the unknowns being at
+        most ``top``. The constant is infinite if a variable without a bound has a cost.
+        """
+        reach = _reach([one for one, _ in rows], at, top, list(slopes or {}))
+        duals = _balanced(rows, slopes or {}, reach)
+        costs = {variable: -slope for variable, slope in (slopes or {}).items()}
+        sizes = {variable: np.abs(slope) for variable, slope in (slopes or {}).items()}
+        for (one, _), y in zip(rows, duals, strict=True):
+            self.charge(one, y, at, unit)
+            for variable, of_rows in one.others.items():
+                held = np.asarray(variable.value, dtype=float).ravel(order="F")
+                cost, size = np.asarray(of_rows @ y).ravel(), np.asarray(abs(of_rows) @ np.abs(y)).ravel()
+                self.constant += float(cost @ held)
+                self.constant_size += float(size @ np.abs(held))
+                costs[variable], sizes[variable] = costs.get(variable, 0.0) + cost, sizes.get(variable, 0.0) + size
+        for variable, cost in costs.items():
+            rounding = TERM_ROUNDING * sizes[variable]
+            least = charged_at(cost - rounding, cost + rounding, *reach[variable])
+            self.constant -= float(least.sum())
+            self.constant_size += float(np.abs(least).sum())
+
+    def plus(self, other: Multipliers) -> None:
+        """Add the costs and constants of others."""
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + (
+            np.abs(other.pair_cost) if other.size is None else other.size
+        )
+        self.pair_cost = self.pair_cost + other.pair_cost
+        self.constant += other.constant
+        self.constant_size += other.constant_size
 
     def charge_rows(self, rows: Rows, multipliers: Float) -> None:
         """Add linear rows at multipliers in natural units."""
@@ -99,6 +150,72 @@ def charged(program: Program, multipliers: Multipliers) -> tuple[Float, float]:
     constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
     cost = of_capacity + multipliers.pair_cost - TERM_ROUNDING * size
     return cost, limit + multipliers.constant + TERM_ROUNDING * constant_size
+
+
+def _balanced(
+    rows: Sequence[tuple[LinearRows, Float]],
+    slopes: Mapping[cp.Variable, Float],
+    reach: Mapping[cp.Variable, tuple[Float, Float]],
+) -> list[Float]:
+    """Multipliers of rows near those given, with costs of variables without a lower or upper bound on the other side.
+
+    A solver's multipliers miss that by rounding or more.
+    """
+    y = np.concatenate([np.zeros(0), *(one.valid(dual) for one, dual in rows)])
+    ends = np.cumsum([len(dual) for _, dual in rows])
+    inequality = np.concatenate([np.zeros(0, dtype=bool), *(np.full(len(d), one.inequality) for one, d in rows)])
+    parts, wanted, signs = [sp.csr_array((0, len(y)))], [np.zeros(0)], [np.zeros(0)]
+    for variable, (least, most) in reach.items():
+        open_ = np.flatnonzero(~(np.isfinite(least) & np.isfinite(most)))
+        if len(open_) and rows:
+            none = sp.csr_array((variable.size, 0))
+            every = [one.others.get(variable, sp.csr_array((variable.size, len(d)))) for one, d in rows]
+            parts.append(sp.csr_array(sp.hstack([none, *every]))[open_])
+            wanted.append(np.asarray(slopes.get(variable, np.zeros(variable.size)))[open_])
+            signs.append(np.isfinite(least[open_]) * 1.0 - np.isfinite(most[open_]))
+    matrix, aim, sign = sp.csr_array(sp.vstack(parts)), np.concatenate(wanted), np.concatenate(signs)
+    for _ in range(BALANCING if matrix.shape[0] else 0):
+        size = abs(matrix) @ np.abs(y) + np.abs(aim)
+        left = matrix @ y - aim
+        if (left * sign >= TERM_ROUNDING * size)[sign != 0].all():
+            break
+        step = sparse_linalg.lsqr(matrix, left - 16 * TERM_ROUNDING * sign * size, atol=1e-16, btol=1e-16)[0]
+        y = y - step
+        y = np.where(inequality, np.maximum(y, 0.0), y)
+    return np.split(y, ends[:-1]) if rows else []
+
+
+def charged_at(low: Float, high: Float, least: Float, most: Float) -> Float:
+    """The smallest product of a number in [low, high] and one in [least, most]; minus infinity if there is none."""
+    with np.errstate(invalid="ignore"):
+        products = [np.where(a == 0, 0.0, a * b) for a in (low, high) for b in (least, most)]
+    return np.asarray(np.min(products, axis=0))
+
+
+def _reach(
+    rows: Sequence[LinearRows], at: Float, top: Float, more: Sequence[cp.Variable]
+) -> dict[cp.Variable, tuple[Float, Float]]:
+    """The ranges of the other variables in rows that were linearised at unknowns, and of ``more`` variables."""
+    variables = list(dict.fromkeys([*more, *(variable for one in rows for variable in one.others)]))
+    if not variables:
+        return {}
+    cuts = np.cumsum([len(top), *(variable.size for variable in variables)])
+    least = np.concatenate([np.zeros(len(top)), *(ranges(variable)[0] for variable in variables)])
+    most = np.concatenate([top, *(ranges(variable)[1] for variable in variables)])
+    parts, right = [sp.csr_array((0, cuts[-1]))], [np.zeros(0)]
+    for one in rows:
+        n = len(one.values)
+        others = {variable: sp.csr_array(slopes.T) for variable, slopes in one.others.items()}
+        row = sp.hstack(
+            [one.slopes.T, *(others.get(variable, sp.csr_array((n, variable.size))) for variable in variables)]
+        )
+        side = one.slopes.T @ at - one.values
+        for variable, slopes in others.items():
+            side = side + slopes @ np.asarray(variable.value, dtype=float).ravel(order="F")
+        parts += [sp.csr_array(row)] if one.inequality else [sp.csr_array(row), sp.csr_array(-row)]
+        right += [side] if one.inequality else [side, -side]
+    least, most = implied_ranges(sp.csr_array(sp.vstack(parts)), np.concatenate(right), least, most)
+    return {v: (least[i:j], most[i:j]) for v, i, j in zip(variables, cuts[:-1], cuts[1:], strict=True)}
 
 
 class Lagrangian:

@@ -25,7 +25,7 @@ import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Indices, Mask, Program
-from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
+from fairopt.proofs.conic import CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
@@ -85,7 +85,7 @@ def judge_levels(
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
     levels = Levels(program, further, tasks)
     gap, gaps = levels.judge(duals)
-    assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
+    assumed = [] if further is None or not further.assumed else [further.assumed]
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ class Measured:
     ``gap``, ``block_violation``, ``assumed`` and ``gaps`` are as in `Certificate`; ``prices`` (n_rows,) are by row of
     `Pairs.loads`, per whole capacity, in natural units of the objective. The gate measures ``violation`` and the
     objective's ``value`` if they are None. ``load`` (n_resources,) is the used fraction of one pool, if known.
+    ``variables`` are the values of blocks' variables, ``multipliers`` those of blocks' constraints, by name.
     """
 
     tasks: Float
@@ -36,6 +37,8 @@ class Measured:
     violation: float | None = None
     value: float | None = None
     load: Float | None = None
+    variables: Mapping[str, Float] = field(default_factory=dict)
+    multipliers: Mapping[str, Float] = field(default_factory=dict)
 
 
 class Evidence(ABC):

@@ -111,13 +111,21 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
             is_capacity = getattr(condition, "label", None) == "capacity"
             if is_capacity and condition.size == len(program.capacity_rows) and not program.empty:
                 prices = conditions.row_prices(program, condition).reshape(instance.capacities.shape)
-        point = Point(program.instance, pairs.table(tasks))
+        variables = _own_values(problem)
+        point = program.point(tasks, variables=variables)
         block = objective if not program.empty and _is_still(problem, objective, point) else None
         value = float(problem.objective.expr.value) if block is None else block.value(point)
         gap, assumed = 0.0, ""
         if not program.empty:
             gap, assumed = _gap_of_tasks(problem, block, program, variable, place, tasks, multipliers)
-    return Answer(full, gap, feasibility(instance, full), "read", value, prices, blocks, assumed=assumed)
+    violation = feasibility(instance, full)
+    return Answer(full, gap, violation, "read", value, prices, blocks, assumed=assumed, variables=variables)
+
+
+def _own_values(problem: cp.Problem) -> dict[str, Float]:
+    """The values of variables other than those of tasks and bundles, by name."""
+    found = {variable.name(): variable.value for variable in problem.variables()}
+    return {name: np.asarray(value, dtype=float) for name, value in found.items() if name not in (TASKS, BUNDLES)}
 
 
 def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Variable:

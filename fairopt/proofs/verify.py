@@ -170,7 +170,8 @@ ZERO, ONE = Fraction(0), Fraction(1)
 
 Table = list[list[Fraction]]  # by user and server
 Place = tuple[int, int]  # a server and a resource
-Row = tuple[dict[tuple[int, int], Fraction], Fraction, bool]  # coefficients by user and server, bound, is equality
+Pair = tuple[int, int]  # a user and a server
+Row = tuple[dict[Pair, Fraction], Fraction, bool]  # coefficients by user and server, bound, is equality
 Rows = list[Row]
 
 
@@ -383,6 +384,8 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
         raise Fault(f"{what} is {short(repr(value))}, not a finite number")
     if least is not None and value < least:
         raise Fault(f"{what} is {value!r}, below {least}")
+    if isinstance(value, Fraction):
+        return value
     n, d = value.as_integer_ratio()
     return Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT)
 
@@ -396,6 +399,63 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     if len(shape) == 1 and {float}.issuperset(map(type, values)) and all(map(math.isfinite, values)):
         return [number(v, what) for v in values]
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
+
+
+DIGITS = 4_000  # of integers that Python reads and writes by default
+NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
+
+
+def in_decimals(value: float) -> Fraction:
+    """A float as the shortest decimal that prints it: 0.1 is 1/10."""
+    n, d = Decimal(repr(value)).as_integer_ratio()
+    return Fraction(n, d)
+
+
+def in_fractions(values: Any, given: Mapping[str, str]) -> Any:
+    """Nested lists and dicts with floats as fractions: those that are ``given``, by repr, else by `in_decimals`."""
+    if isinstance(values, list):
+        return [in_fractions(value, given) for value in values]
+    if isinstance(values, dict):
+        return {key: in_fractions(value, given) for key, value in values.items()}
+    if not isinstance(values, float) or not math.isfinite(values):
+        return values
+    return fraction(given[repr(values)]) if repr(values) in given else in_decimals(values)
+
+
+def fraction(text: Any) -> Fraction:
+    """A fraction written as ``5/11``."""
+    n, slash, d = text.partition("/") if isinstance(text, str) else ("", "", "")
+    digits = n.removeprefix("-")
+    if (
+        not (digits + d).isascii()
+        or not digits.isdecimal()
+        or bool(slash) != d.isdecimal()
+        or (slash and not d.strip("0"))
+    ):
+        raise Fault(f"{short(repr(text))} is not a fraction such as '5/11'")
+    return Fraction(-_whole(digits) if n != digits else _whole(digits), _whole(d or "1"))
+
+
+def _whole(digits: str) -> int:
+    """An integer of any number of digits; Python's own reading has a limit."""
+    if len(digits) <= DIGITS:
+        return int(digits)
+    half = len(digits) // 2
+    return _whole(digits[:-half]) * 10**half + _whole(digits[-half:])
+
+
+def written(value: Any) -> str:
+    """A fraction as text such as ``5/11``, of any number of digits."""
+    n, d = value.as_integer_ratio()
+    return "-" * (n < 0) + _digits(abs(n)) + (f"/{_digits(d)}" if d != 1 else "")
+
+
+def _digits(n: int) -> str:
+    if n.bit_length() <= 3 * DIGITS:
+        return str(n)
+    half = n.bit_length() * 3 // 20
+    high, low = divmod(n, 10**half)
+    return _digits(high) + _digits(low).zfill(half)
 
 
 # -- the policy, from its text --------------------------------------------------------------------------------------
@@ -468,10 +528,19 @@ class Block:
         return self.given["terms"] if self.name == "Sum" else [(ONE, self)]
 
 
-def block(text: str) -> Block:
-    """Parse a policy or block; nothing is executed."""
+class _Decimals(ast.NodeTransformer):
+    """Replaces floats in a parsed text by the shortest decimals that print them."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        finite = isinstance(node.value, float) and math.isfinite(node.value)
+        return ast.copy_location(ast.Constant(in_decimals(node.value)), node) if finite else node  # type: ignore[arg-type]
+
+
+def block(text: str, exactly: bool = False) -> Block:
+    """Parse a policy or block; nothing is executed. If ``exactly``, floats are read by `in_decimals`."""
     try:
-        return _block(ast.parse(text, mode="eval").body)
+        tree = ast.parse(text, mode="eval")
+        return _block((_Decimals().visit(tree) if exactly else tree).body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CannotCheck(f"the policy is not one of fairopt's blocks ({error})") from error
 
@@ -489,6 +558,12 @@ def _block(node: ast.AST) -> Any:
             return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True)}  # type: ignore[arg-type]
         case ast.Call(func=ast.Name("float"), args=[ast.Constant(value)], keywords=[]):
             return float(value)  # type: ignore[arg-type]
+        case ast.Call(
+            func=ast.Name("Fraction"), args=[ast.Constant(int() as n), ast.Constant(int() as d)], keywords=[]
+        ):
+            if d <= 0:
+                raise ValueError(f"{text} is not a fraction")
+            return Fraction(n, d)
         case ast.BinOp(op=ast.Add()):
             return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
         case ast.BinOp(op=ast.Mult()):
@@ -524,7 +599,7 @@ class Cluster:
     """
 
     def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
-        instance, self.clock = data["instance"], clock or Clock()
+        instance, self.clock, self.tie = data["instance"], clock or Clock(), TIE
         self.users, self.resources = list(instance["users"]), list(instance["resources"])
         self.n, self.m, self.servers = len(self.users), len(self.resources), len(instance["servers"])
         n, m, servers = self.n, self.m, self.servers
@@ -807,7 +882,7 @@ class Cluster:
         elif name == "AtLeast":
             return self._level(condition)
         else:
-            raise CannotCheck(f"the constraint {condition.text} is user-defined")
+            raise CannotCheck(f"the constraint {condition.text} is user-defined, and its code is not in the file")
         return []
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
@@ -1153,8 +1228,10 @@ class Goal:
                 continue
             if term.name == "FairnessEfficiency" and len(objective.terms) == 1:
                 term = as_alpha_fair(term)
+            if term.name not in PARAMETERS:
+                raise CannotCheck(f"the objective {term.text} is user-defined, and its code is not in the file")
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
-                raise CannotCheck(f"the objective {term.text} is user-defined or cannot be part of a sum")
+                raise CannotCheck(f"the objective {term.text} cannot be part of a sum")
             if term.share.name in COMPOSED:
                 self._add_numbers(term, factor, unit)
                 continue
@@ -2031,7 +2108,7 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
         nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in cluster.open[j]}
         most = exact_sum(net * min(room[k] / d for k, d in enumerate(needs) if d) for needs, net in nets.items())
         top += most if limit is None else min(most, max(nets.values()) * limit)
-    if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
+    if min(top, room[i]) > floor * (1 + cluster.tie) + room[i] * cluster.tie:
         raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
     return floor
 
@@ -2043,7 +2120,7 @@ def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], shar
     if not all(use.loads[i] for i in floor):
         raise Fault(f"tasks of a floor of {team!r} do not hold it")
     times = max([ONE, *(v / use.loads[i] for i, v in floor.items())])
-    if times * use.over > 1 + TIE:
+    if times * use.over > 1 + cluster.tie:
         raise Fault(f"tasks of a floor of {team!r} do not hold it within limits")
     high = times * exact_sum(above[j][s] * x for (j, s), x in use.tasks.items())
     free = [j for j, limit in use.members.items() if limit is None]  # who must gain nothing at the prices
@@ -2055,7 +2132,7 @@ def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], shar
     for j, limit in use.members.items():
         net = max(part * use.cost(j, s) - below[j][s] for s in cluster.open[j])
         low -= max(net, ZERO) * (limit or ZERO)
-    if high - low > high * TIE:
+    if high - low > high * cluster.tie:
         raise Fault(f"what the floor of {team!r} is worth in {share.text} is not proved")
     return Between(max(low, ZERO), high)
 
@@ -2377,15 +2454,19 @@ LOG_2 = Fraction(6931, 10**4)  # rounded down
 
 
 class Dominance:
-    """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties."""
+    """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties.
 
-    def __init__(self, cluster: Cluster) -> None:
+    Numbers within `ROUNDING` of each other count as equal, unless they are taken ``exactly``.
+    """
+
+    def __init__(self, cluster: Cluster, exactly: bool = False) -> None:
         self.cluster, self.first = cluster, [dict[int, int]() for _ in range(cluster.servers)]
+        self.exactly, self.near = exactly, ZERO if exactly else ROUNDING
         for j in cluster.active:
             for s in cluster.open[j]:
                 needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
                 parts = [d / c if c else ZERO for d, c in needs]
-                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - ROUNDING))
+                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - self.near))
 
     def split(self, s: int, i: int) -> list[list[int]]:
         """The users dominant in a resource, and the others."""
@@ -2397,23 +2478,24 @@ class Dominance:
 
     def short(self, s: int, i: int) -> bool:
         """Whether one task of each user requests more than a server has."""
-        return sum(self.requested(s, i)) > self.cluster.capacities[s][i] * (1 + ROUNDING)
+        return sum(self.requested(s, i)) > self.cluster.capacities[s][i] * (1 + self.near)
 
     def fractions(self, aggregate: Block) -> list[list[Fraction]]:
         """By server and resource, the fraction of the dominant users and that of the others.
 
-        Sums are rounded up by less than 2^-100 of themselves, and fractions are enlarged by as much.
+        Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
         """
-        cluster, sums, more = self.cluster, [], 1 + Fraction(1, 2**100)
+        cluster, sums = self.cluster, list[list[Fraction]]()
+        more, up_if = (ONE, exactly) if self.exactly else (1 + Fraction(1, 2**100), up)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
             sums.append([ZERO, ZERO])
             for i, c in enumerate(cluster.capacities[s]):
                 size = 1 if raw or not c else c
-                sums[s] = [x + up(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
+                sums[s] = [x + up_if(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
         if aggregate.given.get("over") != "server":
-            sums = [[up(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
-        return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
+            sums = [[up_if(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
+        return [[up_if(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
 
     def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
         """The units of a server's resource for its dominant users, and for the others."""
@@ -2447,24 +2529,59 @@ class Dominance:
         return found
 
 
-def gap_of_bundles(
-    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
-) -> tuple[Fraction, list[str]]:
-    """The largest gap of a group's bundles under weighted logarithms, and the parts and requests that bundles exceed.
+class Group(NamedTuple):
+    """Users who share a part of a resource on one of the equal servers of a row, with their bases and requests.
 
-    The problem separates by server, resource and group; each group is bounded by the price of the closed form.
+    ``most`` are the requests of ``members`` if these are limits. ``base`` are those of members with one.
     """
-    logs = {term.text: term for factor, term in objective.terms if factor}
-    aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
-    names, log = {c.name for c in conditions}, next(iter(logs.values()), objective)
+
+    server: int
+    resource: int
+    copies: int
+    part: Fraction
+    members: list[int]
+    base: dict[int, Fraction]
+    most: dict[int, Fraction]
+
+    @property
+    def price(self) -> Fraction:
+        """The p with ``sum min(most, base / p) = part``; 0 if all requests are granted."""
+        left, weight = self.part, exact_sum(self.base.values())
+        for j in sorted(
+            self.base if self.most else (), key=lambda j: self.most[j] / self.base[j]
+        ):  # as they are reached
+            if self.most[j] * weight > left * self.base[j]:
+                break
+            left, weight = left - self.most[j], weight - self.base[j]
+        return weight / left if weight else weight
+
+    def best(self, price: Fraction) -> dict[int, Fraction]:
+        """The best bundles of members with a base at a price."""
+        if not price:
+            return {j: self.most[j] for j in self.base}
+        return {j: min(b / price, self.most.get(j, b / price)) for j, b in self.base.items()}
+
+
+def require_division(objective: Block, conditions: Sequence[Block]) -> None:
+    """`CannotCheck` unless a policy divides each resource by itself."""
+    logs = {term.text: term.name for factor, term in objective.terms if factor}
+    aggregates = {c.text for c in conditions if c.name == "GlobalAggregateResource"}
     if (
-        len(logs) != 1
-        or log.name != "WeightedLog"
+        list(logs.values()) != ["WeightedLog"]
         or any(factor < 0 for factor, _ in objective.terms)
         or len(aggregates) > 1
-        or not names <= {"GlobalAggregateResource", "AtMostRequested"}
+        or not {c.name for c in conditions} <= {"GlobalAggregateResource", "AtMostRequested"}
     ):
         raise CannotCheck("weighted logarithms with other objectives or constraints are a cone program over bundles")
+
+
+def groups_of_bundles(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], exactly: bool = False
+) -> Iterator[Group]:
+    """The groups into which weighted logarithms separate: by server, resource and dominance."""
+    require_division(objective, conditions)
+    aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
+    names, log = {c.name for c in conditions}, next(term for factor, term in objective.terms if factor)
     base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
     if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
         raise Fault(f"{base.text} is not defined for unequal weights")
@@ -2472,48 +2589,78 @@ def gap_of_bundles(
     for one in (base, *aggregates.values()):
         if one.text not in cluster.given and any(v not in choices.get(k, ()) for k, v in one.given.items()):
             raise Fault(f"{one.text} has an unknown parameter or value; known are {choices}")
-    users, gap, faults = Dominance(cluster), ZERO, list[str]()
+    users = Dominance(cluster, exactly)
     fractions = next((users.fractions(c) for c in aggregates.values()), None)
     for s, q in enumerate(cluster.counts):
         for i, c in enumerate(cluster.capacities[s]):
             cluster.clock.check()
-            bases, where = users.bases(base, s, i), f"{cluster.resources[i]!r} on server {s}"
-            capped = "AtMostRequested" in names and users.short(s, i)
+            bases, capped = users.bases(base, s, i), "AtMostRequested" in names and users.short(s, i)
             groups = users.split(s, i) if fractions else [list(users.first[s])]
             for members, part in zip(groups, users.parts(s, i, fractions[s]) if fractions else [c], strict=True):
-                bundle = {j: bundles[j][s][i] / q for j in members}
                 most = {j: cluster.demands[j][s][i] for j in members if capped}
-                if sum(bundle.values()) > part * (1 + VIOLATION) + c * ROUNDING:
-                    faults.append(f"{where}: a group of users holds more than its part")
-                if any(bundle[j] > limit * (1 + VIOLATION) for j, limit in most.items()):
-                    faults.append(f"{where}: a user holds more than its request")
-                own = {j: bases[j] for j in members if j in bases}
-                if own and (part <= 0 or any(bundle[j] <= 0 for j in own)):
-                    raise Fault(f"{where}: a user with a base has nothing, so the objective is minus infinity")
-                gap = max(gap, gap_of_group(part, own, bundle, most))
+                yield Group(s, i, q, part, members, {j: bases[j] for j in members if j in bases}, most)
+
+
+def optimal_bundles(cluster: Cluster, objective: Block, conditions: Sequence[Block]) -> list[Table]:
+    """The best bundles by user, server row and resource, without rounding."""
+    bundles = [[[ZERO] * cluster.m for _ in range(cluster.servers)] for _ in range(cluster.n)]
+    for group in groups_of_bundles(cluster, objective, conditions, exactly=True):
+        if group.base and group.part <= 0:
+            raise Fault("a user with a base has nothing, so the objective is minus infinity")
+        for j, held in group.best(group.price).items():
+            bundles[j][group.server][group.resource] = group.copies * held
+    return bundles
+
+
+def fitting(bundle: Table, demands: Table) -> list[Fraction]:
+    """The tasks of a user that fit in its bundle, by server."""
+    needs = [[(a, d) for a, d in zip(*pair, strict=True) if d] for pair in zip(bundle, demands, strict=True)]
+    return [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
+
+
+def tasks_in(cluster: Cluster, bundles: list[Table]) -> Table:
+    """The tasks that fit in bundles, by user and server; those above a limit are left out alike on all servers."""
+    table = []
+    for bundle, demands, limit in zip(bundles, cluster.demands, cluster.limits, strict=True):
+        fit = fitting(bundle, demands)
+        total = exact_sum(fit)
+        table.append([x * limit / total for x in fit] if limit is not None and total > limit else fit)
+    return table
+
+
+def gap_of_bundles(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
+) -> tuple[Fraction, list[str]]:
+    """The largest gap of a group's bundles under weighted logarithms, and the parts and requests that bundles exceed.
+
+    The problem separates by server, resource and group; each group is bounded by the price of the closed form.
+    """
+    gap, faults = ZERO, list[str]()
+    for group in groups_of_bundles(cluster, objective, conditions):
+        s, i = group.server, group.resource
+        where = f"{cluster.resources[i]!r} on server {s}"
+        bundle = {j: bundles[j][s][i] / group.copies for j in group.members}
+        if sum(bundle.values()) > group.part * (1 + VIOLATION) + cluster.capacities[s][i] * ROUNDING:
+            faults.append(f"{where}: a group of users holds more than its part")
+        if any(bundle[j] > limit * (1 + VIOLATION) for j, limit in group.most.items()):
+            faults.append(f"{where}: a user holds more than its request")
+        if group.base and (group.part <= 0 or any(bundle[j] <= 0 for j in group.base)):
+            raise Fault(f"{where}: a user with a base has nothing, so the objective is minus infinity")
+        gap = max(gap, gap_of_group(group, bundle))
     return gap, faults
 
 
-def gap_of_group(
-    part: Fraction, base: Mapping[int, Fraction], bundle: Mapping[int, Fraction], most: Mapping[int, Fraction]
-) -> Fraction:
+def gap_of_group(group: Group, bundle: Mapping[int, Fraction]) -> Fraction:
     """The excess of a group's best bundles over its bundles h, relative to the cost of halving all of them (Bound 6.5).
 
     At a price p the best response is ``a = min(most, base / p)``. So the objective is at most ``sum base log a - p (sum
-    a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds. ``1 / p = t`` with ``sum min(most, t base) = part``
-    is the tightest; 0 if all requests are granted.
+    a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds; that of the closed form is the tightest.
     """
-    left, weight = part, exact_sum(base.values())
-    for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # as requests are reached
-        if most[j] * weight > left * base[j]:
-            break
-        left, weight = left - most[j], weight - base[j]
-    p = up(weight / left) if weight else weight
-    excess = p * (part - sum(bundle[j] for j in base))
-    for j, b in base.items():
-        best = min(b / p, most.get(j, b / p)) if p else most[j]
-        excess = up(excess + (best - bundle[j]) * (b / bundle[j] - p))
-    return excess / (LOG_2 * sum(base.values())) if excess > 0 else ZERO
+    p = up(group.price)
+    excess = p * (group.part - sum(bundle[j] for j in group.base))
+    for j, best in group.best(p).items():
+        excess = up(excess + (best - bundle[j]) * (group.base[j] / bundle[j] - p))
+    return excess / (LOG_2 * sum(group.base.values())) if excess > 0 else ZERO
 
 
 def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
@@ -2527,11 +2674,8 @@ def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> 
         who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
         if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(bundle)):
             faults.append(f"{who} holds less than nothing, or a part of a server where it may not run")
-        needs = [
-            [(a, d) for a, d in zip(bundle[s], cluster.demands[j][s], strict=True) if d] for s in range(len(bundle))
-        ]
-        fit = [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
-        total, limit = exact_sum(fit), cluster.limits[j]
+        fit, limit = fitting(bundle, cluster.demands[j]), cluster.limits[j]
+        total = exact_sum(fit)
         cut = limit / total if limit is not None and total > limit else ONE
         for s, runs_now in enumerate(cluster.tasks[j]):
             if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):
@@ -2822,14 +2966,20 @@ class Filling:
     linear, and each branch has a clock of its own, so that an event changes its ancestors only.
 
     ``waited`` lists leaves that stopped without rising in the step before, with the tasks of all when that step began;
-    after the floors are filled only if it is to ``watch``.
+    after the floors are filled only if it is to ``watch``. With a ``tie`` of 0 only equal numbers are reached together.
     """
 
     def __init__(
-        self, forest: Forest, make: Callable[[Fraction], Any], clock: Clock | None = None, watch: bool = False
+        self,
+        forest: Forest,
+        make: Callable[[Fraction], Any],
+        clock: Clock | None = None,
+        watch: bool = False,
+        tie: Fraction | None = None,
     ) -> None:
         self.forest, self.clock, self.watch = forest, clock or Clock(), watch
-        self.zero, self.one, self.tie, self.same = make(ZERO), make(ONE), make(TIE), make(SAME)
+        self.zero, self.one = make(ZERO), make(ONE)
+        self.tie, self.same = make(TIE if tie is None else tie), make(SAME if tie is None else tie)
         self.m, self.serial, self.again = len(forest.ratios[0]), 0, False
         self.n_rows = self.m + len(forest.rows)
         self.branches: list[Branch] = []
@@ -3289,7 +3439,8 @@ class Tree(NamedTuple):
             tree.user_weights[j] = weight = number(own, "weights", 0)
             if not weight:
                 raise Fault("a weight of the policy is 0")
-            bounds = (None if x is None else significant(x / weight) for x in (cluster.limits[j], cluster.low[j]))
+            per_weight = (None if x is None else x / weight for x in (cluster.limits[j], cluster.low[j]))
+            bounds = [x if x is None or not cluster.tie else significant(x) for x in per_weight]
             kind = parent, *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *bounds
             leaf = kinds.setdefault(kind, len(kinds))
             if leaf == len(tree.leaves):
@@ -3405,9 +3556,7 @@ class Replay(NamedTuple):
             {(where if isinstance(where, str) else int(where), int(i)): number(p, "a price", 0) for where, i, p in row}
             for row in entry.get("rows") or ()
         ]
-        alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
-            len(cluster.open[users[0]]) == cluster.servers for users in tree.leaves
-        )
+        alike = is_one_pool(cluster)
         forest = tree.forest(cluster, rows, entry.get("floors"))
         make = exactly if len(tree.leaves) <= most else Bounds.of
         filling = Filling(forest, make, cluster.clock, not alike)
@@ -3470,6 +3619,13 @@ class Replay(NamedTuple):
         return gap
 
 
+def is_one_pool(cluster: Cluster) -> bool:
+    """Whether all servers are equal and open to all users."""
+    return all(row == cluster.capacities[0] for row in cluster.capacities[1:]) and all(
+        len(cluster.open[j]) == cluster.servers for j in cluster.active
+    )
+
+
 def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
     """The distance of the tasks from those of `HDRF`, and how it was computed."""
     replay = Replay.of(cluster, policy, entry, EXACT_LEAVES)
@@ -3525,6 +3681,492 @@ def reach_floors(cluster: Cluster, tree: Tree, forest: Forest, tasks: Sequence[F
 
 
 ROOM = Fraction(1, 10**7)  # of the tasks that a user could run alone: room for more
+
+
+# -- exact answers ----------------------------------------------------------------------------------------------------
+
+
+class Number(NamedTuple):
+    """What an exact objective compares: ``sum c x - base`` per weight, of a user or a team."""
+
+    row: dict[Pair, Fraction]
+    base: Fraction
+
+    def at(self, tasks: Table) -> Fraction:
+        """The number at tasks."""
+        return exact_sum(v * tasks[j][s] for (j, s), v in self.row.items()) - self.base
+
+
+def rational(low: Fraction, high: Fraction, what: str) -> Fraction:
+    """A number that is known exactly; `CannotCheck` for others, which are enclosed only."""
+    if low != high:
+        raise CannotCheck(f"{what} is not rational")
+    return low
+
+
+def exact_coefficients(cluster: Cluster, share: Block) -> Table:
+    """The share of one task by user and server, where it is rational."""
+    below, above = cluster.coefficients(share)
+    for j in cluster.active:
+        for s in cluster.open[j]:
+            rational(below[j][s], above[j][s], f"{share.text} of user {cluster.users[j]!r}")
+    return below
+
+
+def exact_numbers(cluster: Cluster, share: Block, levelled: bool) -> dict[str, Number]:
+    """The numbers of a share by label, per weight if they are ``levelled``; without those in `Cluster.stays`."""
+    c, out = exact_coefficients(cluster, share.of_user), dict[str, Number]()
+    if share.name not in COMPOSED:
+        for j in cluster.active:
+            w = cluster.weights[j] if levelled else ONE
+            out[str(cluster.users[j])] = Number({(j, s): c[j][s] / w for s in cluster.open[j]}, ZERO)
+        return out
+    compared = Numbers(cluster, share)
+    for t, weight in compared.weights.items():
+        w, base = weight if levelled else ONE, rational(*compared.base[t], f"what {share.text} of {t!r} is above")
+        out[t] = Number({}, base / w)
+    for j, t in compared.of_user.items():
+        w = compared.weights[t] if levelled else ONE
+        out[t].row.update({(j, s): c[j][s] / w for s in cluster.open[j]})
+    stay = cluster.stays.get(share.text, set()) if levelled and share.name == "Surplus" else set()
+    return {t: one for t, one in out.items() if t not in stay}
+
+
+class ExactRanked(NamedTuple):
+    """``factor`` times sorted numbers weighted by the decreasing v, the largest weight on the smallest number."""
+
+    factor: Fraction
+    v: list[Fraction]
+    numbers: dict[str, Number]
+
+
+class ExactGoal:
+    """A piecewise linear concave function of the tasks: ``linear`` by pair, ``constant``, and ranked terms."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.constant = cluster, ZERO
+        self.linear: dict[Pair, Fraction] = {}
+        self.ranked: list[ExactRanked] = []
+
+    def add(self, objective: Block, times: Fraction) -> None:
+        """Add a multiple of an objective; `CannotCheck` for objectives with irrational optima."""
+        cluster = self.cluster
+        for factor, term in objective.terms:
+            factor = factor * times
+            if not factor:
+                continue
+            if term.name == "FairnessEfficiency" and term.given["beta"] == 1 and len(objective.terms) == 1:
+                term = as_alpha_fair(term)
+            if term.name in ("MaxMin", "OrderedWeighted"):
+                compared = exact_numbers(cluster, term.share, True)
+                if compared:
+                    self.ranked.append(ExactRanked(factor, rank_weights(term, len(compared)), compared))
+            elif term.name == "Total" or (term.name == "AlphaFair" and term.given["alpha"] == 0):
+                for one in exact_numbers(cluster, term.share, False).values():
+                    self.constant -= factor * one.base
+                    for pair, v in one.row.items():
+                        self.linear[pair] = self.linear.get(pair, ZERO) + factor * v
+            else:
+                raise CannotCheck(f"the optimum of {term.text} is not rational")
+
+    def at(self, tasks: Table) -> Fraction:
+        """The value at tasks."""
+        total = self.constant + exact_sum(v * tasks[j][s] for (j, s), v in self.linear.items())
+        for term in self.ranked:
+            ordered = sorted(one.at(tasks) for one in term.numbers.values())
+            total += term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
+        return total
+
+
+KeptGoal = tuple[ExactGoal, Fraction]  # a goal, and the level that it keeps
+EXACT_PRICES = ("prices", "rows", "kept", "mixtures")
+
+
+def in_common(values: Iterable[Fraction]) -> list[Fraction]:
+    """Fractions with one denominator, so that sums of their products stay fast."""
+    reduced = [value.as_integer_ratio() for value in values]
+    d = math.lcm(1, *(q for _, q in reduced))
+    return [Fraction(n * (d // q), d) for n, q in reduced]
+
+
+class ExactProof:
+    """Prices by server and resource, and multipliers of rows, as a file gives them: ``[[s, i, "5/11"], ...]``."""
+
+    def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows) -> None:
+        self.cluster, self.rows_given = cluster, rows
+        prices = {(s, i): fraction(p) for s, i, p in entry.get("prices") or ()}
+        multipliers = {k: fraction(y) for k, y in entry.get("rows") or ()}
+        places = cluster.usable_units()
+        if prices.keys() - places.keys() or multipliers.keys() - {*range(len(rows))}:
+            raise Fault("prices or multipliers are of unknown places or rows")
+        if any(p < 0 for p in prices.values()) or any(y < 0 and not rows[k][2] for k, y in multipliers.items()):
+            raise Fault("a price or a multiplier is negative")
+        common = iter(in_common([*prices.values(), *multipliers.values()]))
+        self.prices = {place: next(common) for place in prices}
+        self.multipliers = {k: next(common) for k in multipliers}
+
+    def bound(self, slopes: Mapping[Pair, Fraction]) -> Fraction:
+        """The largest value of a linear function over all feasible tasks, at most, by weak duality."""
+        cluster, rows = self.cluster, self.rows_given
+        total = exact_sum(p * cluster.usable_units()[place] for place, p in self.prices.items())
+        total += exact_sum(y * rows[k][1] for k, y in self.multipliers.items())
+        of_rows: dict[Pair, Fraction] = {}
+        for k, y in self.multipliers.items():
+            for pair, v in rows[k][0].items():
+                of_rows[pair] = of_rows.get(pair, ZERO) + y * v
+        at_server: dict[int, list[tuple[int, Fraction]]] = {}
+        for (s, i), p in self.prices.items():
+            at_server.setdefault(s, []).append((i, p))
+        for j in cluster.active:
+            cluster.clock.check()
+            nets = []
+            for s in cluster.open[j]:
+                need = cluster.demands[j][s]
+                cost = exact_sum(p * need[i] for i, p in at_server.get(s, ()) if need[i])
+                nets.append(slopes.get((j, s), ZERO) - cost - of_rows.get((j, s), ZERO))
+            net = max(nets)
+            if net > 0:
+                high = cluster.high[j]
+                alone = [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
+                most = high if high is not None or None in alone else exact_sum(filter(None, alone))
+                if most is None:
+                    raise Fault(f"the prices give no bound for user {cluster.users[j]!r}")
+                total += net * most
+            elif net < 0:
+                total += net * cluster.low[j]
+        return total
+
+
+def slopes_of(weights: Mapping[str, Fraction], compared: Mapping[str, Number]) -> tuple[dict[Pair, Fraction], Fraction]:
+    """A weighted sum of numbers as slopes by pair, and the weighted sum of bases."""
+    slopes: dict[Pair, Fraction] = {}
+    for t, weight in weights.items():
+        for pair, v in compared[t].row.items():
+            slopes[pair] = slopes.get(pair, ZERO) + weight * v
+    return slopes, exact_sum(weight * compared[t].base for t, weight in weights.items())
+
+
+def weights_given(entry: Any, compared: Mapping[str, Number]) -> dict[str, Fraction]:
+    """Weights of numbers as a file gives them, in a common denominator."""
+    found = {str(t): fraction(v) for t, v in dict(entry).items()}
+    if found.keys() - compared.keys() or any(v < 0 for v in found.values()):
+        raise Fault("a weight is negative, or of an unknown user or team")
+    return dict(zip(found, in_common(found.values()), strict=True))
+
+
+def prove_levels(
+    cluster: Cluster, compared: Mapping[str, Number], rows: Rows, kept: Sequence[KeptGoal], entries: Any
+) -> dict[str, Fraction]:
+    """The levels of numbers at every leximin optimum, by prices for each level from the lowest up.
+
+    At prices of a level, ``sum_t pi_t z_t`` has a bound. Numbers of earlier levels are fixed, so the smallest of the
+    others is at most what the bound leaves, per price. The tasks reach it; so does every optimum, in which all others
+    with a price are at that level too.
+    """
+    fixed: dict[str, Fraction] = {}
+    at = {t: one.at(cluster.tasks) for t, one in compared.items()}
+    for k, entry in enumerate(entries):
+        check_keys(entry, ("of_numbers", *EXACT_PRICES), f"level {k} of the exact proof")
+        pi, others = weights_given(entry["of_numbers"], compared), compared.keys() - fixed.keys()
+        new = {t: p for t, p in pi.items() if t in others and p}
+        if not new:
+            raise Fault(f"level {k} of the exact proof has no price of a number that it fixes")
+        slopes, base = slopes_of(pi, compared)
+        left = exact_bound(cluster, slopes, [], rows, kept, entry) - base
+        left -= exact_sum(p * fixed[t] for t, p in pi.items() if t in fixed)
+        level = min(at[t] for t in others)
+        if left > level * exact_sum(new.values()):
+            raise Fault(f"level {k} of the exact proof: the prices do not prove {exact_text(level)}")
+        if any(at[t] != level for t in new):
+            raise Fault(f"level {k} of the exact proof: not all numbers that it fixes are at it")
+        fixed |= dict.fromkeys(new, level)
+    return fixed
+
+
+def prove_goal(cluster: Cluster, goal: ExactGoal, rows: Rows, kept: Sequence[KeptGoal], entry: Any) -> None:
+    """Prove that the tasks maximise a goal, by prices, multipliers and mixtures of ranked terms."""
+    top = exact_bound(cluster, goal.linear, goal.ranked, rows, kept, entry) + goal.constant
+    value = goal.at(cluster.tasks)
+    if top > value:
+        raise Fault(f"the prices prove at most {exact_text(top)}, and the tasks reach {exact_text(value)}")
+
+
+def exact_bound(
+    cluster: Cluster,
+    linear: Mapping[Pair, Fraction],
+    ranked: Sequence[ExactRanked],
+    rows: Rows,
+    kept: Sequence[KeptGoal],
+    entry: Any,
+) -> Fraction:
+    """The largest value of a linear function plus ranked terms, at most, where goals are ``kept`` above levels."""
+    times = [fraction(y) for y in entry.get("kept") or ["0"] * len(kept)]
+    if len(times) != len(kept) or any(y < 0 for y in times):
+        raise Fault("multipliers of kept levels are missing or negative")
+    slopes, constant, terms = dict(linear), ZERO, [(ONE, term) for term in ranked]
+    for y, (other, level) in zip(times, kept, strict=True):
+        constant += y * (other.constant - level)
+        for pair, v in other.linear.items():
+            slopes[pair] = slopes.get(pair, ZERO) + y * v
+        terms += [(y, term) for term in other.ranked]
+    mixtures = entry.get("mixtures") or [{}] * len(terms)
+    if len(mixtures) != len(terms):
+        raise Fault(f"mixtures: there are {len(mixtures)}, not {len(terms)}")
+    for (y, term), given in zip(terms, mixtures, strict=True):
+        weights = dict.fromkeys(term.numbers, ZERO) | weights_given(given, term.numbers)
+        mine = theirs = ZERO
+        for a, b in zip(sorted(weights.values()), sorted(term.v), strict=True):
+            mine, theirs = mine + a, theirs + b * term.factor * y
+            if mine < theirs:
+                raise Fault("mixtures: the weights do not bound sorted numbers")
+        some, base = slopes_of(weights, term.numbers)
+        constant -= base
+        for pair, v in some.items():
+            slopes[pair] = slopes.get(pair, ZERO) + v
+    return ExactProof(cluster, entry, rows).bound(slopes) + constant
+
+
+def exact_text(value: Fraction) -> str:
+    """A fraction as ``5/11``, or its float if it is long."""
+    n, d = value.as_integer_ratio()
+    return str(n) if d == 1 else f"{n}/{d}" if d < 10**12 else f"{float(value):.12g}"
+
+
+def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[KeptGoal] = ()) -> list[str]:
+    """What tasks violate, without any tolerance."""
+    tasks, faults = cluster.tasks, list[str]()
+    for (s, i), usable in cluster.usable_units().items():
+        if cluster.load(s, i) > usable:
+            faults.append(f"{cluster.resources[i]!r} on server {s}: tasks exceed the capacity")
+    for j, user in enumerate(cluster.users):
+        total, high, limit = cluster.total(j), cluster.high[j], cluster.limits[j]
+        if min(tasks[j], default=ZERO) < 0 or any(
+            tasks[j][s] for s in range(cluster.servers) if s not in cluster.open[j]
+        ):
+            faults.append(f"user {user!r} has negative tasks, or tasks where it may not run")
+        if (limit is not None and total > limit) or (high is not None and total > high) or total < cluster.low[j]:
+            faults.append(f"user {user!r} runs {exact_text(total)} tasks, outside its bounds")
+    for k, (of_pairs, bound, equal) in enumerate(rows):
+        excess = exact_sum(v * tasks[j][s] for (j, s), v in of_pairs.items()) - bound
+        if excess > 0 or (equal and excess):
+            faults.append(f"row {k} of the policy's constraints is violated")
+    return faults + ["a level is not kept" for goal, level in kept if goal.at(tasks) < level]
+
+
+class ExactTier(NamedTuple):
+    """A tier: the leximin of ``compared`` numbers, or else a goal, under rows and kept levels of other goals."""
+
+    rows: Rows
+    kept: list[KeptGoal]
+    compared: dict[str, Number] | None
+    goal: ExactGoal
+
+
+def exact_tiers(
+    cluster: Cluster, policy: Block, settle: Callable[[int, Block, ExactTier], set[str]]
+) -> Iterator[ExactTier]:
+    """The tiers of a policy in rational numbers; each leaves its rows for the next, at `Cluster.tasks` by then.
+
+    ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
+    """
+    rows, kept = guaranteed(cluster), list[KeptGoal]()
+    for condition in policy.given.get("constraints", []):
+        rows = rows + cluster.impose(condition)
+    for objective, level, _ in cluster.kept_levels:  # of conditions such as OrderedWeighted(...) >= 1
+        limited = ExactGoal(cluster)
+        limited.add(objective, ONE)
+        kept.append((limited, level))
+    for k, objective in enumerate(tiers_of(policy.given["objective"])):
+        for _, term in objective.terms:
+            base = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
+            for j, x in base.items():
+                cluster.low[j] = max(cluster.low[j], x)
+        for _, term in objective.terms:
+            if is_surplus(term):
+                compared = exact_numbers(cluster, term.share, True)
+                stays = settle(k, term.share, ExactTier(rows, kept, compared, ExactGoal(cluster)))
+                cluster.stays.setdefault(term.share.text, set()).update(stays)
+        goal, numbered = ExactGoal(cluster), None
+        _, first = as_max_min(objective)
+        if first.name == "Leximin":
+            numbered = exact_numbers(cluster, first.share, True)
+        else:
+            goal.add(objective, ONE)
+        yield ExactTier(rows, kept, numbered, goal)
+        if numbered is not None:
+            rows = rows + [kept_row(one, one.at(cluster.tasks)) for one in numbered.values()]
+        elif first.name == "MaxMin":
+            numbered = exact_numbers(cluster, first.share, True)
+            level = min((one.at(cluster.tasks) for one in numbered.values()), default=ZERO)
+            if first.share.name == "Surplus" and numbered and not level:
+                raise Fault(f"{first.text}: a number is at its base, and nothing proves that it cannot rise")
+            rows = rows + [kept_row(one, level) for one in numbered.values()]
+        elif not goal.ranked:
+            rows = [*rows, kept_row(whole := Number(goal.linear, ZERO), whole.at(cluster.tasks))]
+        else:
+            kept = [*kept, (goal, goal.at(cluster.tasks))]
+
+
+def kept_row(one: Number, level: Fraction) -> Row:
+    """A row that keeps a number at a level or above it."""
+    return {pair: -v for pair, v in one.row.items()}, -(level + one.base), False
+
+
+def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The file with the numbers of its instance, and its tasks, in fractions."""
+    given, exact = data["exact"], data["instance"]
+    check_keys(given, ("read", "tasks", "proof", "floors"), "the exact part of the file")
+    read = dict(given.get("read") or {})
+    instance = {
+        key: in_fractions(value, read.get(key) or {}) if key in NUMBERS else value for key, value in exact.items()
+    }
+    tasks = [[fraction(x) for x in row] for row in given["tasks"]]
+    return {**data, "instance": instance, "tasks_by_server": tasks, "floors": exact_floors(given.get("floors") or {})}
+
+
+def exact_floors(floors: Mapping[str, Any]) -> dict[str, Any]:
+    """Proofs of the floors of teams with their texts as fractions."""
+    return {
+        team: {
+            of: {
+                "tasks": [[j, s, fraction(x)] for j, s, x in use.get("tasks") or ()],
+                "prices": [fraction(p) for p in use["prices"]],
+            }
+            for of, use in proofs.items()
+        }
+        for team, proofs in floors.items()
+    }
+
+
+def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str, list[str]]:
+    """The gap of an exact answer, which is 0, how its numbers are read, and what it violates."""
+    cluster = Cluster(exact_data(data), clock)
+    for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
+        if any(float(x) != float(exact) for x, exact in zip(row, cluster.tasks[j], strict=True)):
+            raise Fault(f"the tasks of user {cluster.users[j]!r} are not those of the exact answer, rounded")
+    proof = data["exact"]["proof"]
+    if data.get("bundles") is not None:
+        shape = cluster.n, cluster.servers, cluster.m
+        pairs = zip(numbers(data["bundles"], "bundles", *shape), proof[0]["bundles"], strict=True)
+        if any(
+            [list(map(float, row)) for row in of_user] != [[float(fraction(a)) for a in row] for row in exact]
+            for of_user, exact in pairs
+        ):
+            raise Fault("the bundles are not those of the exact answer, rounded")
+    faults = prove_exactly(cluster, block(str(data["policy"]), exactly=True), proof)
+    read = "as the Fractions given, others " if data["exact"].get("read") else ""
+    return ZERO, f", with numbers read {read}as the shortest decimals that print them", faults
+
+
+def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list[str]:
+    """Prove that the tasks of a cluster read by `exact_data` are optimal, and return what they violate.
+
+    `Fault` if they are not proved.
+    """
+    cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
+    if policy.name == "HDRF":
+        return prove_filling_exactly(cluster, policy, proof[0] if proof else {})
+    if decides_bundles(policy):
+        return prove_bundles_exactly(cluster, policy, proof[0]["bundles"])
+    common = in_common(flat)
+    if common and common[0].d.bit_length() <= 2 * max(x.d.bit_length() for x in flat):  # sums need no common divisors
+        cluster.tasks = [common[k : k + cluster.servers] for k in range(0, len(flat), cluster.servers)]
+
+    def settle(k: int, share: Block, tier: ExactTier) -> set[str]:
+        levels = (proof[k].get("at_base") or {}).get(share.text) or ()
+        fixed = prove_levels(cluster, tier.compared or {}, tier.rows, tier.kept, levels)
+        if any(fixed.values()):
+            raise Fault(f"{share.text}: a number that leaves is above its base")
+        return {*fixed}
+
+    tier, faults = None, list[str]()
+    for k, tier in enumerate(exact_tiers(cluster, policy, settle)):
+        check_keys(
+            proof[k], ("at_base", "levels", "prices", "rows", "kept", "mixtures"), f"tier {k} of the exact proof"
+        )
+        if faults := broken_exactly(cluster, tier.rows, tier.kept):
+            return faults
+        if tier.compared is None:
+            prove_goal(cluster, tier.goal, tier.rows, tier.kept, proof[k])
+            continue
+        proved = prove_levels(cluster, tier.compared, tier.rows, tier.kept, proof[k]["levels"])
+        if left := tier.compared.keys() - proved.keys():
+            raise Fault(f"nothing proves the level of {min(left)!r}")
+    return faults
+
+
+def decides_bundles(policy: Block) -> bool:
+    """Whether a policy maximises weighted logarithms of bundles."""
+    objective = policy.given.get("objective")
+    return isinstance(objective, Block) and any(term.name == "WeightedLog" for _, term in objective.terms)
+
+
+def prove_bundles_exactly(cluster: Cluster, policy: Block, given: Any) -> list[str]:
+    """Compare bundles and tasks with the best ones, computed again; `Fault` if they differ."""
+    objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
+    best = optimal_bundles(cluster, objective, conditions)
+    bundles = [[[fraction(a) for a in row] for row in of_user] for of_user in given]
+    runs = tasks_in(cluster, best)
+    for user, own, other, tasks, fit in zip(cluster.users, bundles, best, cluster.tasks, runs, strict=True):
+        if own != other or tasks != fit:
+            raise Fault(f"user {user!r} does not have the best bundle, or not the tasks that fit in it")
+    return broken_exactly(cluster, [])
+
+
+def fill_exactly(
+    cluster: Cluster, policy: Block, rows: Sequence[Mapping[tuple[int | str, int], Fraction]]
+) -> tuple[Tree, Forest, Filling, list[Fraction]]:
+    """The tree of `HDRF` filled without tolerances under rows of prices, and the tasks of its leaves."""
+    if cluster.team_guarantees:
+        raise CannotCheck("guarantees of teams are filled by tolerances")
+    tree = Tree.of(cluster, policy)
+    forest = tree.forest(cluster, rows)
+    filling = Filling(forest, exactly, cluster.clock, not is_one_pool(cluster), ZERO)
+    return tree, forest, filling, filling.run()
+
+
+def prove_filling_exactly(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> list[str]:
+    """Compare tasks with those of `HDRF`, filled again under the rows of the evidence; `Fault` if they differ.
+
+    As the tasks fit, rows that bound all tasks that fit stop nobody too late; a user who waits when it is stopped is
+    shown to have had room until then.
+    """
+    check_keys(entry, ("rows", "placements"), "the exact proof")
+    if not cluster.active:
+        return broken_exactly(cluster, [])
+    rows: list[dict[tuple[int | str, int], Fraction]] = []
+    for row in entry.get("rows") or ():
+        rows.append({(int(s), int(i)): fraction(p) for s, i, p in row})
+        if any(p < 0 for p in rows[-1].values()):
+            raise Fault("a price is negative")
+    tree, _, filling, found = fill_exactly(cluster, policy, rows)
+    for j, leaf, part in tree.parts:
+        if cluster.total(j) != found[leaf] * part:
+            raise Fault(
+                f"user {cluster.users[j]!r} does not run the {exact_text(found[leaf] * part)} tasks of the filling"
+            )
+    placements = entry.get("placements") or ()
+    for k, (tasks, waiting) in enumerate(filling.waited):
+        if k >= len(placements) or not has_room_exactly(cluster, tree, tasks, waiting, placements[k]):
+            user = cluster.users[tree.leaves[waiting[0]][0]]
+            raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
+    return broken_exactly(cluster, [])
+
+
+def has_room_exactly(
+    cluster: Cluster, tree: Tree, tasks: Sequence[Fraction], waiting: Sequence[int], placement: Any
+) -> bool:
+    """Whether a placement fits in which leaves have their tasks and those that wait have more."""
+    table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
+    for j, s, x in placement:
+        table[j][s] += fraction(x)
+        if s not in cluster.open[j] or table[j][s] < 0:
+            return False
+    with cluster.at(table):
+        fits = all(cluster.load(s, i) <= room for s, row in enumerate(cluster.room) for i, room in enumerate(row))
+        runs = [exact_sum(map(cluster.total, users)) for users in tree.leaves]
+    pairs = zip(runs, tasks, strict=True)
+    return fits and all(x > least if k in waiting else x >= least for k, (x, least) in enumerate(pairs))
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -3749,10 +4391,13 @@ FILE = (
     "bundles",
     "evidence",
     "placement",
+    "variables",
+    "multipliers",
     "given",
     "proof",
     "binding",
     "floors",
+    "exact",
 )
 INSTANCE = (
     "users",
@@ -3769,6 +4414,7 @@ INSTANCE = (
     "rates",
     "teams",
     "guarantees",
+    "held",  # read by no policy
 )
 FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
 
@@ -3971,8 +4617,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         A JSON file that `Allocation.save` wrote.
     instance : Instance, optional
         The instance that the answer should be for. If the file holds another one, the answer is not proved, and
-        ``faults`` lists the differences. The order of users, servers and resources, notes, units and server types do
-        not count.
+        ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
+        what is held do not count.
     time_limit : float, optional
         Seconds; reading the file does not count. ``statement`` says what was proved within them.
 
@@ -4013,13 +4659,18 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
             return Verification(
                 False, math.inf, statement, tuple(others), str(data["policy"]), claim.size, claim.digest
             )
+        gap: Fraction | None
         try:
-            gap, how, faults = prove(data, cluster, policy)
+            if data.get("exact"):
+                gap, how, faults = proved_exactly(data, clock)
+                left_out |= dict.fromkeys(("prices", "proof"), "they are of the answer in floats")
+            else:
+                gap, how, faults = prove(data, cluster, policy)
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
             if policy is not None and policy.name == "Policy" and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]
                 check_objective(cluster, first, data)
-                if why := check_prices(cluster, first, data):
+                if not data.get("exact") and (why := check_prices(cluster, first, data)):
                     left_out["prices"] = why
         except CannotCheck as reason:
             unchecked, gap, how = str(reason), None, ""
@@ -4051,7 +4702,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     if shown > GAP:
         what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
         return Verification(False, shown, "not proved:", (what,), *about)
-    statement = f"proved: gap <= {rounded_up(shown)} of {claim.text(how)}"
+    gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"
+    statement = f"proved: {gap_is} of {claim.text(how)}"
     return Verification(True, shown, statement, (), *about, left_out)
 
 

@@ -1,18 +1,24 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
-The names for users: `Comparison`, which `fairopt.compare` returns, and `schema`, the JSON Schema of output of commands.
+The names for users: `Comparison`, which `fairopt.compare` returns; `cluster_report`, which makes a `ClusterReport`, a
+page for those who run a cluster; `bench_solver`, which returns a `League` of solvers; and `schema`, the JSON Schema of
+output of commands.
 
 The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
+* `latex`: allocations, frontiers and reports by property in LaTeX.
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
   `demonstration`: ``fairopt demo``.
 * `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
+* `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
+  ``report``) from the folder ``templates``.
 * `held`: tables and sentences of what runs now beside what is fair.
+* `league`: solvers on problems with known optima; `attempts`: one solver on one problem; `standings`: tables of them.
 """
 
 from fairopt.runtime.lazy import public_names

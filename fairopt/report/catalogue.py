@@ -10,8 +10,6 @@ from fairopt.policies.registry import known_policies
 
 __all__ = ["policy_rows", "solver_rows"]
 
-_CONES_IF_INSTALLED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # CVXPY lists these cones only if the solver is installed
-
 
 def policy_rows() -> list[dict[str, str]]:
     """One dict per named policy: ``name``, ``parameters`` and ``summary``."""
@@ -28,18 +26,16 @@ def solver_rows() -> list[dict[str, Any]]:
 
     installed = solvers.installed()
     extras = set(metadata.metadata("cvxpy").get_all("Provides-Extra") or ())
-    cones = {
-        name: {kind.__name__ for kind in interface.SUPPORTED_CONSTRAINTS} | _CONES_IF_INSTALLED.get(name, set())
-        for name, interface in defines.SOLVER_MAP_CONIC.items()
-    }
-    names = sorted({*cones, *defines.SOLVER_MAP_QP, *installed}, key=lambda name: (name not in installed, name))
+    known = {*defines.SOLVER_MAP_CONIC, *defines.SOLVER_MAP_QP, *installed}
+    cones = {name: solvers.takes(name) for name in known}
+    names = sorted(known, key=lambda name: (name not in installed, name))
     return [
         {
             "name": name,
             "installed": name in installed,
             "linear": True,
-            "exponential": "ExpCone" in cones.get(name, ()),
-            "power": "PowCone3D" in cones.get(name, ()),
+            "exponential": "ExpCone" in cones[name],
+            "power": "PowCone3D" in cones[name],
             "install": None
             if name in installed or (extra := name.lower().replace("_", "-")) not in extras
             else f"pip install cvxpy[{extra}]",

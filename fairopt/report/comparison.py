@@ -476,12 +476,10 @@ def _markdown(comparison: Comparison) -> str:
 
 def _latex(comparison: Comparison) -> str:
     """See `Comparison.to_latex`."""
-    lines = [rf"% \usepackage{{booktabs}}; {sentence(repr(comparison))}", *markup.latex_table(_all(comparison))]
-    lines += [f"% {sentence(line)}" for line in _sentences(comparison)]
+    (first,), *others = groups(comparison, whole_names=True)
     types = comparison.server_type_tables(whole_names=True)
-    for table in [*comparison.team_tables(whole_names=True), *types]:
-        lines += ["", f"% {sentence(table.title)}", *markup.latex_table(table.columns)]
-    return "\n".join([*lines, f"% {PLACEMENT}"] if types else lines)
+    tables = [Table("", first, others), *comparison.team_tables(whole_names=True), *types]
+    return markup.latex(repr(comparison), tables, [*_sentences(comparison), *[PLACEMENT] * bool(types)])
 
 
 def listed(names: Sequence[str]) -> str:

@@ -129,5 +129,6 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
 
 
 def write_picture(figure: Any, path: Path, dpi: int = 150) -> None:
-    """Write a picture in the format of the file name."""
-    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=dpi))
+    """Write a picture in the format of the file name; texts in PDF as TrueType, since journals refuse Type 3."""
+    with optional("matplotlib", "plots", "a picture").rc_context({"pdf.fonttype": 42}):
+        write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=dpi))

@@ -81,6 +81,7 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
         about["guarantee"] = instance.guarantees
     about |= {
         "tasks": allocation.tasks,
+        **({} if allocation.exact_tasks is None else {"exact tasks": allocation.exact_tasks.sum(axis=1)}),
         "share": allocation.shares,
         "dominant share": allocation.share(DominantShare()),
     }

@@ -20,7 +20,7 @@ NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 c
 NAMED = 2  # users or teams on each side in the sentence
 
 
-def held_tables(allocation: Allocation) -> list[Table]:
+def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table]:
     """What is fair and held, their difference, and what waits: by team, outermost first, and by user.
 
     Where each user is a team of its own, the table by user would repeat that by team and is left out.
@@ -33,13 +33,14 @@ def held_tables(allocation: Allocation) -> list[Table]:
     teams = [(by, held_now(allocation, by, alone=True)) for by in labels]
     if any(sorted(allocation.instance.teams.labelling(by).of_user) == [*range(len(by_user.names))] for by in labels):
         by_user = None
-    return [_table(allocation.instance, by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
+    known = [(by, found) for by, found in (*teams, ("user", by_user)) if found is not None]
+    return [_table(allocation.instance, by, found, whole_names) for by, found in known]
 
 
-def _table(instance: Instance, by: str, found: HeldNow) -> Table:
+def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Table:
     """A group of columns for the scarcest resource, one for tasks, and one for each other resource."""
     rows = found.largest_first[:MOST]
-    titles = ["tasks", *shortened(instance.resource_titles)]
+    titles = ["tasks", *(instance.resource_titles if whole_names else shortened(instance.resource_titles))]
     scarcest = 1 + found.scarcest
     groups = []
     for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
@@ -62,7 +63,8 @@ def _table(instance: Instance, by: str, found: HeldNow) -> Table:
         by += f" ({len(rows)} of {len(found.names):,})"
     if any(elsewhere):
         title += f"; *: uses no {short(found.resources[found.scarcest])}"
-    return Table(title, Column(by, shortened([found.names[r] for r in rows], NAME), right=False), groups)
+    names = [found.names[r] for r in rows]
+    return Table(title, Column(by, names if whole_names else shortened(names, NAME), right=False), groups)
 
 
 def held_sentences(allocation: Allocation) -> list[str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fairopt.display import visible
+from fairopt.display import sentence, visible
 
 if TYPE_CHECKING:
-    from fairopt.report.tables import Column
+    from fairopt.report.tables import Column, Table
 
-__all__ = ["latex_table", "latex_text", "markdown_table", "markdown_text"]
+__all__ = ["latex", "latex_comment", "latex_table", "latex_text", "markdown_table", "markdown_text"]
+
+WIDE, PARAGRAPH = 60, r"p{0.6\linewidth}"  # characters of a column that is wrapped in LaTeX, and how
 
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|$~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _LATEX = str.maketrans(
@@ -48,15 +50,28 @@ def markdown_table(columns: Sequence[Column]) -> list[str]:
     return rows
 
 
+def latex(about: str, tables: Iterable[Table], lines: Iterable[str]) -> str:
+    """Tables as tabulars, each below its title, then sentences; titles and sentences are comments."""
+    text = [latex_comment(rf"\usepackage{{booktabs}}; {about}")]
+    for k, table in enumerate(tables):
+        text += [""] * (k > 0) + [latex_comment(table.title)] * bool(table.title) + latex_table(table.columns)
+    return "\n".join([*text, *map(latex_comment, lines)])
+
+
+def latex_comment(text: str) -> str:
+    """A sentence as a comment."""
+    return f"% {sentence(text)}"
+
+
 def latex_table(columns: Sequence[Column]) -> list[str]:
-    """Lines of a tabular with booktabs rules; numbers are aligned to the right."""
+    """Lines of a tabular with booktabs rules; numbers are aligned to the right, and long sentences wrapped."""
     words = [[latex_text(c.header), *(_latex_cell(cell, c.right) for cell in c.cells)] for c in columns]
     padded = [
         [w.rjust(max(map(len, column))) if c.right else w.ljust(max(map(len, column))) for w in column]
         for c, column in zip(columns, words, strict=True)
     ]
     head, *body = (" & ".join(row) + r" \\" for row in zip(*padded, strict=True))
-    kinds = "".join("r" if c.right else "l" for c in columns)
+    kinds = "".join("r" if c.right else PARAGRAPH if c.sentences and c.width > WIDE else "l" for c in columns)
     return [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
 
 

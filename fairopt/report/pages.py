@@ -19,7 +19,7 @@ from fairopt.tradeoff.frontier import Frontier
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["allocation_page", "frontier_page", "instance_page", "page", "property_page"]
+__all__ = ["allocation_page", "frontier_page", "instance_page", "page", "property_page", "property_table"]
 
 TEMPLATE = """\
 {% if heading %}<p><b>{{ heading }}</b>{{ about }}</p>{% endif %}
@@ -80,12 +80,16 @@ def frontier_page(frontier: Frontier) -> str | None:
 
 def property_page(report: ByProperty[Any]) -> str | None:
     """A row per property, with violations in bold."""
-    rows = [report._row(entry) for entry in report.values()]
-    cells: Sequence[tuple[str, ...]] = [*zip(*(row for _, row in rows), strict=True)] or [()] * len(report._columns)
+    strong = {row[1] for fault, row in map(report._row, report.values()) if fault}
+    return page([property_table(report)], heading=report._heading(), strong=strong)
+
+
+def property_table(report: ByProperty[Any]) -> Table:
+    """A row per property."""
+    rows = [report._row(entry)[1] for entry in report.values()]
+    cells: Sequence[tuple[str, ...]] = [*zip(*rows, strict=True)] or [()] * len(report._columns)
     first, *others = (
-        Column(header, [*map(sentence, column)], right=False)
+        Column(header, [*map(sentence, column)], right=False, sentences=True)
         for header, column in zip(report._columns, cells, strict=True)
     )
-    return page(
-        [Table("", first, [others])], heading=report._heading(), strong={row[1] for fault, row in rows if fault}
-    )
+    return Table("", first, [others])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fairopt.display import LEAST, short, shortened, visible
 from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
+from fairopt.proofs.verify import written
 from fairopt.server_sums import ByType, part_of
 from fairopt.team_sums import team_sums
 from fairopt.tolerances import GAP_TOLERANCE, NOISE
@@ -43,8 +44,10 @@ __all__ = [
 ]
 
 FORMAT = "fairopt.answer/1"
+Names: TypeAlias = Callable[[Sequence[str]], list[str]]  # `shortened`, or list
 MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
+LONGEST = 24  # characters of a fraction; longer ones are in files
 ROOM = 12  # characters of a type's name as a column header
 PLACEMENT = (
     "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
@@ -59,6 +62,7 @@ class Column:
     header: str
     cells: Sequence[str]
     right: bool = True
+    sentences: bool = False  # which LaTeX may wrap
 
     @property
     def side(self) -> str:
@@ -134,12 +138,16 @@ class Table:
             yield ""
 
 
-def allocation_tables(allocation: Allocation) -> list[Table]:
+def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list[Table]:
     """Tasks and units by user, and use by class of servers."""
+    names = list if whole_names else shortened
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
     about = [Column("tasks", numbers(allocation.tasks[chosen]))]
+    if allocation.exact_tasks is not None:
+        totals = allocation.exact_tasks[chosen].sum(axis=1).tolist()
+        about.append(Column("exactly", [text if len(text := written(x)) <= LONGEST else "~" for x in totals]))
     if np.isfinite(limits).any():
         about.append(Column("limit", numbers(limits[chosen])))
     if (instance._own_weights != 1).any():  # those of teams are in their table
@@ -148,18 +156,20 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
         about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     given = units_of(allocation, chosen)
-    units = [Column(r, numbers(given[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
+    units = [Column(r, numbers(given[:, i])) for i, r in enumerate(names(instance.resource_titles))]
     title = "Tasks and resources of each user"
     if len(chosen) < instance.n_users:
         title += " (the smallest and the largest dominant shares)"
     if np.isfinite(limits).any():
         done = int((allocation.tasks >= limits * (1 - 1e-6)).sum())
         title += f"; {done:,} of {instance.n_users:,} run all their tasks"
-    teams = [_teams_table(allocation, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
-    return [Table(title, users_column(instance, chosen), [about, units]), *teams, _servers_table(allocation)]
+    labels = instance.teams.outermost_first if instance.teams.mixed else ()
+    teams = [_teams_table(allocation, by, names) for by in labels]
+    users = users_column(instance, chosen, names)
+    return [Table(title, users, [about, units]), *teams, _servers_table(allocation, names)]
 
 
-def _teams_table(allocation: Allocation, by: str) -> Table:
+def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
     """What the members of each team hold together."""
     sums = team_sums(allocation, by)
     chosen = both_ends(sums.dominant / sums.weights)
@@ -169,15 +179,15 @@ def _teams_table(allocation: Allocation, by: str) -> Table:
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
     units, floors = list[Column](), allocation.instance.team_guarantees
     for i, (name, title) in enumerate(
-        zip(allocation.instance.resources, shortened(allocation.instance.resource_titles), strict=True)
+        zip(allocation.instance.resources, names(allocation.instance.resource_titles), strict=True)
     ):
         units.append(Column(title, numbers(sums.units[chosen, i])))
         given = [floors.get(sums.names[t], {}).get(name, 0.0) for t in chosen]
         if any(given):
             units.append(Column(f"guaranteed {title}", numbers(given)))
     fewer = f" ({len(chosen)} of {len(sums.names):,})" if len(chosen) < len(sums.names) else ""
-    names = Column(by + fewer, shortened([sums.names[t] for t in chosen]), right=False)
-    return Table(f"Sum of each {by}", names, [about, units])
+    first = Column(by + fewer, names([sums.names[t] for t in chosen]), right=False)
+    return Table(f"Sum of each {by}", first, [about, units])
 
 
 def instance_tables(instance: Instance) -> list[Table]:
@@ -214,15 +224,15 @@ def instance_tables(instance: Instance) -> list[Table]:
     return [needs, Table(title, names, [kinds, there])]
 
 
-def _servers_table(allocation: Allocation) -> Table:
+def _servers_table(allocation: Allocation, names: Names) -> Table:
     """Use and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance._server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
-    cut = shortened([alike.servers[s] for s in busiest])
-    names = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
-    resources = shortened(alike.resources)
+    cut = names([alike.servers[s] for s in busiest])
+    rows = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
+    resources = names(alike.resources)
     groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]
     if allocation.given_bundles is not None:
         by_tasks = part_of(instance, instance._server_classes, allocation.task_usage)[busiest]
@@ -239,7 +249,7 @@ def _servers_table(allocation: Allocation) -> Table:
                 title = f"{title.partition(';')[0]}; {price_title(allocation)}"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"
-    return Table(title, Column("server", names, right=False), groups)
+    return Table(title, Column("server", rows, right=False), groups)
 
 
 def price_title(allocation: Allocation) -> str:
@@ -256,9 +266,11 @@ def describe(allocation: Allocation) -> dict[str, Any]:
 
     Keys are ``policy``, ``blocks`` (its text), ``objective``, ``tasks``, ``shares`` and ``dominant_shares`` by user,
     ``users`` (what is given of each, and ``usage``, the units that it gets), ``servers`` (number, type, capacities and
-    use of each row), ``placement`` (nonzero tasks by user and server), ``teams`` (by label and team), ``held`` (what
+    use of each row), ``placement`` (nonzero tasks by user and server),
+    ``exact_tasks`` (the same as fractions, None without ``exact``), ``teams`` (by label and team), ``held`` (what
     runs now beside what is fair, None if unknown), ``metrics``, ``prices`` and ``prices_left`` by server and resource
-    (None if unknown or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
+    (None if unknown or infinite), ``variables`` and ``multipliers`` of blocks by name, ``certificate``, ``units`` by
+    resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -285,12 +297,26 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "users": _described_users(allocation),
         "servers": _described_servers(allocation),
         "placement": placement,
+        "exact_tasks": _exact_tasks(allocation),
         "teams": described_teams(allocation),
         "held": described_held(allocation),
         "metrics": allocation.metrics(),
         **sides,
+        **{
+            name: {k: v.tolist() for k, v in getattr(allocation, name).items()} for name in ("variables", "multipliers")
+        },
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
         **described_instance(instance),
+    }
+
+
+def _exact_tasks(allocation: Allocation) -> dict[str, dict[str, str]] | None:
+    """Nonzero tasks by user and server as text such as ``5/11``."""
+    if allocation.exact_tasks is None:
+        return None
+    return {
+        user: {server: written(x) for server, x in zip(allocation.instance.servers, row, strict=True) if x}
+        for user, row in zip(allocation.instance.users, allocation.exact_tasks.tolist(), strict=True)
     }
 
 
@@ -447,10 +473,10 @@ def both_ends(values: NDArray[np.float64]) -> list[int]:
     return [*order[: MOST // 2], *order[-(MOST // 2) :]]
 
 
-def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
+def users_column(instance: Instance, chosen: Sequence[int], names: Names = shortened) -> Column:
     """The names of the chosen users."""
     header = "user" if len(chosen) == instance.n_users else f"user ({len(chosen)} of {instance.n_users})"
-    return Column(header, shortened([instance.users[j] for j in chosen]), right=False)
+    return Column(header, names([instance.users[j] for j in chosen]), right=False)
 
 
 def price_columns(

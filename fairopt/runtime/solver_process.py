@@ -1,4 +1,4 @@
-"""The program of the solver subprocess. Of fairopt it runs only `formulation.highs`, by its path.
+"""The program of the solver subprocess. Of fairopt it runs `formulation.highs`, by its path, and what `call` is given.
 
 It reads ``sys.path`` and then requests: seconds, and a pickle of a name in `SOLVE` and its arguments. It writes pairs:
 True and the result, or False and an exception, or a text if the request cannot be read. It ends at the end of its
@@ -13,6 +13,7 @@ import runpy
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -66,7 +67,26 @@ def linprog(**program: Any) -> tuple[int, str, Any, Any]:
     return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
 
 
-SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel, "linprog": linprog}
+def call(function: Callable[..., Any], **arguments: Any) -> Any:
+    """The result of a function, whose module is imported when the request is read; nothing is printed meanwhile."""
+    kept = os.dup(1), os.dup(2)
+    try:
+        with open(os.devnull, "w") as nothing:
+            for stream in (1, 2):
+                os.dup2(nothing.fileno(), stream)
+        return function(**arguments)
+    finally:
+        for stream, before in enumerate(kept, start=1):
+            os.dup2(before, stream)
+            os.close(before)
+
+
+SOLVE: dict[str, Callable[..., Any]] = {
+    "problem": problem,
+    "CLARABEL": clarabel,
+    "linprog": linprog,
+    "call": call,
+}
 
 
 def _end_with_parent() -> None:
@@ -84,6 +104,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     _end_with_parent()
     os.dup2(2, 1)  # solvers print to stderr
+    warnings.simplefilter("ignore")  # of inaccurate answers, which are judged
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # before the first request comes
 

@@ -136,7 +136,7 @@ def solve_in_processes(standard: Standard, points: Sequence[Point], processes: i
     try:
         pickle.dumps(points)
     except Exception as error:
-        fix = "define their classes at the top of a module, or leave processes at 1"
+        fix = "define their classes and functions by name at the top of a module, or leave processes at 1"
         raise InvalidBlock(f"the mechanisms cannot be sent to other processes ({error}); {fix}") from error
     size = min(MOST_POINTS, len(points) // (4 * processes) + 1)
     parts = [points[k : k + size] for k in range(0, len(points), size)][::-1]

@@ -100,3 +100,12 @@ def test_lower_bounds_that_fill_shards_are_proved_by_smaller_prices():
         fo.Policy(fo.AlphaFair(0.5), [fo.MinTasks(1 / 400)]), [demands[:250], demands[250:]], capacities=[1.0]
     )
     assert a.certificate.ok
+
+
+def test_a_power_with_factor_zero_moves_no_best_response():
+    one, half = np.ones(2), np.array([0.5, 0.5])
+    terms = [(one, np.array([2.0, 0.0]), 1.0), (one, half, 0.5), (one, np.array([0.0, 2.0]), 1.0)]
+    most = best_response(np.full(2, 0.25), terms, np.zeros(2), np.full(2, 40.0))
+    x = np.linspace(1e-3, 40, 40_001)
+    best = (2 * power(x, 1.0) + 0.5 * power(x, 0.5) - 0.25 * x).max()
+    assert most == pytest.approx([best, best], rel=1e-6) and (most >= best - 1e-9).all()

@@ -802,11 +802,21 @@ class Lesser(fo.Objective):
         return least
 
 
+@dataclass(frozen=True, repr=False)
+class FromBelow(fo.Objective):
+    """The same with a variable that no condition bounds."""
+
+    def expression(self, model):
+        level = cp.Variable()
+        return level - cp.sum(cp.pos(level - model.tasks))
+
+
 def test_what_a_bound_assumes_is_said_in_the_certificate() -> None:
-    a = fo.Policy(Lesser()).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    a = fo.Policy(FromBelow()).allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
     np.testing.assert_allclose(a.tasks, [1, 1], rtol=1e-6)
     assert "without a proven range" in a.certificate.assumed and a.certificate.assumed in str(a.certificate)
-    assert not fo.DRF().allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).certificate.assumed
+    for policy in (fo.DRF(), fo.Policy(Lesser())):
+        assert not policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4])).certificate.assumed
 
 
 def test_variables_of_a_block_that_a_solver_left_are_no_value_of_other_tasks() -> None:
@@ -1049,3 +1059,16 @@ def test_large_multipliers_do_not_prove_that_nothing_is_the_most(multiplier: flo
         dual.save_value(np.full(dual.shape, multiplier))
     with pytest.raises(fo.errors.NotCertified):
         policy.certify(problem, instance)
+
+
+def test_levels_on_servers_that_cost_more_are_a_gap() -> None:
+    """Each of two users needs twice as much on the server where it is as on the other one: both could have 1."""
+    instance = fo.Instance([[[2], [1]], [[1], [2]]], [[1], [1]])
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    duals = LevelDuals([LevelDual(np.arange(2), np.ones(2))])
+    wrong, right = (
+        gate.judge(program, Proposal("levels", program.gather(table), duals))
+        for table in (0.5 * np.eye(2), np.eye(2)[::-1])
+    )
+    assert wrong.violation == right.violation == 0
+    assert wrong.gap >= 1.0 and right.gap <= 1e-12

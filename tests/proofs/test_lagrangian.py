@@ -332,3 +332,8 @@ def test_no_tasks_are_certified_where_rows_tie_users_to_nothing() -> None:
     policy = fo.Policy(fo.Total(fo.Tasks()), [Less(((2.0, -1.0), (-1.0, 1.0)), (0.0, 0.0))])
     answer = policy.allocate(instance, method="cone")
     assert answer.certificate.ok and answer.tasks.tolist() == [0, 0]
+
+
+def test_a_user_without_a_share_anywhere_has_the_unit_one() -> None:
+    given = np.array([[0.0, 2.0, 5.0], [0.0, 0.0, 0.0], [3.0, 1.0, 0.0]])
+    assert lagrangian._nowhere_zero(given).tolist() == [[2, 2, 5], [1, 1, 1], [3, 1, 1]]

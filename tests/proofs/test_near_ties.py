@@ -84,12 +84,13 @@ def test_ties_that_rounding_does_not_decide_are_named_in_what_a_certificate_assu
     np.testing.assert_allclose(alike.tasks_by_server.ravel(), TASKS, rtol=1e-9)
 
 
-def test_numbers_held_on_a_worse_server_at_a_limit_are_a_gap_of_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [2.0**-40, -(2.0**-40), 2.0**-36])
+def test_numbers_held_on_a_worse_server_at_a_limit_are_a_gap_of_a_file(part: float, tmp_path: Path) -> None:
     path, policy = tmp_path / "answer.json", fo.Policy(fo.Leximin(fo.OfTeam(SHARE)))
     teams = {"team": ["a", "b"]}
     policy.allocate(fo.Instance(**near([0, 0], teams=teams))).save(path)
     assert fo.verify(path).ok
     data = json.loads(path.read_text())
-    data["instance"]["demands"] = near([2.0**-36] * 2)["demands"]
+    data["instance"]["demands"] = near([part] * 2)["demands"]
     path.write_text(json.dumps(data))
     assert not fo.verify(path).ok

@@ -18,6 +18,7 @@ from fairopt.evidence.kinds import restored
 from fairopt.evidence.tangents import Tangents
 from fairopt.formulation.program import Program
 from fairopt.proofs import gate
+from fairopt.proofs.plane import EVEN, Ceiling, Line
 from fairopt.proofs.proposal import Proposal
 
 
@@ -107,16 +108,20 @@ def test_users_who_could_run_more_are_named_where_shares_differ_by_server() -> N
     assert float(found[2]) == pytest.approx(-most.fun, rel=1e-4)
 
 
-def test_variables_of_a_users_own_condition_are_refused_by_a_certificate() -> None:
+def test_variables_of_a_users_own_condition_are_proved_along() -> None:
     @dataclass(frozen=True, repr=False)
     class Between(fo.Constraint):
         def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
             middle = cp.Variable()
             return {"below": model.tasks[0] <= middle, "above": middle <= 3 + 2 * model.tasks[1]}
 
-    policy = fo.Policy(fo.FairnessEfficiency(-1, 1, fo.Tasks()), [Between()])
-    with pytest.raises(fo.errors.NotCertified):
-        policy.allocate(fo.Instance([[1], [2]], [6]), solver="CLARABEL")
+    objective, pool = fo.FairnessEfficiency(-1, 1, fo.Tasks()), fo.Instance([[1], [2]], [6])
+    a = fo.Policy(objective, [Between()]).allocate(pool, solver="CLARABEL")
+    second = np.linspace(0.01, 3, 300)
+    first = np.minimum(6 - 2 * second, 3 + 2 * second)
+    values = [objective.value(Point(pool, np.array([[x], [y]]))) for x, y in zip(first, second, strict=True)]
+    assert a.certificate.ok and max(values) * (1 - 1e-3) <= a.objective
+    assert max(values) <= a.objective * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(("beta", "lam"), [(-0.1, 1.5), (-2, 0)])
@@ -124,3 +129,18 @@ def test_a_least_total_leaves_close_lines(beta: float, lam: float) -> None:
     instance = fo.Instance([[4.8, 0.9], [0, 0.16], [13, 0], [0.3, 0.6]], [9.6, 2.6], weights=[0.3, 1.7, 0.2, 1.8])
     policy = fo.Policy(fo.FairnessEfficiency(beta, lam), [fo.Total(fo.Tasks()) >= 13.9])
     assert policy.allocate(instance).certificate.gap <= 1e-8
+
+
+@pytest.mark.parametrize(("beta", "lam"), [(0.5, 0.5), (0.5, 2.0), (2.0, -0.5)])
+def test_the_highest_point_of_a_ceiling_is_found_where_lines_cross(beta: float, lam: float) -> None:
+    objective = fo.FairnessEfficiency(beta, lam)
+    ceiling = Ceiling(objective, [Line(2.0, -1.5), Line(0.5, 0.25), Line(0.9, -0.1)], 0.05, 1.2)
+    first, second = objective.exponents
+    mean = np.linspace(0.05, 1.2, 100_001)
+    lines = [at + rise * mean for at, rise in (EVEN, *ceiling.lines)]
+    best = np.min(lines, axis=0) if first > 0 else np.max(lines, axis=0)
+    with np.errstate(all="ignore"):
+        heights = np.where(best > 0, first * np.log(best), -np.inf) + second * np.log(mean)
+    top, at = ceiling.highest()
+    assert heights.max() <= top + 1e-12 <= heights.max() + 1e-4
+    assert at == pytest.approx(mean[heights.argmax()], abs=1e-4)

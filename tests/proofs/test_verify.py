@@ -186,6 +186,20 @@ def test_a_share_that_some_servers_do_not_count_may_be_bounded_by_zero(tmp_path:
     assert not verified(tmp_path, text, [[0, 0], [0, 0]], proof, **change).ok
 
 
+def test_a_share_that_every_server_counts_is_zero_without_tasks_and_needs_no_multiplier(tmp_path: Path) -> None:
+    change = {"servers": ["s", "t"], "capacities": [[1], [1]], "counts": [1, 1], "given": {"Mine()": [[2, 1], [2, 1]]}}
+    change["demands"] = [[0.5], [1]]
+    text, proof = "Policy(Total(Tasks()), [MaxShare({'a': 0}, Mine())])", {"kind": "prices", "prices": [[1], [1]]}
+    assert verified(tmp_path, text, [[0, 0], [1, 1]], proof, **change).ok
+    assert not verified(tmp_path, text, [[1, 0], [0, 1]], proof, **change).ok
+
+
+def test_a_level_of_a_total_of_teams_is_none_of_each_team(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.Total(fo.OfTeam(fo.Tasks())) >= 1])
+    a = policy.allocate(fo.Instance([[1], [2]], [4], users=["a", "b"], teams={"team": ["one", "two"]}))
+    assert a.tasks.tolist() == [4, 0] and fo.verify(a.save(tmp_path / "a.json")).ok
+
+
 @pytest.mark.parametrize(("beta", "lam"), [(2, -0.1), (0.5, 3), (0.5, 0.1), (-1, 0), (-3, 2)])
 def test_no_lines_prove_shares_that_are_less_even_than_they_may_be(beta: float, lam: float, tmp_path: Path) -> None:
     text, rng = f"Policy(FairnessEfficiency({beta}, {lam}, Tasks()))", np.random.default_rng(0)
@@ -258,6 +272,30 @@ def test_whole_tasks_of_zero_are_not_proved(policy: Any, tmp_path: Path) -> None
     path.write_text(json.dumps(data))
     found = fo.verify(path)
     assert not found.ok and found.gap >= 1 and "whole tasks fit, but" in str(found)
+
+
+def test_less_than_no_task_is_no_whole_task(tmp_path: Path) -> None:
+    path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20]), integral=True).save(tmp_path / "a.json")
+    data = json.loads(path.read_text())
+    data["placement"][0] = [-1.0]
+    path.write_text(json.dumps(data))
+    assert "tasks are not whole" in str(fo.verify(path))
+
+
+def test_a_file_that_does_not_fit_into_memory_is_not_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
+
+    def exhausted(*given: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(checker, "violations", exhausted)
+    assert not fo.verify(path).ok and "memory" in str(fo.verify(path))
+
+
+def test_a_small_hierarchy_is_filled_again_in_fractions(tmp_path: Path) -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [6, 6], teams={"team": ["one", "two"]})
+    found = fo.verify(fo.HDRF().allocate(instance).save(tmp_path / "a.json"))
+    assert found.ok and "filled again in fractions" in str(found)
 
 
 def test_what_a_file_says_cannot_forge_lines_or_move_the_cursor(tmp_path: Path) -> None:

@@ -218,3 +218,9 @@ def test_tables_tell_the_part_that_is_lost_and_each_server() -> None:
     frame = a.to_frame("placement")
     assert {server for _, server in frame.index} <= {"small #1", "small #2", "large"}
     assert frame["tasks"].sum() == a.tasks.sum()
+
+
+def test_levels_have_a_loss_each_and_a_total_has_one() -> None:
+    levels = fo.DRF().allocate(PAIR, integral=True).certificate
+    assert len(levels.gaps) == 2 and levels.gap == max(levels.gaps)
+    assert fo.MostTasks().allocate(PAIR, integral=True).certificate.gaps == ()

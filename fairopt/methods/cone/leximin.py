@@ -90,7 +90,8 @@ class _LeximinPrograms:
     @property
     def _on_one_pool(self) -> bool:
         """Whether the bottleneck condition proves the answer."""
-        return self.program.pairs.single and not self.cone.rest and not self.by_server
+        free = all(self.program.rows_of(block) == [] for block in self.program.rest)
+        return free and self.program.pairs.single and not self.by_server
 
     def proposal(self) -> Proposal:
         """Tasks and evidence by this solver, or the failed attempt."""

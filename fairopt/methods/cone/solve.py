@@ -18,6 +18,7 @@ from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods import infeasible
 from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings
+from fairopt.proofs.conic import reach_of_variables
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
@@ -27,13 +28,17 @@ CANNOT_TAKE = "cannot take this kind of problem"
 
 
 def solve_number(program: Program, settings: Settings) -> Proposals:
-    """Maximise an objective that is not an order, by solvers in turn until one is certified."""
+    """Maximise an objective that is not an order, by solvers in turn until one is certified.
+
+    If the first answer is not certified, variables of blocks are solved for in units of what they can be.
+    """
+    units = dict[str, float]()
 
     def propose(name: str) -> Iterator[Proposal]:
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
-            cone = ConeModel(program, name)
+            cone = ConeModel(program, name, units)
             check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
@@ -52,6 +57,8 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 yield Proposal("cone", cone.tasks(), Solved.of(cone), attempt=attempt)
             else:
                 yield Proposal("cone", attempt=attempt)
+            if cone.model.own.held and not units:
+                units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
 

@@ -49,7 +49,7 @@ def refuse_unbounded(
         if not fixed:
             fixed = [unknowns == np.array(unknowns.value)]
         if before is not None and _grows(form, conditions, own, before, values):
-            raise Unbounded(f"{objective} grows without bound in variables of its own; bound them by a constraint")
+            raise Unbounded(f"{objective} grows without bound in variables of its own; bound them by lower or upper")
         before = values
 
 

@@ -26,6 +26,7 @@ from fairopt.tolerances import ROUNDING, TINY
 
 FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms with it, and 2.7 to 7 ms without
 EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
+UNSOLD = 1e-9  # of all capacities at their prices: more than this and best responses leave too much
 
 
 def waterfilling_applies(program: Program) -> bool:
@@ -153,10 +154,11 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
         if found is None:
             yield Proposal("prices", attempt=attempt)
             return
-        # if the best responses to the prices fit, they are more precise for single users
+        # if the best responses to the prices fill what has a price, they are more precise for single users
         response = problem.response(found.prices, found.tasks)
-        fits = float(np.max(problem.ratios @ response / problem.usable)) <= 1.0 + EXCESS
-    tasks = problem.whole(response if fits else found.tasks)
+        left, worth = problem.usable - problem.ratios @ response, float(found.prices @ problem.usable)
+        fills = bool((left >= -EXCESS * problem.usable).all()) and float(found.prices @ left) <= UNSOLD * worth
+    tasks = problem.whole(response if fills else found.tasks)
     yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
 
 

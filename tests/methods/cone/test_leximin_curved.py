@@ -152,7 +152,7 @@ class Spread(fo.Constraint):
 
 
 @pytest.mark.parametrize("squares", [False, True])
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 23])
+@pytest.mark.parametrize("seed", [0, 3, 23])
 def test_under_a_binding_spread_the_lowest_level_decides_the_others(seed: int, squares: bool) -> None:
     """The set with the largest lowest level is a single point: what max-min finds, to the root of its tolerance."""
     spread, instance = Spread(0.01, squares), fo.datasets.log_uniform(6, 3, seed=seed)

@@ -23,7 +23,7 @@ from fairopt.proofs import gate
 from fairopt.proofs.number_levels import NumberDual, judge_number_levels
 from fairopt.proofs.proposal import Proposal
 
-SEEDS = range(20)
+SEEDS = range(10)
 
 
 def drawn(seed: int, servers: int) -> fo.Instance:

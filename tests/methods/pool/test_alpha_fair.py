@@ -14,9 +14,11 @@ from oracle.optimum import alpha_fair
 
 import fairopt as fo
 from fairopt.allocation import feasibility
+from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import alpha_fair as prices_module
+from fairopt.methods.pool import solve as solve_module
 from fairopt.methods.pool.solve import solve_alpha_fair
 from fairopt.methods.settings import Settings
 
@@ -527,3 +529,16 @@ def test_few_users_of_many_resources_take_few_steps(monkeypatch: pytest.MonkeyPa
         demands = np.random.default_rng(m).uniform(0.1, 4, (2, m))
         assert fo.FDS(alpha).allocate(fo.Instance(demands, np.full(m, 10.0))).certificate.gap < 1e-12
     assert len(made) <= 12
+
+
+def test_a_second_try_that_is_worse_leaves_the_answer_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = Program(log_uniform(np.random.default_rng(3), 40, 3), fo.AlphaFair(2), ())
+    *_, found = prices_module.price_tries(prices_module.AlphaFairPool(Pool(program, fo.DominantShare()), 2.0), 2.0)
+    monkeypatch.setattr(
+        solve_module, "price_tries", lambda *_: iter([found + 1e-4, found + np.array([1.0, 0.0, -1.0])])
+    )
+    first = best(program, solve_alpha_fair(program, Settings()), most=1)
+    gap, tasks = first.gap, first.tasks.copy()
+    both = best(program, solve_alpha_fair(program, Settings()))
+    assert len(both.tried) == 3 and 1e-10 < gap < 1e-2
+    assert both.gap == gap and np.array_equal(both.tasks, tasks)

@@ -17,7 +17,10 @@ from oracle.instances import log_uniform
 import fairopt as fo
 from fairopt.evidence.prices import UserPrices
 from fairopt.formulation.program import Program
+from fairopt.methods.dispatch import best
 from fairopt.methods.pool import interior
+from fairopt.methods.pool.solve import solve_sum
+from fairopt.methods.settings import Settings
 from fairopt.proofs import gate, verify
 from fairopt.proofs.proposal import Proposal
 
@@ -200,3 +203,19 @@ def test_no_start_is_needed_that_is_near() -> None:
             again = interior.solve_pool(replace(problem), guesses=[guess])
             assert again is not None
             np.testing.assert_allclose(again.prices, best.prices, rtol=1e-6, atol=1e-9 * best.prices.max())
+
+
+def test_nearly_linear_sums_are_exact_by_prices_where_best_responses_leave_or_exceed_capacities() -> None:
+    objective, rng = fo.Total() + 1e-9 * fo.AlphaFair(1, fo.Tasks()), np.random.default_rng(0)
+    for _ in range(12):
+        program = Program(log_uniform(rng, 6, 3, limits=0.5), objective, ())
+        assert best(program, solve_sum(program, Settings())).gap <= 1e-7
+
+
+def test_multipliers_that_underflow_end_the_steps() -> None:
+    program = Program(fo.Instance([[1, 2], [2, 1]], [4, 4]), SUMS[0], ())
+    problem = interior.of_program(program, program.marginal)
+    point = interior.PoolInterior(problem, np.ones(2), np.full(2, 0.5), interior.COLD)
+    point.a[:] = point.prices[:] = 0.0
+    with np.errstate(all="ignore"):
+        assert not point.run(5)

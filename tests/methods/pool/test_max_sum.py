@@ -301,6 +301,20 @@ def test_a_linear_program_that_fails_is_no_answer(monkeypatch: pytest.MonkeyPatc
     assert [t.solver for t in answer.tried] == ["linear"]
 
 
+def test_a_small_program_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("scipy.optimize.linprog")
+    answer = solve(fo.Instance([[1, 2], [2, 1]], [4, 4]), fo.Total(fo.Tasks()))
+    assert_right(answer, 8 / 3)
+
+
+def test_a_vertex_that_its_duals_do_not_prove_is_found_again_by_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in (0.0, np.nan):
+        monkeypatch.setattr(max_sum.Simplex, "run", lambda self, w=wrong: (np.full((2, 1), w), np.zeros((2, 1))))
+        one = np.ones(2)
+        x, duals = max_sum._vertex(one, np.array([[1.0, 2.0], [2.0, 1.0]]), one, one) or pytest.fail("no vertex")
+        assert x == pytest.approx([1 / 3, 1 / 3]) and duals == pytest.approx([1 / 3, 1 / 3])
+
+
 def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
     pool = fo.Instance([[1, 2], [2, 1]], [4, 4])
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])

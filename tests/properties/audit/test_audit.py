@@ -69,9 +69,14 @@ PLANTED = {
 }
 
 
+@pytest.fixture
+def hardly_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Witnesses that are solved one by one, and need not be small, are shrunk for a tenth of a second."""
+    monkeypatch.setattr(module, "SHRINKING", 0.1)
+
+
 @pytest.mark.parametrize("fault", PLANTED)
-def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHRINKING", 0.1)  # seconds: they are solved one by one
+def test_planted_faults_are_found(fault: str, hardly_shrunk: None) -> None:
     change, broken = PLANTED[fault]
     report = audit(Changed(fault, change), sorted(broken | {"pareto"}), max_examples=16)
     assert broken <= {f.property for f in report.findings if f.refuted}
@@ -281,7 +286,7 @@ def test_a_mechanism_whose_speed_varies_is_tried_on_each_pool_once(monkeypatch: 
     assert {finding.hits[family][0] for family in module.FAMILIES} == {160}
 
 
-def test_a_fault_in_large_shapes_only_is_found() -> None:
+def test_a_fault_in_large_shapes_only_is_found(hardly_shrunk: None) -> None:
     def change(instance: fo.Instance) -> fo.Allocation:
         return scaled(0.5 if instance.n_resources >= 4 else 1.0)(instance)
 
@@ -320,7 +325,7 @@ def test_witnesses_of_teams_are_small_and_replayed(servers: int, tmp_path: Path)
     assert all(one.refutes for one in again) and len(again) == 2
 
 
-def test_a_user_of_a_team_gains_by_posing_as_two_under_hierarchical_drf(tmp_path: Path) -> None:
+def test_a_user_of_a_team_gains_by_posing_as_two_under_hierarchical_drf(tmp_path: Path, hardly_shrunk: None) -> None:
     pool = fo.Instance([[1, 2], [1, 1]], [3, 4], teams={"team": [None, "a"]})
     witness = audit(fo.HDRF(), ["team-sp"], max_examples=60)["team-sp"].witness
     assert witness is not None and "poses as two" in witness.sentence and witness.margin > 1e-3
@@ -346,14 +351,14 @@ def test_policies_of_surplus_are_audited_with_guarantees() -> None:
     assert witness is not None and witness.instance.guarantees.any() and "guarantees (" in str(witness)
 
 
-def test_alpha_fairness_of_teams_is_audited() -> None:
+def test_alpha_fairness_of_teams_is_audited(hardly_shrunk: None) -> None:
     report = audit(fo.Policy(fo.AlphaFair(2, fo.OfTeam(fo.Tasks()))), ["pe", "team-si"], max_examples=8)
     assert not report["pe"].refuted and not report["pe"].n_faults and report["team-si"].refuted
     witness = report["team-si"].witness
     assert witness is not None and None not in witness.instance.teams["team"]
 
 
-def test_properties_of_teams_are_searched_for_policies_that_know_none() -> None:
+def test_properties_of_teams_are_searched_for_policies_that_know_none(hardly_shrunk: None) -> None:
     witness = audit(fo.DRF(), ["team-sp"], max_examples=8)["team-sp"].witness
     assert witness is not None and "poses as two" in witness.sentence
 
@@ -413,7 +418,7 @@ TIED = fo.Policy(First(), name="the first user")
 
 
 def test_an_inefficiency_of_tied_optima_that_a_check_shows_is_shown_by_the_audit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hardly_shrunk: None
 ) -> None:
     verdict = check(TIED.allocate(APART), "pe")["pe"]
     assert not verdict.holds
@@ -423,7 +428,6 @@ def test_an_inefficiency_of_tied_optima_that_a_check_shows_is_shown_by_the_audit
     assert witness.margin == pytest.approx(verdict.margin, rel=1e-4)
     assert witness.verified.startswith("its own answer, run again") and "two methods differ by" in witness.verified
     assert replay(report.save(tmp_path / "found.json"), TIED)[0].refutes
-    monkeypatch.setattr(module, "SHRINKING", 0.1)
     drawn = audit(TIED, ["pe"], max_examples=40)["pe"].witness
     assert drawn is not None and not check(TIED.allocate(drawn.instance), "pe")["pe"].holds
 
@@ -649,7 +653,7 @@ def test_a_file_that_was_changed_is_told_by_its_digest(saved: Any) -> None:
             replay(saved(changed(change)))
 
 
-def test_a_saved_lie_on_servers_is_the_one_that_is_checked(tmp_path: Path) -> None:
+def test_a_saved_lie_on_servers_is_the_one_that_is_checked(tmp_path: Path, hardly_shrunk: None) -> None:
     cluster = fo.Instance([[1, 3], [3, 1]], [[2, 4], [1, 1]])
     path = audit(fo.FDS(1), ["sp"], [cluster]).save(tmp_path / "found.json")
     (again,) = replay(path)
@@ -743,8 +747,7 @@ def test_a_change_that_does_not_follow_is_refused(name: str, demands: list[list[
         replay(path)
 
 
-def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHRINKING", 0.1)
+def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path, hardly_shrunk: None) -> None:
     mine = Changed("mine", scaled(0.5))
     path = audit(mine, ["pe"], max_examples=8).save(tmp_path / "x.json")
     with pytest.raises(fo.errors.InvalidInstance, match=r"--policy file\.py:NAME .*replay\(path, policy="):
@@ -848,7 +851,7 @@ def test_misreports_and_monotonicity_are_judged_by_true_work() -> None:
     assert "ThroughputShare()" in grows.sentence
 
 
-def test_an_audit_by_a_share_is_saved_and_replayed(tmp_path: Path) -> None:
+def test_an_audit_by_a_share_is_saved_and_replayed(tmp_path: Path, hardly_shrunk: None) -> None:
     report = audit(HOURS, ["pe"], share=fo.ThroughputShare(), servers=2, limits=True, max_examples=60)
     path = report.save(tmp_path / "audit.json")
     assert fo.properties.AuditReport.load(path).share == fo.ThroughputShare()

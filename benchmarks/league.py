@@ -1,0 +1,131 @@
+"""The league table of solvers on fairopt's library, and on instances of one size, for the documentation.
+
+Every notion of the library has its optima there. For instances of a size, from the library's families, they are
+certified first. Times are ratios on the same machine at the same time, and medians of them.
+
+Run: python benchmarks/league.py [--tags hard,paper --users 50 --seeds 3 --processes 2 --write]
+--write makes the page from what the parts last run left in ``benchmarks/out``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from common import OUT, arguments
+from rich.console import Console
+
+import fairopt as fo
+from fairopt.report.files import as_json
+from fairopt.report.league import League, Standing
+from fairopt.report.standings import league_markdown, league_tables, remarks
+
+PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
+BELOW = "<!-- `benchmarks/league.py --write` writes what is below. -->\n\n"
+SOLVERS = ["CLARABEL", "ECOS", "SCS", "HIGHS", "OSQP", "PIQP"]
+FAMILIES = ("shared-pool", "servers")
+NOTIONS = {
+    "DRF": "drf",
+    "max-min, envy-free": "Policy(MaxMin(), constraints=[EnvyFree()])",
+    "most tasks": "most-tasks",
+    "most tasks, envy-free": "Policy(Total(Tasks()), constraints=[EnvyFree()])",
+    "most tasks, sharing incentive": "Policy(Total(Tasks()), constraints=[SharingIncentive()])",
+    "ordered weights": "Policy(OrderedWeighted((4, 3, 2, 1)))",
+    "Nash welfare": "nash",
+    "Nash welfare, envy-free": "Policy(AlphaFair(1, Tasks()), constraints=[EnvyFree()])",
+    "alpha = 2": "fds:alpha=2",
+    "alpha = 0.5": "fds:alpha=0.5",
+    "fairness and efficiency": "fds:beta=2,lam=-3",
+    "bundles (MLF-DRS)": "mlf-drs",
+}
+
+
+def shown(name: str, league: League) -> League:
+    """Print a league, and write it as JSON to ``benchmarks/out``."""
+    console = Console(width=110)
+    for table in league_tables(league):
+        console.print(table)
+    for line in remarks(league):
+        console.print(line)
+    OUT.mkdir(exist_ok=True)
+    (OUT / f"{name}.json").write_text(as_json(league.to_dict()), encoding="utf-8")
+    for match in league.contradictions:
+        raise AssertionError(f"{match} contradicts the known optimum")
+    return league
+
+
+def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
+    """A league of all cases, run in several processes."""
+    names = list(cases)
+    parts = [{name: cases[name] for name in names[k::processes]} for k in range(processes)]
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        jobs = [pool.submit(fo.report.bench_solver, SOLVERS, cases=part, **options) for part in parts if part]
+        leagues = [job.result() for job in jobs]
+    return replace(
+        leagues[0],
+        matches=tuple(match for league in leagues for match in league.matches),
+        left_out={problem: why for league in leagues for problem, why in league.left_out.items()},
+        interrupted=any(league.interrupted for league in leagues),
+    )
+
+
+def page(title: str, about: str, name: str, few: int) -> list[str]:
+    """A part of the page, from the JSON of a league."""
+    data = json.loads((OUT / f"{name}.json").read_text(encoding="utf-8"))
+    standings = [Standing(**{**one, "lacks": tuple(one["lacks"])}) for one in data["standings"]]
+    for k, one in enumerate(standings):  # infinity is null in JSON
+        if one.claim_gap is not None and one.worst_claim_gap is None:
+            standings[k] = replace(one, worst_claim_gap=math.inf)
+    cases = len({match["case"] for match in data["matches"]})
+    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
+    run = f"Run on {data['date']} with {versions}; {data['time_limit']:g} s for each call."
+    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings, few)]
+
+
+def main() -> None:
+    """First the library, then instances of a size."""
+    options = arguments(
+        str(__doc__),
+        parts=["library", "families"],
+        tags=["hard", "paper"],
+        users=50,
+        seeds=3,
+        time_limit=10.0,
+        processes=2,
+        write=False,
+    )
+    library = fo.datasets.library()
+    limits = {"processes": options.processes, "time_limit": options.time_limit}
+    known = {name: case for name, case in library.items() if {*case.tags} & {*options.tags}}
+    if "library" in options.parts:
+        shown("league", ran(known, **limits))
+    cases = {
+        f"{family}, {options.users} users, seed {seed}": library.family(
+            family, n_users=options.users, seed=seed
+        ).instance
+        for family in FAMILIES
+        for seed in range(options.seeds)
+    }
+    if "families" in options.parts:
+        shown("league-families", ran(cases, notions=NOTIONS, **limits))
+    if not options.write:
+        return
+    tags = " or ".join(f"`{tag}`" for tag in options.tags)
+    families = " and ".join(f"`{family}`" for family in FAMILIES)
+    most = max(case.size[0] for case in known.values())
+    about = f"cases with the tag {tags}, of up to {most} users."
+    parts = page("Cases of the library", about, "league", 3)
+    about = f"instances of {options.users} users, of the families {families}."
+    parts += page(f"{options.users} users", about, "league-families", 1)
+    above = PAGE.read_text(encoding="utf-8").partition(BELOW)[0]
+    PAGE.write_text(above + BELOW + "\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Functions given in place of blocks: which are accepted, and their text in messages and files."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import CodeType
+from typing import Any, ClassVar, TypeGuard
+
+from fairopt.blocks.base import Block, brief
+from fairopt.display import LONG, sentence, shorter
+from fairopt.errors import InvalidBlock
+
+__all__ = ["Inline", "is_function", "text_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class Inline(Block):
+    """A block that is given by a function of the model; two are equal if their functions are."""
+
+    user_defined: ClassVar[bool] = True
+
+    function: Callable[[Any], Any]
+
+    def __post_init__(self) -> None:
+        if not is_function(self.function):
+            raise InvalidBlock(f"{type(self).__name__}({brief(self.function)}): give a function of the model")
+        try:
+            signature = inspect.signature(self.function)
+        except ValueError:  # some functions in C have none
+            return
+        try:
+            signature.bind(None)
+        except TypeError as error:
+            taken = ", ".join(map(str, signature.parameters.values())) or "no argument"
+            raise InvalidBlock(
+                f"`{self}` takes {taken}; give a function of one argument, the model, and fix others by "
+                "functools.partial"
+            ) from error
+
+    def _called(self, method: str) -> str:
+        return f"`{self}`"
+
+    def __repr__(self) -> str:
+        """Code that makes the block again where the names in it are known."""
+        return f"{type(self).__name__}({text_of(self.function)})"
+
+    def __str__(self) -> str:
+        """The function in names and messages."""
+        return shorter(sentence(text_of(self.function)), LONG)
+
+
+def is_function(given: object) -> TypeGuard[Callable[[Any], Any]]:
+    """Whether an object can be called and is neither a class, a block nor a function that makes policies."""
+    return callable(given) and not (inspect.isclass(given) or isinstance(given, Block) or hasattr(given, "allocate"))
+
+
+def text_of(function: Any) -> str:
+    """A function as Python code on one line: a lambda in full, others by name.
+
+    Examples
+    --------
+    >>> text_of(lambda model: model.tasks[0]  # of the first user
+    ...     + .5)
+    'lambda model: model.tasks[0] + 0.5'
+    >>> text_of(partial(max, 1, default=0))
+    'partial(max, 1, default=0)'
+    """
+    if isinstance(function, partial):
+        given = [*map(brief, function.args), *(f"{name}={brief(value)}" for name, value in function.keywords.items())]
+        return f"partial({', '.join([text_of(function.func), *given])})"
+    name = getattr(function, "__name__", None)
+    if name == "<lambda>":
+        return _text_of_lambda(function.__code__, function.__code__.co_filename)
+    text = repr(function)
+    return name or (type(function).__name__ if text == object.__repr__(function) else text)
+
+
+@lru_cache(maxsize=256)
+def _text_of_lambda(code: CodeType, file: str) -> str:
+    """The source of a lambda, found by the lines and columns of its instructions; if there is none, its arguments."""
+    known = [place for place in code.co_positions() if None not in place]
+    spans = [((line, first), (until, end)) for line, until, first, end in known if (line, first) != (until, end)]
+    found: list[ast.Lambda] = []
+    for node in ast.walk(_tree(code)) if spans else ():
+        if isinstance(node, ast.Lambda):
+            begin, close = (node.body.lineno, node.body.col_offset), (node.body.end_lineno, node.body.end_col_offset)
+            if begin <= min(spans)[0] and max(end for _, end in spans) <= close:
+                found.append(node)  # an inner one after those around it
+    if found:
+        return ast.unparse(found[-1])
+    return f"lambda {', '.join(code.co_varnames[: code.co_argcount])}: ..."
+
+
+def _tree(code: CodeType) -> ast.AST:
+    """The syntax tree of the file of a function; an empty one without source."""
+    try:
+        return ast.parse("".join(inspect.findsource(code)[0]))
+    except (OSError, SyntaxError, ValueError):  # as in an interactive session of Python before 3.13
+        return ast.Module([], [])

@@ -1,0 +1,1 @@
+from fairopt.exact.bounds import ExactBounds as ExactBounds

@@ -1,0 +1,24 @@
+"""python-flint on first use: balls of real numbers, and fractions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from fairopt.errors import optional
+
+
+class _Flint:
+    """The module, imported when an attribute is first used."""
+
+    @cached_property
+    def _module(self) -> Any:
+        return optional("flint", "exact", "exact answers", "python-flint")
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._module, name)
+        setattr(self, name, value)
+        return value
+
+
+flint: Any = _Flint()

@@ -1,0 +1,157 @@
+"""Hierarchical DRF and policies that decide bundles in rational numbers.
+
+The tree of `HDRF` is filled without tolerances. On servers that differ, tasks that cannot be placed exceed a row of
+prices, which the dual of a linear program in rationals gives; the tree is filled again under it, as by
+`fairopt.methods.cluster.hierarchy` in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fairopt.errors import Infeasible, NotCertified
+from fairopt.exact.linear import LinearProgram, Optimum
+from fairopt.exact.modelling import as_fraction, as_rational
+from fairopt.proofs import verify
+from fairopt.runtime.clock import Clock, check
+
+__all__ = ["bundled", "filled"]
+
+MOST = 10  # rows per leaf
+
+Entry = dict[str, Any]
+Prices = dict[tuple[int | str, int], verify.Fraction]
+
+
+class Placed(NamedTuple):
+    """Tasks by leaf and server, whether they are all that were asked for, and prices of capacities."""
+
+    tasks: list[dict[int, verify.Fraction]]
+    value: verify.Fraction
+    prices: Prices
+
+
+def bundled(cluster: verify.Cluster, policy: verify.Block) -> tuple[verify.Table, Entry]:
+    """The tasks that fit in the best bundles, and the evidence: the bundles."""
+    bundles = verify.optimal_bundles(cluster, policy.given["objective"], policy.given.get("constraints", []))
+    listed = [[[verify.written(a) for a in row] for row in of_user] for of_user in bundles]
+    return verify.tasks_in(cluster, bundles), {"bundles": listed}
+
+
+def filled(
+    cluster: verify.Cluster, policy: verify.Block, clock: Clock | None = None
+) -> tuple[verify.Table, Entry, verify.Fraction]:
+    """The tasks of `HDRF`, the evidence, and the smallest dominant share per weight of the root's children."""
+    cluster.tie = verify.ZERO
+    if not cluster.active:
+        return [[verify.ZERO] * cluster.servers for _ in range(cluster.n)], {}, verify.ZERO
+    rows: list[Prices] = []
+    while True:
+        check("filling the tree in fractions", len(rows))
+        tree, forest, filling, found = verify.fill_exactly(cluster, policy, rows)
+        if verify.is_one_pool(cluster):
+            copies = sum(cluster.counts)
+            table = [[x * q / copies for q in cluster.counts] for x in _by_user(cluster, tree, found)]
+            return table, {}, _smallest(filling, forest)
+        placed = _place(cluster, tree, found, [], clock)
+        missing, placements = placed.prices if placed.value < 1 else None, []
+        for before, waiting in filling.waited if missing is None else ():
+            room = _place(cluster, tree, before, waiting, clock)
+            if room.value <= 0:
+                missing = room.prices
+                break
+            placements.append([[j, s, verify.written(x)] for j, s, x in _spread(tree, room.tasks)])
+        if missing is None:
+            entry = {"rows": [_listed(row) for row in rows], "placements": placements}
+            table = [[verify.ZERO] * cluster.servers for _ in range(cluster.n)]
+            for j, s, x in _spread(tree, placed.tasks):
+                table[j][s] = x
+            return table, {key: value for key, value in entry.items() if value}, _smallest(filling, forest)
+        if not rows and any(forest.starts):
+            _refuse_unfit(cluster, tree, forest, clock)
+        if missing in rows or len(rows) > MOST * len(found):
+            raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
+        rows.append(missing)
+
+
+def _refuse_unfit(cluster: verify.Cluster, tree: verify.Tree, forest: verify.Forest, clock: Clock | None) -> None:
+    """Raise `Infeasible` if the tasks that are guaranteed do not fit."""
+    if _place(cluster, tree, forest.starts, [], clock).value < 1:
+        raise Infeasible("guarantees do not fit in rational numbers; lower some")
+
+
+def _place(
+    cluster: verify.Cluster,
+    tree: verify.Tree,
+    tasks: Sequence[verify.Fraction],
+    waiting: Sequence[int],
+    clock: Clock | None,
+) -> Placed:
+    """Place the largest part, up to all, of tasks by leaf; or all, with as many more as possible of leaves that wait.
+
+    The value is that part, or what is more as a part of the tasks that a leaf could run alone. The prices of capacities
+    say as a row why a part is below 1, or nothing is more.
+    """
+    program, zero = LinearProgram(), as_rational(verify.ZERO)
+    one = as_rational(verify.ONE)
+    firsts = [users[0] for users in tree.leaves]
+    pairs = {(leaf, s): program.column(zero) for leaf, j in enumerate(firsts) for s in cluster.open[j]}
+    rise = program.column(one)
+    loads: dict[tuple[int, int], dict[int, Any]] = {}
+    for (leaf, s), column in pairs.items():
+        for i, d in enumerate(cluster.demands[firsts[leaf]][s]):
+            if d:
+                loads.setdefault((s, i), {})[column] = as_rational(d)
+    prices = {program.row(load, as_rational(cluster.room[s][i])): (s, i) for (s, i), load in loads.items()}
+    for leaf, x in enumerate(tasks):
+        runs = {pairs[leaf, s]: -one for s in cluster.open[firsts[leaf]]}
+        if leaf in waiting:
+            alone = verify.exact_sum(
+                cluster.tasks_alone(firsts[leaf], s) or verify.ZERO for s in cluster.open[firsts[leaf]]
+            )
+            program.row({**runs, rise: as_rational(alone)}, -as_rational(x))
+        elif waiting:
+            program.row(runs, -as_rational(x))
+        else:
+            program.row({**runs, rise: as_rational(x)}, zero)
+    program.row({rise: one}, one)
+    found: Optimum = program.solve(clock=clock)
+    out: list[dict[int, verify.Fraction]] = [{} for _ in tasks]
+    for (leaf, s), column in pairs.items():
+        if found.point[column]:
+            out[leaf][s] = as_fraction(found.point[column])
+    if not waiting:  # rows ask for at least so many tasks
+        for leaf, x in enumerate(tasks):
+            total = verify.exact_sum(out[leaf].values())
+            out[leaf] = {s: v * x / total for s, v in out[leaf].items()} if total else {}
+    row: Prices = {place: as_fraction(y) for k, place in prices.items() if (y := found.multipliers[k])}
+    return Placed(out, as_fraction(found.point[rise]), row)
+
+
+def _spread(
+    tree: verify.Tree, of_leaves: Sequence[dict[int, verify.Fraction]]
+) -> list[tuple[int, int, verify.Fraction]]:
+    """Tasks by user and server from those of leaves."""
+    return [(j, s, x * part) for j, leaf, part in tree.parts for s, x in of_leaves[leaf].items()]
+
+
+def _by_user(cluster: verify.Cluster, tree: verify.Tree, tasks: Sequence[verify.Fraction]) -> list[verify.Fraction]:
+    """Tasks of each user from those of leaves."""
+    out = [verify.ZERO] * cluster.n
+    for j, leaf, part in tree.parts:
+        out[j] = tasks[leaf] * part
+    return out
+
+
+def _smallest(filling: verify.Filling, forest: verify.Forest) -> verify.Fraction:
+    """The smallest dominant share per weight of the root's children."""
+    return min(
+        max(verify.vector_of(child))
+        / (forest.leaf_weights if isinstance(child, verify.Leaf) else forest.weights)[child.number]
+        for child in filling.branches[0].children
+    )
+
+
+def _listed(row: Prices) -> list[list[Any]]:
+    return [[s, i, verify.written(p)] for (s, i), p in row.items()]

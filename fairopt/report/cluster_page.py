@@ -1,0 +1,731 @@
+"""The page of a report on a cluster: its tables and bars as data, and their HTML by Jinja2 (extra ``report``)."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, part_of_capacity, units_of
+from fairopt.display import short, shorter, visible, without_vendor
+from fairopt.errors import optional
+from fairopt.instance import Instance
+from fairopt.operate.explanation import listed, number
+from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now, most_used
+from fairopt.properties.envy import Envy
+from fairopt.properties.names import MEANING, percent
+from fairopt.properties.verdicts import Verdict
+from fairopt.report import cluster_words as words
+from fairopt.report.tables import Column, numbers, percents
+from fairopt.server_sums import part_of
+from fairopt.team_sums import TeamSums, team_sums, teams_shown
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from fairopt.report.cluster import ClusterReport, Findings, Origin, Saved
+
+__all__ = ["rendered"]
+
+Float = NDArray[np.float64]
+
+TEMPLATES = Path(__file__).parent / "templates"
+USERS = 30  # rows of users in a table; of more, those with the smallest and the largest shares. Teams: always all
+CLASSES = 20  # rows of classes of servers, the busiest
+SEGMENTS = 8  # teams or users in a stacked bar; the others are one part
+MATRIX = 12  # users of whom all pairs are shown; of more, the pairs with the most envy
+PAIRS = 10
+SENTENCES = 4  # on what one more unit is worth
+LARGE = 1e5  # units from which a column has no decimals
+LONG_NAME = 80  # characters of a name in a table
+NAME = 40  # characters of a name in a bar's legend
+STATES = {OVER: "holds more", UNDER: "holds less", EVEN: "as is fair"}
+HOLDS = {True: "holds", False: "fails", None: "open"}
+
+
+@dataclass(frozen=True)
+class Numbers(Column):
+    """A column of a table; ``bars`` are lengths from 0 to 1 and ``tones`` classes of cells, of some or none."""
+
+    bars: Sequence[float] = ()
+    tones: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table whose first column names the rows."""
+
+    caption: str
+    columns: Sequence[Column]
+    note: str = ""
+
+    @property
+    def rows(self) -> list[list[dict[str, Any]]]:
+        """The cells of each row, with bar and tone."""
+        out = []
+        for k in range(len(self.columns[0].cells)):
+            row = []
+            for c in self.columns:
+                bars, tones = getattr(c, "bars", ()), getattr(c, "tones", ())
+                row.append(
+                    {
+                        "text": short(c.cells[k], LONG_NAME) if c is self.columns[0] else c.cells[k],
+                        "right": c.right,
+                        "bar": 100 * min(max(bars[k], 0.0), 1.0) if bars else None,
+                        "tone": tones[k] if tones else "",
+                    }
+                )
+            out.append(row)
+        return out
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What a section says of one policy; without a name where there is only one."""
+
+    policy: str
+    grids: Sequence[Grid] = ()
+    lines: Sequence[str] = ()
+    bars: Sequence[Any] = ()
+    gist: str = ""  # of a panel that is folded
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    jinja2 = optional("jinja2", "report", "a report")
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def rendered(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> str:
+    """See `ClusterReport.to_html`."""
+    ids = count(1)
+    content = _content(report, saved, origin)
+    text: str = (
+        _environment().get_template("cluster.html.jinja").render(**content, next_id=lambda: f"table-{next(ids)}")
+    )
+    return text.lstrip()
+
+
+def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> dict[str, Any]:
+    """Everything that the template reads."""
+    instance, findings = report.instance, report.findings
+    several = len(findings) > 1
+    names = words.short_servers(instance)
+    kind, parties, _ = words.who(instance)
+    panels: dict[str, list[Panel]] = {
+        key: [make(name if several else "", found) for name, found in findings.items()]
+        for key, make in {
+            "gets": _gets,
+            "held": _held,
+            "use": _use,
+            "worth": _worth,
+            "envy": _envy,
+            "verdicts": _verdicts,
+        }.items()
+    }
+    panels["why"] = [_why(name if several else "", found, names) for name, found in findings.items()]
+    if instance.held_tasks is None:
+        panels["held"] = []
+    return {
+        "title": report.title,
+        "made": report.made.strftime("%-d %B %Y, %H:%M %Z") if hasattr(report.made, "strftime") else "",
+        "version": sys.modules["fairopt"].__version__,
+        "size": _size(instance, kind, len(parties)),
+        "summary": report.sentences,
+        "tiles": _tiles(report),
+        "to_do": [(one, _command(one.command, report, origin)) for one in words.to_do(report)],
+        "waiting": _waiting(report.main),
+        "policy": next(iter(findings)),
+        "kind": kind,
+        "several": several,
+        "notions": [(name, words.in_plain_words(found.allocation.policy)) for name, found in findings.items()],
+        "compared": _compared(report, kind) if several else (),
+        "findings": report.comparison.findings() if several else (),
+        "errors": {name: f"{type(e).__name__}: {e}" for name, e in report.comparison.errors.items()},
+        "unanswered": report.comparison.unanswered,
+        "panels": panels,
+        "stacks": _stacks(report),
+        "certificates": _certificates(report, saved),
+        "definitions": [(name, repr(found.allocation.policy)) for name, found in findings.items()],
+        "commands": _commands(report, saved, origin),
+        "checked": bool(saved),
+        "notes": [words.with_short_servers(" ".join(note.split()), names) for note in instance.notes],
+        "missing": [
+            words.with_short_servers(f"{name}: {line}", names) for name, f in findings.items() for line in f.missing
+        ],
+    }
+
+
+def _size(instance: Instance, kind: str, parties: int) -> str:
+    """The size of the cluster in one line."""
+    of_users = words.plural(instance.n_users, "user")
+    units = instance.units or [""] * instance.n_resources
+    amounts = [
+        " ".join(filter(None, (words.figure(total), unit if unit != "core" else "", name)))
+        for name, unit, total in zip(
+            without_vendor(instance.resources), units, instance.total_capacities.tolist(), strict=True
+        )
+    ]
+    teams = f"{words.plural(parties, 'team')} with {of_users}" if kind == "team" else of_users
+    return f"{teams} on {words.plural(int(instance.counts.sum()), 'server')}: {listed(amounts, 6)}"
+
+
+# -- the summary --------------------------------------------------------------------------------------------------
+
+
+def _tiles(report: ClusterReport) -> list[dict[str, str]]:
+    """The four numbers at the top."""
+    allocation, instance = report.main, report.instance
+    kind, parties, _ = words.who(instance)
+    limits, tasks = instance.task_limits, float(allocation.tasks.sum())
+    asked = float(limits.sum())
+    out = [
+        {
+            "value": _short(tasks),
+            "name": "tasks run",
+            "of": f"of {_short(asked)} asked for" if np.isfinite(asked) else "no limit on what is asked for",
+            "tone": "",
+        }
+    ]
+    if instance.n_resources:
+        i = most_used([allocation])
+        part = float(np.nan_to_num([*allocation.metrics()["utilisation"].values()][i]))
+        name = without_vendor(instance.resources)[i]
+        out.append(
+            {"value": f"{100 * part:.0f}%", "name": f"of {name} in use", "of": "the most used resource", "tone": ""}
+        )
+    wait = len(words.waiting(allocation))
+    out.append(
+        {
+            "value": f"{wait:,}",
+            "name": f"of {words.plural(len(parties), kind)} wait{'s' * (wait == 1)}",
+            "of": "get less than they ask for" if wait else "all get what they ask for",
+            "tone": "warn" if wait else "good",
+        }
+    )
+    proofs = [found.allocation.certificate.ok for found in report.findings.values()]
+    every = len(report.comparison.outcomes) + len(report.comparison.unanswered)
+    out.append(
+        {
+            "value": "proved" if all(proofs) and len(proofs) == every else f"{sum(proofs)} of {every}",
+            "name": "best and feasible" if every == 1 else "answers proved best and feasible",
+            "of": "recomputed, not taken from a solver",
+            "tone": "good" if all(proofs) and len(proofs) == every else "bad",
+        }
+    )
+    return out
+
+
+def _short(value: float) -> str:
+    """A number for a tile."""
+    return f"{value:,.0f}" if value >= 1000 or value == round(value) else f"{value:.4g}"
+
+
+def _waiting(allocation: Allocation) -> Grid | None:
+    """Who waits, the smallest share first."""
+    some, instance = words.waiting(allocation), allocation.instance
+    if not some:
+        return None
+    kind, _, _ = words.who(instance)
+    shown = some if kind == "team" else some[:PAIRS]
+    asks = [np.nan if w.asks is None else w.asks for w in shown]
+    gets = [w.gets for w in shown]
+    both = numbers([*gets, *asks])
+    columns: list[Column] = [
+        Column(kind, [w.name for w in shown], right=False),
+        Column("gets (tasks)", both[: len(shown)]),
+        Column(
+            "asks for",
+            ["no limit" if w.asks is None else text for w, text in zip(shown, both[len(shown) :], strict=True)],
+        ),
+        _share_column(np.array([w.share for w in shown])),
+    ]
+    weighted = any(w.weight != 1 for w in some)
+    if weighted:
+        columns.append(Column("weight", numbers([w.weight for w in shown])))
+    left = f"{words.plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
+    return Grid(f"Who waits: the smallest share{' per weight' * weighted} first", columns, left)
+
+
+def _compared(report: ClusterReport, kind: str) -> Grid:
+    """The totals of all policies."""
+    found = [f.allocation for f in report.findings.values()]
+    metrics = [a.metrics() for a in found]
+    _, parties, _ = words.who(report.instance)
+    wait = [len(words.waiting(a)) for a in found]
+    columns: list[Column] = [
+        Column("notion", list(report.findings), right=False),
+        Column("tasks", numbers([m["ntt"] for m in metrics])),
+        Column(f"{kind}s that wait", [f"{n:,} of {len(parties):,}" for n in wait]),
+        Column("smallest share", percents(m["smallest_dominant_share"] for m in metrics)),
+    ]
+    for name, title in zip(report.instance.resources, without_vendor(report.instance.resources), strict=True):
+        parts = [m["utilisation"][name] for m in metrics]
+        columns.append(Numbers(f"{title} in use", percents(parts), bars=np.nan_to_num(parts).tolist()))
+    return Grid("The notions side by side", columns)
+
+
+# -- what each notion gives ---------------------------------------------------------------------------------------
+
+
+def _gets(policy: str, found: Findings) -> Panel:
+    """Tasks, units and shares: of all teams, and of users."""
+    allocation, instance = found.allocation, found.allocation.instance
+    grids = [_of_team(allocation, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
+    return Panel(policy, [*grids, _of_users(allocation)])
+
+
+def _titles(instance: Instance) -> list[str]:
+    """The resources without vendors, with their units; cores of a CPU go without saying."""
+    names, units = without_vendor(instance.resources), instance.units or [""] * instance.n_resources
+    return [f"{name} ({unit})" if unit not in ("", "core") else name for name, unit in zip(names, units, strict=True)]
+
+
+def _units(instance: Instance, units: Float) -> list[Column]:
+    return [Column(title, _amounts(units[:, i])) for i, title in enumerate(_titles(instance))]
+
+
+def _share_column(shares: Float) -> Numbers:
+    """Shares, with bars relative to the largest."""
+    top = float(shares.max(initial=0.0))
+    decimals = 1 if top >= 0.1 or not top else 2 if top >= 0.01 else 3
+    return Numbers("share", [f"{100 * x:.{decimals}f}%" for x in shares], bars=(shares / (top or 1.0)).tolist())
+
+
+def _amounts(values: Float) -> list[str]:
+    """Units of a column; large ones are whole."""
+    return [f"{x:,.0f}" for x in values.tolist()] if np.abs(values).max(initial=0.0) >= LARGE else numbers(values)
+
+
+def _of_team(allocation: Allocation, by: str) -> Grid:
+    """What each team gets."""
+    instance, sums = allocation.instance, team_sums(allocation, by, alone=True)
+    tasks = np.array([allocation.tasks[rows].sum() for rows in sums.members])
+    limits = np.array([instance.task_limits[rows].sum() for rows in sums.members])
+    columns: list[Column] = [
+        Column(by, list(sums.names), right=False),
+        _share_column(sums.dominant),
+        Column("tasks", numbers(tasks)),
+    ]
+    if np.isfinite(limits).any():
+        columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
+    columns += _units(instance, sums.units)
+    if (sums.weights != 1).any():
+        columns.append(Column("weight", numbers(sums.weights)))
+    columns += _guarantees(instance, sums)
+    return Grid(f"What each {by} gets", columns)
+
+
+def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
+    """The units that are guaranteed to teams."""
+    floors = instance.team_guarantees
+    out = []
+    for name, title in zip(instance.resources, without_vendor(instance.resources), strict=True):
+        given = [floors.get(team, {}).get(name, 0.0) for team in sums.names]
+        if any(given):
+            out.append(Column(f"guaranteed {title}", numbers(given)))
+    return out
+
+
+def _limit(limit: float, text: str) -> str:
+    return text if np.isfinite(limit) else "no limit"
+
+
+def _of_users(allocation: Allocation) -> Grid:
+    """What users get, at most `USERS` of them."""
+    instance, dominant = allocation.instance, allocation._dominant_shares
+    chosen = list(range(instance.n_users))
+    if instance.n_users > USERS:
+        part = allocation._taking_part
+        order = part[np.argsort((dominant / instance.weights)[part], kind="stable")].tolist()
+        chosen = [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
+    limits = instance.task_limits[chosen]
+    columns: list[Column] = [Column("user", [instance.users[j] for j in chosen], right=False)]
+    columns += [_share_column(dominant[chosen]), Column("tasks", numbers(allocation.tasks[chosen]))]
+    if np.isfinite(limits).any():
+        columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
+    columns += _units(instance, units_of(allocation, chosen))
+    if (instance._own_weights != 1).any():
+        columns.append(Column("weight", numbers(instance._own_weights[chosen])))
+    if instance.guarantees.any():
+        columns.append(Column("guarantee", numbers(instance.guarantees[chosen])))
+    if instance.teams.mixed:
+        columns += [
+            Column(by, [instance.teams[by][j] or "none" for j in chosen], right=False)
+            for by in instance.teams.outermost_first
+        ]
+    left = instance.n_users - len(chosen)
+    note = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out." if left else ""
+    if left and (nothing := int((instance.task_limits == 0).sum())):
+        note += f" Of these, {nothing:,} can run nothing: their task limit is 0."
+    return Grid("What each user gets", columns, note)
+
+
+def _stacks(report: ClusterReport) -> dict[str, Any]:
+    """Stacked bars of each resource, one for each policy."""
+    instance, findings = report.instance, report.findings
+    kind, names, members = words.who(instance)
+    parts = [
+        part_of_capacity(
+            _sums(units_of(f.allocation), members),
+            np.broadcast_to(instance.total_capacities, (len(names), instance.n_resources)),
+            0.0,
+        )
+        for f in findings.values()
+    ]
+    top = np.max([p.max(axis=1, initial=0.0) for p in parts], axis=0) if names else np.empty(0)
+    chosen = sorted(np.argsort(-top, kind="stable")[: SEGMENTS if len(names) <= SEGMENTS else SEGMENTS - 1].tolist())
+    rest = np.setdiff1d(np.arange(len(names)), chosen)
+    letters = [chr(ord("A") + k) for k in range(len(chosen))]
+    legend = [
+        (letter, k + 1, shorter(names[t], NAME)) for k, (letter, t) in enumerate(zip(letters, chosen, strict=True))
+    ]
+    if len(rest):
+        legend.append(("…", 0, words.plural(len(rest), f"other {kind}")))
+    resources = []
+    for i, resource in enumerate(without_vendor(instance.resources)):
+        bars = []
+        for policy, of in zip(findings, parts, strict=True):
+            shares = [(*key, float(of[t, i])) for key, t in zip(legend, chosen, strict=False)]
+            if len(rest):
+                shares.append((*legend[-1], float(of[rest, i].sum())))
+            shown = [s for s in shares if s[3] > 0]
+            unused = max(0.0, 1.0 - sum(s[3] for s in shares))
+            text = listed([f"{name} {100 * part:.1f}%" for _, _, name, part in shown], SEGMENTS + 1)
+            text = f"{text or 'nobody'}; " + (f"unused {100 * unused:.1f}%" if unused >= 5e-4 else "nothing unused")
+            bars.append({"policy": policy, "parts": shown, "unused": unused, "text": text})
+        has = bool(instance.total_capacities[i] > 0)
+        resources.append({"name": resource, "bars": bars if has else []})
+    return {"legend": legend, "resources": resources, "kind": kind}
+
+
+def _sums(by_user: Float, members: Sequence[NDArray[np.intp]]) -> Float:
+    """Sums over the members of each team."""
+    return np.array([by_user[rows].sum(axis=0) for rows in members]).reshape(len(members), by_user.shape[1])
+
+
+# -- held now -----------------------------------------------------------------------------------------------------
+
+
+def _held(policy: str, found: Findings) -> Panel:
+    """What runs now beside what is fair: of all teams, and of users."""
+    allocation, instance = found.allocation, found.allocation.instance
+    by_user = held_now(allocation)
+    if by_user is None or not by_user.names:
+        return Panel(policy)
+    labels = instance.teams.outermost_first if instance.teams.mixed else ()
+    tables = [(by, held_now(allocation, by, alone=True)) for by in labels]
+    grids = [_held_grid(instance, by, of, len(of.names)) for by, of in tables if of is not None]
+    grids.append(_held_grid(instance, "user", by_user, USERS))
+    shown = held_now(allocation, teams_shown(instance), alone=True) or by_user
+    return Panel(policy, grids, bars=_held_bars(instance, shown))
+
+
+def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
+    """A bar of what is held, with a mark at what is fair, in the resource by which each is judged."""
+    kind, _, _ = words.who(instance)
+    rows = found.largest_first[: None if kind == "team" else PAIRS]
+    short = without_vendor(instance.resources)
+    out = []
+    for r in rows:
+        i = int(found.judged[r])
+        fair, held, total = found.fair[r, 1 + i], found.held[r, 1 + i], found.capacities[i]
+        longest = max(float(total), float(fair), float(held)) or 1.0
+        state = found.states[r]
+        apart = abs(found.difference[r, 1 + i])
+        text = f"holds {words.amount(held)} {short[i]}, fair {words.amount(fair)}"
+        text += f": {words.amount(apart)} too {'many' if state == OVER else 'few'}" if state != EVEN else ""
+        waits = found.waiting[r, 1 + i]
+        text += f"; {words.amount(waits)} wait" if 0 < waits < np.inf else ""
+        out.append(
+            {
+                "name": found.names[r],
+                "held": 100 * held / longest,
+                "fair": 100 * fair / longest,
+                "text": text,
+                "state": state,
+            }
+        )
+    return out
+
+
+def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Grid:
+    """Fair, held, difference and waiting, of the scarcest resource first."""
+    rows = found.largest_first[:most]
+    titles = ["tasks", *without_vendor(instance.resources)]
+    scarcest = 1 + found.scarcest
+    states = [found.states[r] for r in rows]
+    columns: list[Column] = [
+        Column(by, [found.names[r] for r in rows], right=False),
+        Numbers("now", [STATES[s] for s in states], right=False, tones=[f"state-{s}" for s in states]),
+    ]
+    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
+        apart = found.difference[rows, k]
+        texts = numbers([*found.fair[rows, k], *found.held[rows, k], *apart])  # with the same decimals
+        n = len(rows)
+        signed = ["+" * int(x > 0) + text for x, text in zip(apart, texts[2 * n :], strict=True)]
+        columns += [
+            Column(f"{titles[k]}: fair", texts[:n]),
+            Column(f"{titles[k]}: held", texts[n : 2 * n]),
+            Column(f"{titles[k]}: difference", signed),
+        ]
+        if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
+            columns.append(
+                Column(
+                    f"{titles[k]}: waiting",
+                    [
+                        _limit(x, t)
+                        for x, t in zip(found.waiting[rows, k], numbers(found.waiting[rows, k]), strict=True)
+                    ],
+                )
+            )
+    left = len(found.names) - len(rows)
+    return Grid(
+        f"Held now beside what is fair, by {by}",
+        columns,
+        f"The {len(rows):,} largest differences; {left:,} more are left out." if left else "",
+    )
+
+
+# -- use and prices -----------------------------------------------------------------------------------------------
+
+
+def _use(policy: str, found: Findings) -> Panel:
+    """How much of each resource is in use: in total, and on each class of servers."""
+    allocation, instance = found.allocation, found.allocation.instance
+    total, used = instance.total_capacities, allocation.usage.sum(axis=0)
+    parts = part_of_capacity(used, total)
+    columns: list[Column] = [
+        Column("resource", _titles(instance), right=False),
+        Numbers("in use", percents(parts.tolist()), bars=np.nan_to_num(parts).tolist()),
+        Column("units in use", [words.figure(x) for x in used]),
+        Column("of", [words.figure(x) for x in total]),
+        Column("left over", [words.figure(x) for x in np.maximum(total - used, 0.0)]),
+    ]
+    if allocation.given_bundles is not None:
+        by_tasks = part_of_capacity(allocation.task_usage.sum(axis=0), total)
+        columns.insert(2, Numbers("by tasks", percents(by_tasks.tolist()), bars=np.nan_to_num(by_tasks).tolist()))
+    if instance.held_units is not None:
+        now = part_of_capacity(instance.held_units.sum(axis=0), total)
+        columns.insert(2, Numbers("in use now", percents(now.tolist()), bars=np.nan_to_num(now).tolist()))
+    grids = [Grid("Use of each resource", columns)]
+    if instance.merged().n_servers > 1:
+        grids.append(_classes(allocation))
+    return Panel(policy, grids, gist=words.in_use(allocation))
+
+
+def _classes(allocation: Allocation) -> Grid:
+    """Use of each class of identical servers."""
+    instance = allocation.instance
+    alike, short = instance.merged(), words.short_servers(instance)
+    used = part_of(instance, instance._server_classes, allocation.usage)
+    busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:CLASSES].tolist())
+    names = [short.get(alike.servers[s], alike.servers[s]) for s in busiest]
+    columns: list[Column] = [
+        Column("servers", names, right=False),
+        Column("number", [f"{alike.counts[s]:,}" for s in busiest]),
+    ]
+    if alike.server_types is not None:
+        columns.append(Column("type", [str(alike.server_types[s]) for s in busiest], right=False))
+    for i, name in enumerate(without_vendor(instance.resources)):
+        part = used[busiest, i]
+        columns.append(
+            Numbers(
+                name, ["none" if np.isnan(x) else f"{100 * x:.1f}%" for x in part], bars=np.nan_to_num(part).tolist()
+            )
+        )
+    left = alike.n_servers - len(busiest)
+    note = f"The {len(busiest)} busiest kinds of servers; {left:,} more are left out." if left else ""
+    return Grid("Use of each kind of servers", columns, note)
+
+
+def _worth(policy: str, found: Findings) -> Panel:
+    """What one more of each resource and server is worth."""
+    every = words.worths(found.purchases)
+    if found.purchases is None:
+        return Panel(policy, lines=["What more would bring is not known."])
+    units = [one for one in every if not np.isnan(one.percent) and one.tasks]
+    servers = [one for one in every if np.isnan(one.percent)]
+    lines = [one.text for one in units if one.tasks > 0][:SENTENCES]
+    lines += [one.text for one in servers if one.tasks > 0][:1]
+    gist = lines[0] if lines else "Nothing that is added alone lets more tasks run."
+    lines = lines or [gist]
+    instance = found.allocation.instance
+    if idle := [without_vendor(instance.resources)[instance.resource_index(r)] for r in found.purchases.idle]:
+        lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
+    grids = []
+    if units:
+        top = max(abs(one.percent) for one in units) or 1.0
+        shown = units[:CLASSES]
+        columns: list[Column] = [
+            Column("what is added", [one.what for one in shown], right=False),
+            Column("tasks more", [number(one.tasks) for one in shown]),
+            Column("up to (units)", [_range(one.up_to) for one in shown]),
+            Numbers(
+                "tasks more for 1% more",
+                [number(one.percent) for one in shown],
+                bars=[one.percent / top for one in shown],
+            ),
+            Column("fewer tasks for", [listed(one.losers) or "nobody" for one in shown], right=False),
+        ]
+        left = len(units) - len(shown)
+        grids.append(Grid("One more unit", columns, f"{left:,} more are left out." if left else ""))
+    if servers:
+        top = max(abs(one.tasks) for one in servers) or 1.0
+        columns = [
+            Column("what is added", [one.what for one in servers], right=False),
+            Numbers("tasks more", [number(one.tasks) for one in servers], bars=[one.tasks / top for one in servers]),
+            Column("fewer tasks for", [listed(one.losers) or "nobody" for one in servers], right=False),
+        ]
+        grids.append(Grid("One more server", columns))
+    return Panel(policy, grids, lines, gist=gist)
+
+
+def _range(up_to: float) -> str:
+    return "not known" if np.isnan(up_to) else "no end" if np.isinf(up_to) else words.figure(up_to)
+
+
+# -- reasons, envy, properties ------------------------------------------------------------------------------------
+
+
+def _why(policy: str, found: Findings, names: Mapping[str, str]) -> Panel:
+    """What stops each team."""
+    bars = [
+        {"name": e.name, "lines": [words.with_short_servers(line, names) for line in e.sentences]}
+        for e in found.explanations
+    ]
+    left = f"{words.plural(found.unexplained, 'more user')} left out, with larger shares; 'fairopt why' explains any."
+    lines = [left] if found.unexplained else []
+    return Panel(policy, lines=lines, bars=bars)
+
+
+def _envy(policy: str, found: Findings) -> Panel:
+    """Who would run more tasks on what another holds."""
+    verdict = next((v for v in found.verdicts if v.name == "envy-free"), None)
+    if verdict is None:
+        return Panel(policy, lines=["Envy is not known."])
+    envy: Envy = verdict.details
+    lines = [_sentence(verdict)]
+    gist = (
+        "Nobody envies another." if verdict.holds else "Some envy others." if verdict.holds is False else "Not decided."
+    )
+    if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
+        return Panel(policy, [_matrix(envy)], lines, gist=gist)
+    pairs = envy.pairs() if envy.matrix is not None else []
+    if not pairs:
+        return Panel(policy, lines=lines, gist=gist)
+    some = pairs[:PAIRS]
+    columns: list[Column] = [
+        Column("user", [envier for envier, _, _ in some], right=False),
+        Column("envies most", [envied for _, envied, _ in some], right=False),
+        Column("could run more tasks, by", [percent(margin) for *_, margin in some]),
+    ]
+    left = len(pairs) - len(some)
+    return Panel(
+        policy,
+        [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")],
+        lines,
+        gist=gist,
+    )
+
+
+def _matrix(envy: Envy) -> Grid:
+    """The envy between all pairs."""
+    assert envy.matrix is not None
+    columns: list[Column] = [Column("what the user would gain with the holdings of", list(envy.users), right=False)]
+    for k, name in enumerate(envy.users):
+        of = envy.matrix[:, k]
+        texts = ["self" if j == k else f"+{percent(x)}" if x > 1e-6 else "none" for j, x in enumerate(of.tolist())]
+        tones = [
+            "quiet" if j == k else f"heat-{min(4, 1 + int(4 * x))}" if x > 1e-6 else "quiet"
+            for j, x in enumerate(of.tolist())
+        ]
+        columns.append(Numbers(name, texts, tones=tones))
+    return Grid("Envy: how many more tasks each user (row) could run with what another (column) holds", columns)
+
+
+def _verdicts(policy: str, found: Findings) -> Panel:
+    """Each property: what it means, whether it holds, and what shows it."""
+    bars = [
+        {"name": v.name.replace("-", " "), "meaning": MEANING[v.name], "holds": HOLDS[v.holds], "text": _sentence(v)}
+        for v in found.verdicts
+    ]
+    fails = [v.name.replace("-", " ") for v in found.verdicts if v.holds is False]
+    return Panel(policy, bars=bars, gist=f"Fails: {listed(fails, 6)}." if fails else "")
+
+
+def _sentence(verdict: Verdict) -> str:
+    text = verdict.sentence
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+# -- proofs -------------------------------------------------------------------------------------------------------
+
+
+def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
+    """The certificate of each answer, and what was proved again from its file."""
+    found = list(report.findings.items())
+    proofs = [f.allocation.certificate for _, f in found]
+    columns: list[Column] = [
+        Column("notion", [name for name, _ in found], right=False),
+        Numbers(
+            "certified",
+            ["yes" if p.ok else "NO" for p in proofs],
+            right=False,
+            tones=["good" if p.ok else "bad" for p in proofs],
+        ),
+        Column("gap at most", [f"{p.gap:.1e}" for p in proofs]),
+        Column("over a capacity by", [f"{p.violation:.1e}" for p in proofs]),
+        Column("method", [" ".join(filter(None, (p.method, p.solver))) for p in proofs], right=False),
+        Column("seconds", [f"{p.seconds:.3g}" for p in proofs]),
+    ]
+    if saved:
+        files = [saved[name] for name, _ in found]
+        columns.append(Column("file", [str(one.path) for one in files], right=False))
+        columns.append(Column("proved again from the file", [_proved(one) for one in files], right=False))
+    return Grid("Certificates", columns)
+
+
+def _proved(saved: Saved) -> str:
+    """What is proved from a file, or why nothing is."""
+    found = saved.verification
+    if found.ok:
+        return f"yes, gap at most {found.gap:.1e}"
+    return "; ".join([found.statement.removesuffix(":"), *found.faults[:1]])
+
+
+def _commands(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) -> list[str]:
+    """Commands that prove the answers again."""
+    given = ["--input", *origin.input] if origin.input and origin.input[0] != "-" else []
+    if saved:
+        return [shlex.join(["fairopt", "verify", *(str(one.path) for one in saved.values()), *given])]
+    if not origin.input:
+        return []
+    out, files = [], words.file_names(list(report.findings))
+    for name, file in files.items():
+        out.append(shlex.join(["fairopt", "solve", *origin.input, *origin.policies.get(name, ()), "--out", file]))
+    return [*out, shlex.join(["fairopt", "verify", *files.values(), *given])]
+
+
+def _command(command: Sequence[str], report: ClusterReport, origin: Origin) -> str:
+    """A command that helps with something to do; empty if the input is not known."""
+    if not command or not origin.input:
+        return ""
+    first = next(iter(report.findings))
+    more = ["--diff"] if command[0] == "quotas" and report.instance.held_tasks is not None else []
+    return shlex.join(["fairopt", *command, *origin.input, *origin.policies.get(first, ()), *more])

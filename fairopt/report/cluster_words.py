@@ -1,0 +1,427 @@
+"""The sentences of a report on a cluster, for readers who do not know the theory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import tiers_of
+from fairopt.derivatives.sensitivity import Purchase
+from fairopt.display import of_units, visible, without_vendor
+from fairopt.fitting import too_large, why_too_large
+from fairopt.hostlists import names_of
+from fairopt.instance import Instance
+from fairopt.operate.explanation import listed, number, tasks_of
+from fairopt.operate.held import OVER, UNDER, held_now
+from fairopt.operate.purchases import BY_ANSWERS, Purchases
+from fairopt.policies.hierarchical import HDRF
+from fairopt.policy import Policy, label
+from fairopt.team_sums import team_sums, teams_shown
+
+if TYPE_CHECKING:
+    from fairopt.report.cluster import ClusterReport
+
+__all__ = [
+    "Advice",
+    "Waiting",
+    "Worth",
+    "amount",
+    "figure",
+    "file_names",
+    "in_plain_words",
+    "in_use",
+    "plural",
+    "short_servers",
+    "summary",
+    "to_do",
+    "waiting",
+    "who",
+    "with_short_servers",
+    "worths",
+]
+
+Float = NDArray[np.float64]
+
+FULL = 1e-4  # of the capacity: less left over counts as none in the summary
+NAMED = 3  # users, teams or resources named in a sentence
+LONG_SERVER = 24  # characters: longer lists of servers are named after the first
+READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
+MOST_UNITS = 1e6  # so named, if the gain has no end
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to do, and the words of a command that helps; ``kind`` is what it is about."""
+
+    kind: str
+    text: str
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A team or user who gets less than it asks for; ``asks`` is None without a task limit."""
+
+    name: str
+    gets: float
+    asks: float | None
+    share: float
+    weight: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "gets": self.gets,
+            "asks": self.asks,
+            "dominant_share": self.share,
+            "weight": self.weight,
+        }
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What one more of something is worth, in words and numbers; ``percent`` is that of 1% more, NaN for a server."""
+
+    what: str
+    text: str
+    tasks: float
+    percent: float
+    up_to: float
+    losers: tuple[str, ...]
+
+
+def plural(count: int, thing: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> plural(1, "server"), plural(2000, "user")
+    ('1 server', '2,000 users')
+    """
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
+# -- who ----------------------------------------------------------------------------------------------------------
+
+
+def who(instance: Instance) -> tuple[str, list[str], list[NDArray[np.intp]]]:
+    """Whom the page is about: "team" or "user", their names, and the users of each."""
+    by = teams_shown(instance)
+    if by is None:
+        return "user", list(instance.users), [np.array([j]) for j in range(instance.n_users)]
+    labelling, members = instance.teams.labelling(by), instance.teams.names
+    names = [name for name in labelling.names if name in members]
+    without = np.flatnonzero(labelling.of_user < 0)
+    rows = [members[name] for name in names] + [np.array([j]) for j in without]
+    return "team", names + [instance.users[j] for j in without], rows
+
+
+def waiting(allocation: Allocation) -> list[Waiting]:
+    """The teams or users who want more, the smallest dominant share per weight first."""
+    instance = allocation.instance
+    _, names, members = who(instance)
+    by = teams_shown(instance)
+    if by is None:
+        shares, weights = allocation._dominant_shares, instance._own_weights
+    else:
+        sums = team_sums(allocation, by, alone=True)
+        shares, weights = sums.dominant, sums.weights
+    out = []
+    for t in np.argsort(shares / weights, kind="stable").tolist() if names else []:
+        rows = members[t]
+        if (allocation.wanting_more & (instance.task_limits > 0))[rows].any():
+            asks = float(instance.task_limits[rows].sum())
+            gets = float(allocation.tasks[rows].sum())
+            out.append(
+                Waiting(names[t], gets, asks if np.isfinite(asks) else None, float(shares[t]), float(weights[t]))
+            )
+    return out
+
+
+# -- the summary --------------------------------------------------------------------------------------------------
+
+
+def in_plain_words(policy: Any) -> str:
+    """What a policy does, without its theory.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> in_plain_words(fo.MostTasks())
+    'Runs as many tasks as possible, whoever they belong to; some may get nothing.'
+    """
+    if isinstance(policy, HDRF):
+        return (
+            "Teams first, then the users inside each team: all get the same part, by weight, of the resource that they "
+            "use most, until they have what they ask for or something they need is full."
+        )
+    if not isinstance(policy, Policy):
+        return "A procedure of its own, not the best answer for one goal."
+    tiers = tiers_of(policy.objective)
+    terms = tiers[0].terms()
+    held = " The conditions that were added always hold." if policy.constraints else ""
+    if len(tiers) > 1 or len(terms) != 1:
+        return "Several goals together: see the definition under Proofs." + held
+    term = terms[0]
+    share = "tasks" if term.share is None or type(term.share).__name__ == "Tasks" else "shares"
+    if term.is_order or term.is_smallest:
+        text = f"Makes the smallest {share} as large as possible"
+        text += ", then the next smallest, and so on" * term.is_order + _of_share(term.share)
+    elif term.is_linear:
+        text = (
+            "Runs as many tasks as possible" if share == "tasks" else "Makes the sum of all shares as large as possible"
+        )
+        text += ", whoever they belong to; some may get nothing."
+    elif term.alpha is not None:
+        text = (
+            f"A compromise: gives a user more where the others lose little by it (alpha = {term.alpha:g}; the larger, "
+            f"the closer to equal {share})."
+        )
+    else:
+        text = "A goal of its own: see the definition under Proofs."
+    return text + held
+
+
+def _of_share(share: Any) -> str:
+    """The end of a sentence: what a share is, where it is not simply that of one resource."""
+    kind = type(share).__name__
+    if share is None or kind == "Tasks":
+        return "."
+    if kind == "DominantShare":
+        return "; a share is the largest part of one resource that a user gets."
+    return f"; a share is {share}."
+
+
+def summary(allocation: Allocation) -> tuple[str, ...]:
+    """What is divided, what is used up, and who waits."""
+    instance, name = allocation.instance, label(allocation.policy)
+    kind, names, _ = who(instance)
+    servers = plural(int(instance.counts.sum()), "server")
+    among = plural(len(names), kind) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
+    out = [f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}."]
+    out.append(in_use(allocation))
+    out.append(_who_waits(allocation, kind, len(names)))
+    return tuple(filter(None, out))
+
+
+def in_use(allocation: Allocation) -> str:
+    """What is used up, and how much of the rest is in use."""
+    instance = allocation.instance
+    used, total = allocation.usage.sum(axis=0), instance.total_capacities
+    names = without_vendor(instance.resources)
+    part = np.divide(used, total, out=np.zeros(len(total)), where=total > 0)
+    order = [i for i in np.argsort(-part, kind="stable").tolist() if total[i] > 0]
+    full = [i for i in order if part[i] >= 1 - FULL]
+    rest = [f"{100 * part[i]:.0f}% of {names[i]}" for i in order if i not in full]
+    parts = []
+    if full:
+        all_of = listed([f"all {figure(total[i])}" for i in full])
+        parts.append(f"{listed([names[i] for i in full])} {'is' if len(full) == 1 else 'are'} used up ({all_of})")
+    if rest:
+        parts.append(f"{listed(rest)} {'is' if len(rest) == 1 else 'are'} in use")
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
+    """How many get all that they ask for."""
+    if not count:
+        return "Nobody asks for anything."
+    some = waiting(allocation)
+    if not some:
+        return f"{'Every ' + kind if count > 1 else 'The only ' + kind} gets all that it asks for: nobody waits."
+    first = listed([one.name for one in some], NAMED)
+    if len(some) == count:
+        return f"{'Every ' + kind if count > 1 else 'The only ' + kind} asks for more than it gets: {first}."
+    done = count - len(some)
+    asks = "gets all that it asks" if done == 1 else "get all that they ask"
+    return f"{done:,} of {plural(count, kind)} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
+
+
+def to_do(report: ClusterReport) -> list[Advice]:
+    """What follows for the operator from the first answer, the most urgent first."""
+    allocation = report.main
+    name = next(iter(report.findings))
+    found = report.findings[name]
+    out = [*_from_held(allocation)]
+    if waiting(allocation):
+        if not out:
+            out.append(Advice("quotas", "Set the shares below as quotas, in whole tasks.", ("quotas",)))
+    elif allocation.instance.n_users and not out:
+        out.append(Advice("fits", "Nothing has to be decided: everything that is asked for fits."))
+    large = too_large(allocation.instance)
+    if len(large):
+        text = why_too_large(allocation.instance, large)
+        out.append(Advice("size", f"{text[:1].upper()}{text[1:]}. Change the request, or add a larger server."))
+    best = next((w for w in worths(found.purchases) if w.tasks > 0), None)
+    if best is not None:
+        out.append(Advice("buy", f"If you can add something: {best.text[:1].lower()}{best.text[1:]}", ("buy",)))
+    out += [
+        Advice("questions", f"Expect questions under {name}: {v.sentence}.")
+        for v in found.verdicts
+        if v.holds is False and v.name in _objections(allocation.instance)
+    ]
+    return out
+
+
+def _objections(instance: Instance) -> tuple[str, ...]:
+    """Properties of which those who see the numbers would miss that they hold."""
+    return ("team-sharing-incentive",) if instance.teams.mixed else ("sharing-incentive", "envy-free")
+
+
+def _from_held(allocation: Allocation) -> list[Advice]:
+    """Who holds more and who less than is fair now."""
+    found = held_now(allocation, teams_shown(allocation.instance), alone=True)
+    if found is None or not found.names:
+        return []
+    titles = of_units(allocation.instance.resources, allocation.instance.units)
+    sides: dict[str, list[str]] = {OVER: [], UNDER: []}
+    for r in found.largest_first:
+        if found.states[r] in sides:
+            i = int(found.judged[r])
+            apart = f"{amount(abs(found.difference[r, 1 + i]))} {titles[i]}"
+            more = "more" if found.states[r] == OVER else "less"
+            sides[found.states[r]].append(f"{found.names[r]} holds {apart} {more} than its fair share")
+    if not any(sides.values()):
+        return [Advice("held", "Nothing has to be moved: what runs now is what is fair.")]
+    out = []
+    if sides[OVER]:
+        text = f"{listed(sides[OVER], NAMED)}: start no more of {'its' if len(sides[OVER]) == 1 else 'their'} tasks"
+        out.append(Advice("held", f"{text} until the others have their shares.", ("quotas",)))
+    if sides[UNDER]:
+        text = (
+            f"{listed(sides[UNDER], NAMED)}: start {'its' if len(sides[UNDER]) == 1 else 'their'} waiting tasks first."
+        )
+        out.append(Advice("held", text))
+    return out
+
+
+def amount(value: float) -> str:
+    """A number in three digits, or whole."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _tasks(value: float) -> str:
+    return tasks_of(value) if value < 1000 else f"{figure(value)} tasks"
+
+
+def figure(value: float) -> str:
+    """A number in four digits, with commas.
+
+    Examples
+    --------
+    >>> figure(5824.0), figure(28.341), figure(1234567.8)
+    ('5,824', '28.34', '1,234,568')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
+
+
+# -- prices -------------------------------------------------------------------------------------------------------
+
+
+def worths(found: Purchases | None) -> list[Worth]:
+    """What one more of each resource is worth, and one more server like each, the best first."""
+    if found is None:
+        return []
+    instance, out = found.allocation.instance, list[Worth]()
+    names, titles = short_servers(instance), dict(zip(instance.resources, _one_more(instance), strict=True))
+    for row in found.resources:
+        if row.reason:
+            continue
+        where = f" on {names.get(row.server, row.server)}" if instance.n_servers > 1 else ""
+        units = _readable_units(row)
+        what = f"{_units(units)} more {titles[row.resource]}{where}"
+        text = f"{what[:1].upper()}{what[1:]} {_worth(row.tasks * units, units == 1)}"
+        if row.tasks and np.isfinite(row.up_to) and row.up_to > 0:
+            about = "about " * (row.up_to_by == BY_ANSWERS)
+            text += f", up to {about}{figure(row.up_to)} more"
+        out.append(
+            Worth(
+                what, f"{text}{_losers(row.losers)}.", row.tasks * units, row.tasks_per_percent, row.up_to, row.losers
+            )
+        )
+    for one in found.servers:
+        if not one.reason:
+            what = f"one more server like {names.get(one.server, one.server)}"
+            text = f"O{what[1:]} {_worth(one.tasks, True)}{_losers(one.losers)}."
+            out.append(Worth(what, text, one.tasks, np.nan, np.nan, one.losers))
+    return out
+
+
+def _one_more(instance: Instance) -> list[str]:
+    """What follows "one more": a core of a CPU is named too."""
+    titles = of_units(instance.resources, instance.units)
+    units = instance.units or [""] * instance.n_resources
+    return [f"core of {title}" if unit == "core" else title for title, unit in zip(titles, units, strict=True)]
+
+
+def _readable_units(row: Purchase) -> float:
+    """1, or a power of ten: less if not even 1 has this rate, and more if its gain would be a tiny number of tasks.
+
+    If it is not known up to where the rate holds, at most the 1% from which it is computed.
+    """
+    if 0 < row.up_to < 1:
+        return float(10.0 ** np.floor(np.log10(row.up_to)))
+    most = row.tasks_per_percent / row.tasks if np.isnan(row.up_to) and row.tasks else min(row.up_to, MOST_UNITS)
+    units = 1.0
+    while 0 < abs(row.tasks * units) < READABLE and units * 10 <= most:
+        units *= 10
+    return units
+
+
+def _units(units: float) -> str:
+    return "one" if units == 1 else f"{units:,.0f}" if units > 1 else f"{units:g}"
+
+
+def _worth(tasks: float, one: bool) -> str:
+    """A gain or loss in words."""
+    if tasks < 0:
+        return f"would cost {tasks_of(-tasks)}"
+    return f"{'is' if one else 'are'} worth {tasks_of(tasks) if tasks else 'nothing'}"
+
+
+def _losers(losers: Sequence[str]) -> str:
+    return f"; {listed(losers)} {'runs' if len(losers) == 1 else 'run'} fewer tasks then" if losers else ""
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def short_servers(instance: Instance) -> dict[str, str]:
+    """Short names of rows of many servers, by their long names, such as ``a100-01 and 8 like it``."""
+    out = {}
+    for name, count in zip(instance.merged().servers, instance.merged().counts.tolist(), strict=True):
+        of = names_of(name) if len(name) > LONG_SERVER else None
+        if of is not None and len(of) > 1:
+            out[name] = f"{of[0]} and {count - 1:,} like it"
+    return out
+
+
+def with_short_servers(text: str, names: Mapping[str, str]) -> str:
+    """A sentence in which servers have short names."""
+    if not names:
+        return text
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: names[found.group()], text)
+
+
+def file_names(policies: Iterable[str]) -> dict[str, str]:
+    """Names of JSON files by policy name, all different.
+
+    Examples
+    --------
+    >>> file_names(["DRF", "FDS(alpha=1)", "drf"])
+    {'DRF': 'drf.json', 'FDS(alpha=1)': 'fds-alpha-1.json', 'drf': 'drf-2.json'}
+    """
+    out: dict[str, str] = {}
+    for name in policies:
+        plain = re.sub(r"[^a-z0-9.]+", "-", visible(name).lower()).strip("-.")[:60] or "answer"
+        tries = [plain, *(f"{plain}-{k}" for k in range(2, len(out) + 2))]
+        out[name] = next(f"{one}.json" for one in tries if f"{one}.json" not in out.values())
+    return out

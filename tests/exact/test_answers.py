@@ -1,0 +1,284 @@
+"""Exact answers: equal to references in fractions, proved by `verify`, saved, and refused where they are irrational."""
+
+import json
+import random
+from dataclasses import dataclass
+from fractions import Fraction as Q
+
+import numpy as np
+import pytest
+from oracle import exact_lp
+from oracle.exact_cluster import Cluster
+from oracle.fractions_waterfill import dominant
+from oracle.fractions_waterfill import leximin as waterfill
+
+import fairopt as fo
+from fairopt.errors import Infeasible, InvalidBlock, MissingExtra, NotCertified, OutOfDomain
+from fairopt.policies.parse import parse_policy
+
+pytest.importorskip("flint")
+
+PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+
+
+def fractions(table):
+    return [[str(x) for x in row] for row in table.tolist()]
+
+
+def drawn(seed):
+    """Small integers on one to three servers, with ties, limits, weights and counts."""
+    r = random.Random(seed)
+    n, servers, m = r.randint(2, 4), r.randint(1, 3), r.randint(1, 3)
+    demands = [[r.randint(0, 3) for _ in range(m)] for _ in range(n)]
+    for row in demands:
+        row[0] += not any(row)
+    return dict(
+        demands=demands,
+        capacities=[[r.randint(1, 12) for _ in range(m)] for _ in range(servers)],
+        weights=[r.randint(1, 3) for _ in range(n)],
+        task_limits=[r.choice([None, None, r.randint(1, 9) / 4]) for _ in range(n)],
+        counts=[r.randint(1, 2) for _ in range(servers)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "tasks"),
+    [
+        (fo.DRF(), [["5/2"], ["25/2"]]),
+        (fo.KDF(k=2), [["25/13"], ["200/13"]]),
+        (fo.KDF(k=2, rank_weights=[[1, 2], [Q(1, 2), 1]]), [["25/37"], ["800/37"]]),
+        (fo.MostTasks(), [["0"], ["25"]]),
+        (fo.Policy(fo.OrderedWeighted([3, 1])), [["5/2"], ["25/2"]]),
+        (fo.Policy(fo.Leximin(), [fo.MaxShare(Q(1, 3))]), [["5/3"], ["25/3"]]),
+        (fo.Policy(fo.Total(fo.Tasks()), [fo.MaxMin() >= Q(1, 7)]), [["5/7"], ["150/7"]]),
+    ],
+)
+def test_published_and_closed_values_come_out_as_fractions(policy, tasks):
+    answer = policy.allocate(PAPER, exact=True)
+    assert fractions(answer.exact_tasks) == tasks
+    assert (answer.certificate.gap, answer.certificate.violation, answer.certificate.method) == (0.0, 0.0, "exact")
+    assert answer.tasks_by_server.tolist() == answer.exact_tasks.astype(float).tolist()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_leximin_is_that_of_the_reference_on_pools_and_servers(seed):
+    given = drawn(seed)
+    answer, cluster = fo.DRF().allocate(fo.Instance(**given), exact=True), Cluster(**given)
+    at = [answer.exact_tasks[j, s] for j, s in cluster.pairs]
+    forms = cluster.forms(cluster.dominant())
+    assert [exact_lp.dot(form, at) for form in forms] == exact_lp.leximin(forms, cluster.rows)
+    assert all(exact_lp.dot(row, at) <= value for row, value in cluster.rows)
+
+
+def test_levels_of_a_pool_are_those_of_water_filling():
+    demands, room = [[Q(1), Q(0)], [Q(2), Q(3)], [Q(1), Q(1)]], [Q(7), Q(5)]
+    answer = fo.DRF().allocate(fo.Instance([[1, 0], [2, 3], [1, 1]], [7, 5]), exact=True)
+    found = waterfill(demands, room, dominant(demands, room), [Q(1)] * 3, [None] * 3)
+    assert answer.exact_tasks[:, 0].tolist() == list(found)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_total_max_min_and_ordered_weights_are_those_of_the_reference(seed):
+    given = drawn(seed + 50)
+    instance, cluster = fo.Instance(**given), Cluster(**given)
+    forms, plain = (cluster.forms(cluster.dominant(), per) for per in (True, False))
+    for objective, best, value in (
+        (fo.Total(), exact_lp.maximise([sum(c) for c in zip(*plain, strict=True)], cluster.rows).value, sum),
+        (fo.MaxMin(), exact_lp.smallest(forms, cluster.rows), min),
+        (
+            fo.OrderedWeighted([3, 1]),
+            exact_lp.ordered(forms, [3, 1], cluster.rows),
+            lambda z: 3 * sorted(z)[0] + sorted(z)[1],
+        ),
+    ):
+        answer = fo.Policy(objective).allocate(instance, exact=True)
+        at = [answer.exact_tasks[j, s] for j, s in cluster.pairs]
+        of = plain if value is sum else forms
+        assert value([exact_lp.dot(form, at) for form in of]) == best
+
+
+def test_floats_are_the_shortest_decimals_and_fractions_what_they_are():
+    decimals = fo.DRF().allocate(fo.Instance([[0.1], [0.3]], [1]), exact=True)
+    assert fractions(decimals.exact_tasks) == [["5"], ["5/3"]]
+    assert decimals.certificate.note == "numbers read as the shortest decimals that print them"
+    given = fo.DRF().allocate(fo.Instance([[Q(1, 3)], [1]], [Q(5, 11)], weights={"user2": Q(1, 2)}), exact=True)
+    assert fractions(given.exact_tasks) == [["10/11"], ["5/33"]]
+    assert given.certificate.note.startswith("numbers read as the Fractions given")
+
+
+def test_float32_numbers_are_decimals_of_their_own_precision():
+    answer = fo.DRF().allocate(fo.Instance(np.array([[0.1]], dtype=np.float32), [1.0]), exact=True)
+    assert fractions(answer.exact_tasks) == [["10"]]
+
+
+def test_fractions_stay_with_an_instance_that_is_changed():
+    instance = fo.Instance([[Q(1, 3)], [1], [2]], [7], weights=[Q(1, 7), 1, 1])
+    part = instance.with_task_limits([None, 1, 1]).select_users([0, 1]).with_weights({"user2": Q(2, 7)})
+    answer = fo.DRF().allocate(part, exact=True)
+    assert fractions(answer.exact_tasks) == [["18"], ["1"]]
+    assert fractions(fo.DRF().allocate(instance, exact=True).exact_tasks) == [["7/5"], ["49/15"], ["49/30"]]
+
+
+def test_two_fractions_with_one_float_are_refused_by_name():
+    near = Q(1, 3) + Q(1, 10**30)
+    with pytest.raises(OutOfDomain, match=r"demands hold two different Fractions that are both 0\.333"):
+        fo.DRF().allocate(fo.Instance([[Q(1, 3)], [near]], [1]), exact=True)
+
+
+def test_blocks_keep_fractions_in_repr_parser_and_equality():
+    policy = fo.Policy(Q(1, 3) * fo.MaxMin(), [fo.MinTasks({"web": Q(1, 9)}), fo.Reserve("cpu", Q(1, 7))])
+    assert "Fraction(1, 3) * MaxMin()" in repr(policy) and "{'web': Fraction(1, 9)}" in repr(policy)
+    assert parse_policy(repr(policy)) == policy and repr(parse_policy(repr(policy))) == repr(policy)
+    assert fo.MinTasks(Q(1, 2)) == fo.MinTasks(0.5)
+    with pytest.raises(InvalidBlock, match=r"write fractions as Fraction\(1, 3\)"):
+        parse_policy("Policy(MaxMin(), constraints=[MinTasks(Fraction(1.5, 3))])")
+
+
+def test_tiers_teams_guarantees_and_conditions_are_proved_together(tmp_path):
+    instance = fo.Instance(
+        [[Q(1, 3), 8], [8, 0.1], [1, 1]],
+        [[Q(7, 3), 4], [3, 3]],
+        teams={"team": ["a", "a", "b"]},
+        guarantees={"a": {"resource1": Q(1, 7)}, "user3": Q(1, 9)},
+    )
+    objective = fo.Leximin(fo.Surplus(fo.OfTeam())).then(fo.Total(fo.Tasks()))
+    policy = fo.Policy(objective, [fo.MaxShare(Q(1, 2)), fo.EnvyFree()])
+    answer = policy.allocate(instance, exact=True)
+    assert answer.exact_tasks.sum(axis=1).tolist() == [Q(16, 49), Q(16, 49), Q(128, 49)]
+    file = answer.save(tmp_path / "answer.json")
+    proof = fo.verify(file, instance)
+    assert proof.ok and proof.gap == 0 and proof.statement.startswith("proved: gap 0 of ")
+    again = fo.Allocation.load(file)
+    assert np.array_equal(again.exact_tasks, answer.exact_tasks) and again.certificate.note == answer.certificate.note
+    assert fo.verify(again.save(tmp_path / "again.json"), instance).gap == 0
+
+
+def test_totals_of_teams_are_split_by_leximin():
+    instance = fo.Instance([[1], [2], [1]], [12], teams={"team": ["a", "a", "b"]})
+    answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["3"], ["3/2"], ["6"]]
+    assert "inside each team the split is the leximin" in answer.certificate.note
+
+
+def test_those_who_cannot_rise_above_their_base_leave_the_objective(tmp_path):
+    instance = fo.Instance([[1], [1]], [4], task_limits=[1, None], guarantees=[1, 1])
+    answer = fo.Policy(fo.MaxMin(fo.Surplus(fo.Tasks()))).allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["1"], ["3"]] and answer.objective == 2
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    data["exact"]["proof"] = [{"mixtures": [{"user1": "1"}]}]  # the least of all, which is 0 whatever the others have
+    file.write_text(json.dumps(data))
+    assert "nothing proves that it cannot rise" in str(fo.verify(file))
+
+
+def spoil_tasks(exact):
+    exact["tasks"][0][0] = "1/3"
+
+
+def spoil_prices(exact):
+    exact["proof"][0]["levels"][0]["prices"][0][2] = "1/999"
+
+
+def drop_level(exact):
+    exact["proof"][0]["levels"].clear()
+
+
+def negate_price(exact):
+    exact["proof"][0]["levels"][0]["prices"][0][2] = "-1"
+
+
+def spoil_text(exact):
+    exact["tasks"][0][0] = "5/0"
+
+
+@pytest.mark.parametrize("spoil", [spoil_tasks, spoil_prices, drop_level, negate_price, spoil_text])
+def test_changed_files_are_not_proved_and_not_loaded(spoil, tmp_path):
+    file = fo.DRF().allocate(PAPER, exact=True).save(tmp_path / "answer.json")
+    data = json.loads(file.read_text())
+    spoil(data["exact"])
+    file.write_text(json.dumps(data))
+    assert not fo.verify(file).ok
+    with pytest.raises(fo.errors.InvalidInstance, match="its exact answer is not proved"):
+        fo.Allocation.load(file)
+
+
+def test_better_looking_tasks_beyond_a_capacity_are_a_fault(tmp_path):
+    file = fo.DRF().allocate(PAPER, exact=True).save(tmp_path / "answer.json")
+    data = json.loads(file.read_text())
+    data["exact"]["tasks"] = [["2500000000001/1000000000000"], ["25/2"]]
+    data["tasks_by_server"] = [[2.500000000001], [12.5]]
+    file.write_text(json.dumps(data))
+    assert "tasks exceed the capacity" in str(fo.verify(file))
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        (fo.NashWelfare(), "logarithms"),
+        (fo.FDS(2), "powers"),
+        (fo.FDS(beta=2, lam=-0.25), "powers and logarithms"),
+        (fo.Policy(fo.MaxMin(fo.PNormShare(2))), "roots"),
+    ],
+)
+def test_irrational_optima_are_refused_with_the_reason(policy, why):
+    with pytest.raises(OutOfDomain, match=f"no exact answer: .*{why}"):
+        policy.allocate(PAPER, exact=True)
+
+
+def test_shares_that_are_code_are_refused():
+    @dataclass(frozen=True, repr=False)
+    class Mine(fo.Share):
+        def per_task(self, instance):
+            return np.full(instance.n_users, 0.1)
+
+    with pytest.raises(OutOfDomain, match="the numbers of Mine are computed by code, in floats"):
+        fo.Policy(fo.MaxMin(Mine())).allocate(PAPER, exact=True)
+
+
+def test_conditions_that_hold_only_up_to_rounding_are_infeasible_in_fractions():
+    policy = fo.Policy(fo.MaxMin(), [fo.MinTasks(Q(1, 3) + Q(1, 10**12))])
+    with pytest.raises(Infeasible, match="in rational numbers nothing satisfies all"):
+        policy.allocate(fo.Instance([[1], [1], [1]], [1]), exact=True)
+
+
+def test_whole_tasks_are_not_exact_and_a_missing_extra_names_the_pip_line(monkeypatch):
+    with pytest.raises(InvalidBlock, match="not both"):
+        fo.DRF().allocate(PAPER, exact=True, integral=True)
+    monkeypatch.setitem(__import__("sys").modules, "flint", None)
+    with pytest.raises(MissingExtra, match=r"python-flint.*pip install 'fairopt\[exact\]'"):
+        fo.DRF().allocate(PAPER, exact=True)
+
+
+def test_the_time_limit_ends_the_call():
+    rng = np.random.default_rng(1)
+    instance = fo.Instance(rng.uniform(0.1, 9, (60, 3)), rng.uniform(50, 100, (12, 3)))
+    with pytest.raises(NotCertified, match="time limit"):
+        fo.DRF().allocate(instance, exact=True, time_limit=0.05)
+
+
+def test_steps_are_reported():
+    seen = []
+    with fo.progress(lambda what, done, total: seen.append((what, done, total))):
+        fo.DRF().allocate(fo.Instance([[1], [1]], [4], task_limits=[1, None]), exact=True)
+    assert ("exact levels", 0, 2) in seen and ("exact levels", 1, 2) in seen and seen[-1][0] == "the exact proof"
+
+
+@pytest.mark.parametrize("instance", [fo.Instance(np.zeros((0, 1)), [4]), fo.Instance([[1]], [4], task_limits=0)])
+def test_nobody_who_takes_part_gets_nothing_exactly(instance):
+    answer = fo.DRF().allocate(instance, exact=True)
+    assert answer.exact_tasks.shape == (instance.n_users, 1) and not answer.exact_tasks.any()
+
+
+def test_one_user_and_strange_names(tmp_path):
+    instance = fo.Instance([[3]], [Q(10, 7)], users=['<a & "b">\n5/11'], resources=["5/11"])
+    answer = fo.DRF().allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["10/21"]]
+    assert fo.verify(answer.save(tmp_path / "odd.json")).gap == 0
+
+
+def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_path):
+    room = Q(10**5000 + 1, 3 * 10**4999 + 7)
+    answer = fo.DRF().allocate(fo.Instance([[1], [1]], [room]), exact=True)
+    assert answer.exact_tasks[0, 0] == room / 2
+    assert fo.verify(answer.save(tmp_path / "long.json")).gap == 0

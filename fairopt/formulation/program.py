@@ -29,7 +29,7 @@ from fairopt.blocks.guarantees import guarantees_of
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
@@ -74,6 +74,7 @@ class Program:
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
+        self.nobody_rises = False  # above the base of a surplus: the objective is of nobody, and its value 0
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
 
@@ -105,7 +106,8 @@ class Program:
         if not (in_passes or self.is_above_base):
             self.objective.check(self.instance)
         if not (self.of_users or self.empty):
-            self.objective = of_those_who_rise(self)
+            given, self.objective = self.objective, of_those_who_rise(self)
+            self.nobody_rises = isinstance(self.objective, Total) and self.objective is not given
             self.__dict__.pop("of_users")
             self.__dict__.pop("term", None)
 

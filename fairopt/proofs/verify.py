@@ -4257,7 +4257,8 @@ def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any])
         raise Fault(f"objective is {short(repr(stored))}, not a number")
     value = size = ZERO
     bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
-    for factor, term in of_those_who_rise(cluster, objective).terms if cluster.active else ():
+    of_nobody = not cluster.active or of_those_who_rise(cluster, objective) is not objective
+    for factor, term in () if of_nobody else objective.terms:
         cluster.clock.check()
         if factor:
             part, unit = objective_value(cluster, term, bundles or [])

@@ -10,8 +10,9 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, drop_towards_zero
 from fairopt.blocks.base import blocks_within, is_ours
-from fairopt.blocks.constraints import Constraint, ManyRows
+from fairopt.blocks.constraints import Constraint, ManyRows, MinShare
 from fairopt.blocks.form import Form
+from fairopt.blocks.guarantees import TeamGuarantees
 from fairopt.blocks.rows import TYPICAL
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.own_values import best_values
@@ -72,14 +73,19 @@ def nothing_but_violations(program: Program, tasks: Float, violation: float) -> 
     """Users without a lower bound who hold no more than relative violations of lower bounds, or rounding, leave them,
     shape (n_users,).
     """
-    if isinstance(program, BundleProgram) or not distinct(program.low).any():
+    floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
+    if isinstance(program, BundleProgram) or not floors:
         return np.broadcast_to(np.False_, program.low.shape)
     return (program.low <= 0) & (program.pairs.sum(tasks) <= (violation + ROUNDING) * program.most)
 
 
 def without_rounding(program: Program, tasks: Float) -> Float:
-    """Tasks without those of users who hold nothing but what rounding of lower bounds leaves them."""
-    nothing = nothing_but_violations(program, tasks, 0.0)
+    """Tasks without those of users who hold nothing but what violations of lower bounds, or rounding, leave them."""
+    held = program.pairs.sum(tasks)
+    if not (held <= (BLOCK_TOLERANCE + ROUNDING) * program.most).any():  # the violations are not needed
+        return tasks
+    violation = violation_at(program, tasks) if all_known(program) else 0.0
+    nothing = nothing_but_violations(program, tasks, min(violation, BLOCK_TOLERANCE))
     return np.where(nothing[program.pairs.user], 0.0, tasks) if nothing.any() else tasks
 
 

@@ -1,4 +1,4 @@
-# Each target sets up .venv by itself, from nothing but make and a Python from 3.11 to 3.13 (choose one with PYTHON=...).
+# Each target sets up .venv by itself, from nothing but make and a Python from 3.11 to 3.14 (choose one with PYTHON=...).
 
 SHELL := /bin/sh
 VENV := .venv
@@ -9,9 +9,10 @@ DOCS_STAMP := $(VENV)/.fairopt-docs-installed
 WORKERS ?= 2
 SECONDS ?= 600
 PYTHON ?=
-FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 
-.PHONY: help demo test coverage lowest lint docs refresh notebooks papers library mutants bench fuzz clean
+.PHONY: help demo test coverage lowest lint docs refresh notebooks papers library mutants bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -82,17 +83,23 @@ bench: $(STAMP) ## run every script in benchmarks/ but mutants.py
 fuzz: $(STAMP) ## look for wrong, refused and crashed answers for SECONDS=600; what fails is printed as code
 	@$(BIN)/python benchmarks/fuzz.py --seconds $(SECONDS) --workers $(WORKERS)
 
+wheel: $(STAMP) ## build the wheel, and try it in an empty environment of each Python in PYTHONS
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	@rm -rf dist
+	@$(BIN)/python -m build > /dev/null
+	@$(BIN)/python .ci/try_wheel.py dist/*.whl $(PYTHONS)
+
 clean: ## remove .venv and what tools left behind
 	rm -rf $(VENV) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks
 
 # A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
 $(STAMP): pyproject.toml
 	@if ! $(BIN)/python -c "$(FITS)" 2>/dev/null; then \
-	  for candidate in $(or $(PYTHON),python3.12 python3.11 python3.13 python3 python); do \
+	  for candidate in $(or $(PYTHON),python3.12 python3.13 python3.11 python3.14 python3 python); do \
 	    if "$$candidate" -c "$(FITS)" 2>/dev/null; then chosen="$$candidate"; break; fi; \
 	  done; \
 	  if [ -z "$$chosen" ]; then \
-	    echo "make: no Python from 3.11 to 3.13 with venv found$(if $(PYTHON), under PYTHON=$(PYTHON))." >&2; \
+	    echo "make: no Python from 3.11 to 3.14 with venv found$(if $(PYTHON), under PYTHON=$(PYTHON))." >&2; \
 	    echo "make: install one (on Debian and Ubuntu: python3-venv too), or say where: make PYTHON=/path/to/python3.12" >&2; \
 	    exit 1; \
 	  fi; \

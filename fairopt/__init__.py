@@ -37,7 +37,7 @@ from typing import Any
 from fairopt.runtime.lazy import public_names, public_places
 from fairopt.runtime.progress import progress  # noqa: F401
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names that left the top in 0.1, by their new place: they work for one version.
 _MOVED = {

@@ -17,6 +17,7 @@ __all__ = [
     "short",
     "shortened",
     "shorter",
+    "unit_shown",
     "visible",
     "without_vendor",
 ]
@@ -24,6 +25,7 @@ __all__ = [
 LONG = 100  # longer names, such as the text of a block, are shortened, in characters
 
 NAME = 24  # characters of a name: leaves room for numbers on 80 columns
+CORES = ("core", "cores")  # units that go without saying
 LEAST = 6  # characters of a name on a narrow terminal
 _WORD_AT_START, _WORD_AT_END = re.compile(r"\A[^\W_]+"), re.compile(r"[^\W_]+\Z")
 _JOINERS = "\u200c\u200d"  # part of words in some scripts and of emoji
@@ -79,7 +81,20 @@ def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]
     names = without_vendor(resources)
     if units is None:
         return names
-    return [name if unit in ("", "core") else f"{unit} of {name}" for name, unit in zip(names, units, strict=True)]
+    return [
+        f"{shown} of {name}" if (shown := unit_shown(unit)) else name for name, unit in zip(names, units, strict=True)
+    ]
+
+
+def unit_shown(unit: str) -> str:
+    """The unit beside the name of a resource; empty for cores.
+
+    Examples
+    --------
+    >>> unit_shown("GiB"), unit_shown("cores")
+    ('GiB', '')
+    """
+    return "" if unit in CORES else unit
 
 
 def label(mechanism: Any) -> str:

@@ -1,6 +1,6 @@
 """The errors of fairopt, in one tree, split by what the caller should do.
 
-* Fix the input: `InvalidInstance`, `InvalidBlock`.
+* Fix the input: `InvalidInstance`, `InvalidBlock`, `UnknownName`.
 * Accept that there is no allocation: `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`.
 * Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it),
   `OutOfMemory` (a smaller problem, or a larger machine), `OutOfTime` (more time).
@@ -34,6 +34,7 @@ __all__ = [
     "OutOfTime",
     "SolverUnavailable",
     "Unbounded",
+    "UnknownName",
 ]
 
 
@@ -51,7 +52,7 @@ class FairoptError(Exception):
     """
 
     def __str__(self) -> str:
-        return visible(super().__str__())  # of labels and values from files too
+        return visible(Exception.__str__(self))  # of labels and values from files too; `KeyError` would add quotes
 
 
 class InvalidInput(FairoptError, ValueError):
@@ -81,6 +82,19 @@ class InvalidBlock(InvalidInput):
     Traceback (most recent call last):
         ...
     fairopt.errors.InvalidBlock: alpha is -1; give a finite number >= 0; for alpha = infinity use Leximin
+    """
+
+
+class UnknownName(InvalidInput, KeyError):
+    """A name that a collection does not have; the message suggests near ones; also a ``KeyError``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.datasets.library()["ghodsi-2011-exampel"]
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.UnknownName: the library has no 'ghodsi-2011-exampel'; did you mean 'ghodsi-2011-example'?
     """
 
 
@@ -314,9 +328,11 @@ def nearest(name: object, known: Iterable[object]) -> str:
     "did you mean 'nash'?"
     >>> nearest("gpu", ["cpu", "memory", "nvidia.com/gpu"])
     "did you mean 'nvidia.com/gpu'?"
+    >>> nearest("gavel", ["mesos-disk", "gavel-many", "gavel-few"])
+    "did you mean 'gavel-many' or 'gavel-few'?"
     """
     names = [str(k) for k in known]
-    close = [k for k in names if str(name) in k.split("/")][:3] or difflib.get_close_matches(
+    close = [k for k in names if str(name) in re.split("[/-]", k)][:3] or difflib.get_close_matches(
         str(name), names, n=3, cutoff=0.5
     )
     if close:

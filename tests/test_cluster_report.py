@@ -140,6 +140,25 @@ def test_everything_fits_nobody_and_one_are_said_plainly() -> None:
     assert alone.sentences[-1] == "The only user asks for more than it gets: only." and "only" in alone.to_html()
 
 
+def test_units_and_users_without_a_team_are_named() -> None:
+    pool = fo.Instance(
+        [[1, 3], [1, 3], [0, 2]],
+        [4000, 12],
+        users=["a", "b", "c"],
+        resources=["cpu", "memory"],
+        units={"cpu": "cores", "memory": "GiB"},
+        teams={"team": ["x", "x", None]},
+    )
+    text = " ".join(cluster_words.summary(fo.DRF().allocate(pool)))
+    assert "among 1 team and 1 user without a team (3 users)" in text
+    assert (
+        "memory is used up (all 12 GiB); less than 1% of cpu is in use. Every team and user without a team asks for"
+        in text
+    )
+    first, second = cluster_words._more_of(pool)
+    assert first == ("core of cpu", "cores of cpu") and second == ("GiB of memory",) * 2
+
+
 def test_teams_are_always_listed_and_users_left_out_are_counted() -> None:
     n = 60
     many = fo.Instance(

@@ -21,6 +21,7 @@ DESIGNED = {
     "FairoptError",
     "InvalidInstance",
     "InvalidBlock",
+    "UnknownName",
     "OutOfDomain",
     "Infeasible",
     "Unbounded",
@@ -127,6 +128,7 @@ def test_not_certified_holds_the_best_found_and_what_was_tried() -> None:
         ("zzz", ["drf", "2df"], "known: drf, 2df"),
         ("zzz", [f"n{k}" for k in range(40)], ", ..."),
         (3, [1, 2], "known: 1, 2"),
+        ("ghodsi", ["kash-2014", "ghodsi-2011-example"], "did you mean 'ghodsi-2011-example'?"),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(name: object, known: list[object], end: str) -> None:

@@ -169,8 +169,10 @@ def test_a_solver_that_hangs_is_stopped_in_its_process(tmp_path: Any, monkeypatc
         "SCS.solve_via_data = lambda *given, **options: time.sleep(600)\n"
         "MINE = fo.DRF()\n"
     )
-    monkeypatch.setattr(league, "GRACE", 0.0)
-    hung = league._match("example", "mine", "SCS", f"{file}:MINE", GHODSI, TWO_THIRDS, 1e-4, 0.2)
+    given = {"policy": f"{file}:MINE", "instance": GHODSI, "solver": "SCS", "optimum": TWO_THIRDS, "wrong_above": 1e-4}
+    said = league._within(0.2, 0.0, attempts.claimed, **given)
+    monkeypatch.setattr(league, "_within", lambda *times, **given: said)
+    hung = league._match("example", "mine", "SCS", "drf", GHODSI, TWO_THIRDS, 1e-4, 0.2)
     assert (hung.outcome, hung.claim) == ("refused", "none")
     assert hung.reason == hung.claim_reason == "time limit of 0.2 s"
 
@@ -179,9 +181,7 @@ def test_missing_and_unknown_solvers_are_errors_before_anything_runs(monkeypatch
     monkeypatch.setattr(subprocesses, "solve", None)
     with pytest.raises(fo.errors.SolverUnavailable, match="solver GUROBI is not installed; installed: "):
         bench("CLARABEL", "gurobi")
-    with pytest.raises(
-        fo.errors.InvalidBlock, match="no solver or method 'waterfilling'; did you mean 'water-filling'"
-    ):
+    with pytest.raises(fo.errors.SolverUnavailable, match="no solver or method 'waterfilling'; did you mean 'water-f"):
         bench("waterfilling")
     with pytest.raises(fo.errors.InvalidBlock, match="time_limit is 0"):
         bench("SCS", time_limit=0)
@@ -215,6 +215,14 @@ def test_problems_are_the_notions_with_an_optimum_and_an_objective_of_small_case
         ("mine", "drf"),
         ("mine", "nash"),
     ]
+
+
+def test_a_policy_of_the_users_own_by_the_name_of_a_notion_of_the_library_is_not_replaced(here: None) -> None:
+    asked = league._problems({"small": case(GHODSI, drf=DRF, nash=known("nash", None))}, {"drf": "nash"}, None)
+    assert list(asked) == [("small", "drf", "nash")]
+    assert bench("CLARABEL", notions={"drf": "nash"})["CLARABEL"].true_gap == pytest.approx(0, abs=1e-9)
+    with pytest.raises(fo.errors.InvalidBlock, match="no policy 'drff'"):
+        bench("SCS", notions={"mine": "drff"})
 
 
 def test_problems_without_a_known_optimum_are_left_out_with_the_reason(here: None) -> None:

@@ -1,8 +1,9 @@
-"""The answers of the library: exact where the optimum is rational, else certified and proved by `fo.verify`.
+"""The answers of the library: exact where the optimum is rational, else proved intervals of its value.
 
 Numbers are read as the shortest decimals that print them. An exact answer is computed twice: in fractions, by the
 oracles of the tests or by ``allocate(exact=True)`` where they are too slow, and in floats by `Policy.allocate`, whose
-answer `fo.verify` proves and which must agree.
+answer `fo.verify` proves and which must agree. Other values lie in intervals by `Allocation.exact_bounds`, or
+they are certified in floats, where there are many users or the objective is not concave.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from oracle import bundles, exact_lp, hierarchy
 from oracle.exact_cluster import Cluster
 
 import fairopt as fo
-from fairopt.errors import Infeasible, OutOfDomain, Unbounded
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.instances.library.answers import Answer, compared
 from fairopt.policies.measured import levels_of
 from fairopt.policies.registry import named_policy
@@ -32,6 +33,7 @@ MOST_LISTED, LONGEST = 60, 60  # users whose levels and tasks are stored, and ch
 LARGEST_DENOMINATOR = 10**5  # of the tasks of a curved objective that are tried as fractions
 STATUS: dict[type[Exception], str] = {Infeasible: "infeasible", Unbounded: "unbounded", OutOfDomain: "out of domain"}
 ROUNDING = 1e-12  # relative, of values that were added up in floats
+WIDTH = 1e-15  # relative, of intervals by exact_bounds
 Row = list[Fraction]
 
 
@@ -378,33 +380,40 @@ def _listed(values: Row | None) -> tuple[Any, ...] | None:
 def _of_floats(allocation: fo.Allocation, notion: str, policy: str, gap: float | None) -> Answer:
     """The answer of floats, whose gap `fo.verify` proves, or else only its certificate."""
     proof = "certified, and proved by fo.verify" if gap is not None else "certified"
-    gap = allocation.certificate.gap if gap is None else gap
-    mechanism = allocation.policy
+    gap, mechanism = allocation.certificate.gap if gap is None else gap, allocation.policy
     if not isinstance(mechanism, fo.Policy):
         return Answer(notion, policy, tasks=_unique_tasks(allocation), gap=gap, proof=proof)
     objective, value = mechanism.objective, float(allocation.objective)
-    if type(objective).__name__ == "Leximin":
-        return Answer(
-            notion,
-            policy,
-            interval=_around(value, value, gap, allocation.certificate.violation),
-            levels=tuple(levels_of(allocation).tolist()) if allocation.instance.n_users <= MOST_LISTED else None,
-            tasks=_unique_tasks(allocation),
-            unit=abs(value),
-            gap=gap,
-            proof=proof,
-        )
-    unit = _unit(objective, allocation)
+    leximin, listed = type(objective).__name__ == "Leximin", allocation.instance.n_users <= MOST_LISTED
+    unit = abs(value) if leximin else _unit(objective, allocation)
+    interval = _around(value, unit, gap, allocation.certificate.violation)
+    if (bounds := _bounds(allocation)) is not None:
+        if bounds[1] < interval[0] or interval[1] < bounds[0]:
+            raise Wrong(f"{policy}: between {bounds} by exact_bounds, and {interval} in floats")
+        interval, proof = bounds, f"{proof}; its interval by exact_bounds"
     curved = type(objective).__name__ == "AlphaFair" and objective.alpha > 0 and gap <= 1e-12
     return Answer(
         notion,
         policy,
-        interval=_around(value, unit, gap, allocation.certificate.violation),
-        tasks=_unique_tasks(allocation) if curved else None,
+        interval=interval,
+        levels=tuple(levels_of(allocation).tolist()) if leximin and listed else None,
+        tasks=_unique_tasks(allocation) if leximin or curved else None,
         unit=unit,
         gap=gap,
         proof=proof,
     )
+
+
+def _bounds(allocation: fo.Allocation) -> tuple[float, float] | None:
+    """Two floats that certainly enclose the optimal value; None if there are no such bounds, or too many users."""
+    if allocation.instance.n_users > MOST_LISTED:
+        return None
+    try:
+        found = allocation.exact_bounds(width=WIDTH)
+    except (OutOfDomain, NotCertified) as error:
+        print(f"  {allocation.policy}: {error}")
+        return None
+    return enclosed(found.lower)[0], enclosed(found.upper)[1]
 
 
 def _unit(objective: Any, allocation: fo.Allocation) -> float:

@@ -190,7 +190,7 @@ class Objective(Block):
         before = len(point.required)
         expression = expression_of(self, point)
         if not isinstance(expression, cp.Expression):
-            return float(expression)
+            return float(np.sum(expression))
         if expression.value is None:  # maximise over auxiliary variables
             problem = cp.Problem(cp.Maximize(cp.sum(expression)), point.required[before:])
             # Clarabel comes with CVXPY and takes every cone; `formulation.solvers` is in a higher layer
@@ -200,7 +200,7 @@ class Objective(Block):
                 return float("nan")
             if not all(_holds(condition) for condition in problem.constraints):
                 return float("nan")
-        return float("nan") if expression.value is None else float(expression.value)
+        return float("nan") if expression.value is None else float(np.sum(expression.value))
 
     def majorant(self, point: Point) -> Form | None:
         """An upper bound, tight at ``point``, that certificates maximise exactly; None for the tangent."""

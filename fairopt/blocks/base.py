@@ -400,7 +400,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
         return value
     value = by_label(value)
     try:
-        _refuse_text(list(value.values()) if isinstance(value, Mapping) else value)
+        refuse_text(list(value.values()) if isinstance(value, Mapping) else value)
         frozen: PerUser
         if isinstance(value, Mapping):
             frozen = ByUser(value)
@@ -425,7 +425,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
     return frozen
 
 
-def _refuse_text(value: Any) -> None:
+def refuse_text(value: Any) -> None:
     """Raise `ValueError` for text, which NumPy and Python convert to numbers."""
     if np.asarray(value).dtype.kind in "SU":
         raise ValueError("a text is not a number")
@@ -434,7 +434,7 @@ def _refuse_text(value: Any) -> None:
 def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, fix: str = "") -> float:
     """A parameter as a float; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
-        _refuse_text(value)
+        refuse_text(value)
         number = as_float(value)
     except OverflowError as error:
         raise InvalidBlock(f"{name} is a whole number too large for a float; give a smaller one") from error

@@ -197,7 +197,7 @@ def constraints_of(given: object) -> tuple[Constraint, ...]:
     return tuple(made)
 
 
-def conditions_in_words(block: Constraint, names: Sequence[str], called: str = "") -> str:
+def conditions_in_words(block: Block, names: Sequence[str], called: str = "") -> str:
     """A block in messages, as it is ``called``, with the names that a user gave to these of its conditions."""
     called = called or f"`{block}`"
     if all(map(is_ours, blocks_within(block))) or [*names] == [UNNAMED]:

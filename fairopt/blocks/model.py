@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import refuse_unknown_numbers, refuse_whole_numbers
+from fairopt.blocks.base import brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.own import OwnValues, OwnVariables, Shape
 from fairopt.blocks.shares import Share, best_server, require_share
@@ -278,13 +278,14 @@ class _WithVariables(_View):
         >>> a.tasks, float(a.variables["most"]), round(float(a.multipliers["six"]), 6)
         (array([6., 6.]), 6.0, 2.0)
         """
+        block, what = self.own.block, f"its condition {name!r}"
+        of = "" if block is None else f"{block}: "
         if not isinstance(name, str) or not name:
-            raise InvalidBlock(f"require({name!r}, ...): give a name, as a text")
+            raise InvalidBlock(f"{of}require({brief(name)}, ...): give a name, as a text")
         if not isinstance(constraint, cp.Constraint):
             if isinstance(self, Point):  # of numbers, which are checked in the program
                 return
-            raise InvalidBlock(f"require({name!r}, {constraint!r}): give a cvxpy constraint")
-        block, what = self.own.block, f"its condition {name!r}"
+            raise InvalidBlock(f"{of}require({name!r}, {brief(constraint)}): give a cvxpy constraint")
         if block is not None and isinstance(self, Model):
             refuse_unknown_numbers(block, constraint, what)
             refuse_whole_numbers(block, constraint, self.unknowns)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, brief
+from fairopt.blocks.base import Block, brief, refuse_text
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.lazy import cp
 
@@ -135,11 +135,15 @@ class OwnVariables:
             raise InvalidBlock(f"{of}{what} {error}") from error
 
     def adopt(self, variables: Iterable[cp.Variable]) -> None:
-        """Count further variables, which a block made by itself, among these."""
+        """Count further variables, which a block made by itself, among these.
+
+        One made outside the block's method is the same object in all models, so values of earlier solves are deleted.
+        """
         known = {own.variable.id for own in self.held.values()}
         for variable in variables:
             if variable.id not in known:
                 known.add(variable.id)
+                variable.save_value(None)
                 self.held[self.key(None)] = OwnVariable(variable, 1.0, (None, None))
 
     def values(self) -> dict[str, Float]:
@@ -181,7 +185,7 @@ class OwnValues(OwnVariables):
     def adopt(self, variables: Iterable[cp.Variable]) -> None:
         for variable in variables:
             value = self.known.get(self.key(None))
-            if value is not None and value.shape == variable.shape and variable.value is None:
+            if value is not None and value.shape == variable.shape:
                 variable.save_value(value)
 
 
@@ -204,6 +208,7 @@ def _checked(shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, 
 def _side(size: tuple[int, ...], side: str, value: Any, none: float) -> Float:
     """One side of the bounds, in the shape of the variable."""
     try:
+        refuse_text(value)
         found = np.array(np.broadcast_to(np.asarray(none if value is None else value, dtype=float), size))
     except (TypeError, ValueError):
         raise ValueError(f"has {side}={brief(value)}; give a number or an array of shape {size}") from None

@@ -57,13 +57,15 @@ def bench(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this notion of the library, or another policy, whose optima are computed first; repeatable.",
+            help="Only this notion, as drf or nash, or another policy, whose optima are computed first; repeatable.",
         ),
     ] = None,
     case: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only this case of the library; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME", help="Only this case, see 'fairopt library'; repeatable.")
     ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; repeatable, all must fit.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="Only cases with this tag; repeatable, all must fit.")
+    ] = None,
     max_users: Annotated[int | None, typer.Option(metavar="N", min=0, help="Leave out cases with more users.")] = None,
     wrong_above: Annotated[float, typer.Option(metavar="GAP", help="A larger true gap makes a claim wrong.")] = 1e-4,
     time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for each call.")] = 10.0,

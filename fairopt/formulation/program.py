@@ -512,6 +512,8 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
             f"{constraint}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
         )
     for name, condition in conditions.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidBlock(f"{constraint} names a condition {brief(name)}; give a name, as a text")
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
         refuse_whole_numbers(constraint, condition, model.unknowns)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.display import without_vendor
+from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Quotas, secured_units
 
@@ -310,9 +310,8 @@ def _names(
     short = without_vendor(resources)
 
     def text(i: int, amount: float | None, digits: int) -> str:
-        unit = units.get(resources[i], "")
-        number = [] if amount is None else [f"{amount:.{digits}g}"] + [unit] * (unit not in ("", "core"))
-        return " ".join([*number, short[i]])
+        unit = unit_shown(units.get(resources[i], ""))
+        return " ".join(filter(None, ("" if amount is None else f"{amount:.{digits}g} {unit}".strip(), short[i])))
 
     def named(kind: _Kind, digits: int, place: str, whole: bool) -> str:
         needed = [i for i, amount in enumerate(kind.request) if amount > 0]

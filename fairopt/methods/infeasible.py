@@ -21,6 +21,7 @@ from fairopt.blocks.constraints import (
     SharingIncentive,
     conditions_in_words,
 )
+from fairopt.blocks.objectives import Objective
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions, unique
@@ -38,7 +39,7 @@ PART = 1e-3  # of the largest multiplier: users with smaller ones are not named
 class _Group(NamedTuple):
     """Conditions by name that enter a conflict together, and their block, if any."""
 
-    block: Constraint | None
+    block: Constraint | Objective | None
     conditions: dict[str, cp.Constraint]
     of_domain: bool = False
 
@@ -105,7 +106,9 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
     for _, term in program.objective.summands():
         if not is_ours(term):
             before = len(model.required)
-            domain = _numbered(cp.sum(expression_of(term, model)).domain) | _required(cone, before)
+            domain = _numbered(cp.sum(expression_of(term, model)).domain)
+            if required := _required(cone, before):
+                groups[unique(f"`{term}`", groups)] = _Group(term, required)
             if domain:
                 groups[unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.display import visible
+from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
 from fairopt.io.quotas.accounts import to_sacctmgr, tres_name
 from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
@@ -639,7 +639,7 @@ def _whole(value: float) -> int:
 
 def _words(resource: str, flavor: str, unit: str) -> str:
     """A resource with its unit and flavor, as ``GiB memory of a100``."""
-    return " ".join(filter(None, (unit if unit != "core" else "", resource, f"of {flavor}" if flavor else "")))
+    return " ".join(filter(None, (unit_shown(unit), resource, f"of {flavor}" if flavor else "")))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, feasibility
+from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.proofs.conditions import violation_at
+from fairopt.proofs.gate import of_nothing
 
 __all__ = ["levels_of", "measured"]
 
@@ -25,7 +25,7 @@ def measured(policy: Any, instance: Instance, tasks_by_server: Float) -> Allocat
 
     Of mechanisms without an objective the value is NaN. Policies that decide bundles are refused.
     """
-    violation, value, of_blocks = feasibility(instance, tasks_by_server), np.nan, 0.0
+    value, of_blocks = np.nan, 0.0
     if hasattr(policy, "objective"):
         (first, *_) = tiers_of(policy.objective)
         program = Program(instance, first, policy.constraints)
@@ -35,8 +35,7 @@ def measured(policy: Any, instance: Instance, tasks_by_server: Float) -> Allocat
         with np.errstate(all="ignore"):
             value = 0.0 if program.empty else float(program.objective.value(program.point(tasks)))
             of_blocks = violation_at(program, tasks)
-    certificate = Certificate(np.inf, violation, "measured", block_violation=of_blocks)
-    return Allocation(instance, policy, tasks_by_server, certificate, value)
+    return of_nothing(instance, tasks_by_server, policy, method="measured", value=value, block_violation=of_blocks)
 
 
 def levels_of(allocation: Allocation) -> Float:

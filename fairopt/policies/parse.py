@@ -8,6 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from fairopt.blocks import bundles, constraints, efficiency, ideal, objectives, shares, teams
+from fairopt.blocks.base import Block
+from fairopt.blocks.inline import Inline
 from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.amounts import Amounts
@@ -20,9 +22,10 @@ from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policy import Policy
 
 BLOCKS: dict[str, Any] = {
-    name: getattr(module, name)
+    name: kind
     for module in (shares, teams, ideal, objectives, efficiency, constraints, bundles)
-    for name in module.__all__
+    for name, kind in ((name, getattr(module, name)) for name in module.__all__)
+    if isinstance(kind, type) and issubclass(kind, Block) and not issubclass(kind, Inline)
     if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
 }
 

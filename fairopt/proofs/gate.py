@@ -537,12 +537,13 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
 
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
-    """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles,
-    variables, multipliers and note.
+    """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles, variables and
+    multipliers, and of the certificate the method, the note, what was tried and the violation of blocks.
     """
     value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
-    measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "note": known.get("note", "")}
-    certificate = _certificate(time.perf_counter(), method="given", **measured)
+    measured = {name: known[name] for name in ("method", "note", "tried", "block_violation") if name in known}
+    measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "method": "given"} | measured
+    certificate = _certificate(time.perf_counter(), **measured)
     of_blocks = {name: known.get(name, {}) for name in ("variables", "multipliers")}
     return Allocation(instance, policy, tasks, certificate, value, prices, bundles, **of_blocks)
 

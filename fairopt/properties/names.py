@@ -119,13 +119,13 @@ def percent(value: float) -> str:
 
     Examples
     --------
-    >>> percent(0.23456), percent(12.0), percent(float("inf")), percent(1e-17)
-    ('23.5%', '1,200%', 'from none', '0%')
+    >>> percent(0.23456), percent(9.999), percent(float("inf")), percent(1e-17)
+    ('23.5%', '1,000%', 'from none', '0%')
     """
     if value >= 1 / NOISE:
         return "from none"
     hundredths = 100 * zero_if_noise(value, 1.0)
-    return f"{hundredths:.3g}%" if abs(hundredths) < 1000 else f"{hundredths:,.0f}%"
+    return f"{hundredths:.3g}%" if abs(hundredths) < 999.5 else f"{hundredths:,.0f}%"
 
 
 def when_late(clock: Clock) -> str:

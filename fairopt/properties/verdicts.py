@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, UnknownName
 from fairopt.properties.names import canonical, property_name
 from fairopt.runtime.lazy import later, pandas
 
@@ -74,7 +74,7 @@ class ByProperty(Mapping[str, T]):
     def __getitem__(self, name: str) -> T:
         known = property_name(name)
         if known not in self._by_name:
-            raise KeyError(f"{known} was not {self._done}; this report has {', '.join(self._by_name) or 'nothing'}")
+            raise UnknownName(f"{known} was not {self._done}; this report has {', '.join(self._by_name) or 'nothing'}")
         return self._by_name[known]
 
     def __contains__(self, name: object) -> bool:

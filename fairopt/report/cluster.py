@@ -302,7 +302,7 @@ def cluster_report(
             clock = begin(time_limit)
             with within(name), by_itself() as say:
                 say("the answer", None, None)
-                one = outcome(name, mechanism, instance, **options, time_limit=clock.left)
+                one = outcome(name, mechanism, instance, **options, time_limit=time_limit)
                 if one.allocation is not None:
                     found[name] = _findings(one.allocation, clock, say, **options)
             outcomes.append(one)

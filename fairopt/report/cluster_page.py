@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
-from fairopt.display import short, shorter, visible, without_vendor
+from fairopt.display import short, shorter, unit_shown, visible, without_vendor
 from fairopt.errors import optional
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number
@@ -126,7 +126,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
     instance, findings = report.instance, report.findings
     several = len(findings) > 1
     names = words.short_servers(instance)
-    kind, parties, _ = words.who(instance)
+    kind, *_ = words.who(instance)
     panels: dict[str, list[Panel]] = {
         key: [make(name if several else "", found) for name, found in findings.items()]
         for key, make in {
@@ -143,9 +143,9 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
         panels["held"] = []
     return {
         "title": report.title,
-        "made": report.made.strftime("%-d %B %Y, %H:%M %Z") if hasattr(report.made, "strftime") else "",
+        "made": report.made.strftime("%-d %B %Y, %H:%M %Z"),
         "version": sys.modules["fairopt"].__version__,
-        "size": _size(instance, kind, len(parties)),
+        "size": _size(instance, kind),
         "summary": report.sentences,
         "tiles": _tiles(report),
         "to_do": [(one, _command(one.command, report, origin)) for one in words.to_do(report)],
@@ -171,17 +171,17 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
     }
 
 
-def _size(instance: Instance, kind: str, parties: int) -> str:
+def _size(instance: Instance, kind: str) -> str:
     """The size of the cluster in one line."""
     of_users = words.plural(instance.n_users, "user")
     units = instance.units or [""] * instance.n_resources
     amounts = [
-        " ".join(filter(None, (words.figure(total), unit if unit != "core" else "", name)))
+        " ".join(filter(None, (words.figure(total), unit_shown(unit), name)))
         for name, unit, total in zip(
             without_vendor(instance.resources), units, instance.total_capacities.tolist(), strict=True
         )
     ]
-    teams = f"{words.plural(parties, 'team')} with {of_users}" if kind == "team" else of_users
+    teams = f"{words.counted(instance)} ({of_users})" if kind == "team" else of_users
     return f"{teams} on {words.plural(int(instance.counts.sum()), 'server')}: {listed(amounts, 6)}"
 
 
@@ -191,7 +191,6 @@ def _size(instance: Instance, kind: str, parties: int) -> str:
 def _tiles(report: ClusterReport) -> list[dict[str, str]]:
     """The four numbers at the top."""
     allocation, instance = report.main, report.instance
-    kind, parties, _ = words.who(instance)
     limits, tasks = instance.task_limits, float(allocation.tasks.sum())
     asked = float(limits.sum())
     out = [
@@ -207,13 +206,18 @@ def _tiles(report: ClusterReport) -> list[dict[str, str]]:
         part = float(np.nan_to_num([*allocation.metrics()["utilisation"].values()][i]))
         name = without_vendor(instance.resources)[i]
         out.append(
-            {"value": f"{100 * part:.0f}%", "name": f"of {name} in use", "of": "the most used resource", "tone": ""}
+            {
+                "value": words.percent_in_use(part),
+                "name": f"of {name} in use",
+                "of": "the most used resource",
+                "tone": "",
+            }
         )
     wait = len(words.waiting(allocation))
     out.append(
         {
             "value": f"{wait:,}",
-            "name": f"of {words.plural(len(parties), kind)} wait{'s' * (wait == 1)}",
+            "name": f"of {words.counted(instance)} wait{'s' * (wait == 1)}",
             "of": "get less than they ask for" if wait else "all get what they ask for",
             "tone": "warn" if wait else "good",
         }
@@ -293,7 +297,9 @@ def _gets(policy: str, found: Findings) -> Panel:
 def _titles(instance: Instance) -> list[str]:
     """The resources without vendors, with their units; cores of a CPU go without saying."""
     names, units = without_vendor(instance.resources), instance.units or [""] * instance.n_resources
-    return [f"{name} ({unit})" if unit not in ("", "core") else name for name, unit in zip(names, units, strict=True)]
+    return [
+        f"{name} ({shown})" if (shown := unit_shown(unit)) else name for name, unit in zip(names, units, strict=True)
+    ]
 
 
 def _units(instance: Instance, units: Float) -> list[Column]:

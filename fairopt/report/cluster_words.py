@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.derivatives.sensitivity import Purchase
-from fairopt.display import of_units, visible, without_vendor
+from fairopt.display import CORES, of_units, unit_shown, visible, without_vendor
 from fairopt.fitting import too_large, why_too_large
 from fairopt.hostlists import names_of
 from fairopt.instance import Instance
@@ -32,10 +32,12 @@ __all__ = [
     "Waiting",
     "Worth",
     "amount",
+    "counted",
     "figure",
     "file_names",
     "in_plain_words",
     "in_use",
+    "percent_in_use",
     "plural",
     "short_servers",
     "summary",
@@ -123,6 +125,15 @@ def who(instance: Instance) -> tuple[str, list[str], list[NDArray[np.intp]]]:
     return "team", names + [instance.users[j] for j in without], rows
 
 
+def counted(instance: Instance) -> str:
+    """How many teams and users without a team, or users, the page is about."""
+    kind, names, _ = who(instance)
+    by = teams_shown(instance)
+    alone = 0 if by is None else int((instance.teams.labelling(by).of_user < 0).sum())
+    without = f" and {plural(alone, 'user')} without a team" if alone else ""
+    return plural(len(names) - alone, kind) + without
+
+
 def waiting(allocation: Allocation) -> list[Waiting]:
     """The teams or users who want more, the smallest dominant share per weight first."""
     instance = allocation.instance
@@ -204,7 +215,7 @@ def summary(allocation: Allocation) -> tuple[str, ...]:
     instance, name = allocation.instance, label(allocation.policy)
     kind, names, _ = who(instance)
     servers = plural(int(instance.counts.sum()), "server")
-    among = plural(len(names), kind) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
+    among = counted(instance) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
     out = [f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}."]
     out.append(in_use(allocation))
     out.append(_who_waits(allocation, kind, len(names)))
@@ -219,29 +230,45 @@ def in_use(allocation: Allocation) -> str:
     part = np.divide(used, total, out=np.zeros(len(total)), where=total > 0)
     order = [i for i in np.argsort(-part, kind="stable").tolist() if total[i] > 0]
     full = [i for i in order if part[i] >= 1 - FULL]
-    rest = [f"{100 * part[i]:.0f}% of {names[i]}" for i in order if i not in full]
+    rest = [f"{percent_in_use(part[i])} of {names[i]}" for i in order if i not in full]
     parts = []
     if full:
-        all_of = listed([f"all {figure(total[i])}" for i in full])
+        units = instance.units or [""] * len(total)
+        all_of = listed([f"all {figure(total[i])} {unit_shown(units[i])}".strip() for i in full])
         parts.append(f"{listed([names[i] for i in full])} {'is' if len(full) == 1 else 'are'} used up ({all_of})")
     if rest:
         parts.append(f"{listed(rest)} {'is' if len(rest) == 1 else 'are'} in use")
     return "; ".join(parts) + "." if parts else ""
 
 
+def percent_in_use(part: float) -> str:
+    """A part of a capacity in whole percent; 0% and 100% only if nothing, or nearly all, is in use.
+
+    Examples
+    --------
+    >>> percent_in_use(0.0), percent_in_use(0.001), percent_in_use(0.512), percent_in_use(0.998), percent_in_use(1.0)
+    ('0%', 'less than 1%', '51%', 'over 99%', '100%')
+    """
+    if 0 < part < 0.005:
+        return "less than 1%"
+    return "over 99%" if 0.995 <= part < 1 - FULL else f"{100 * part:.0f}%"
+
+
 def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
     """How many get all that they ask for."""
     if not count:
         return "Nobody asks for anything."
-    some = waiting(allocation)
+    some, of = waiting(allocation), counted(allocation.instance)
+    others = "" if of == plural(count, kind) else " and user without a team"
+    every = f"The only {kind}" if count == 1 else f"Every {kind}{others}"
     if not some:
-        return f"{'Every ' + kind if count > 1 else 'The only ' + kind} gets all that it asks for: nobody waits."
+        return f"{every} gets all that it asks for: nobody waits."
     first = listed([one.name for one in some], NAMED)
     if len(some) == count:
-        return f"{'Every ' + kind if count > 1 else 'The only ' + kind} asks for more than it gets: {first}."
+        return f"{every} asks for more than it gets: {first}."
     done = count - len(some)
     asks = "gets all that it asks" if done == 1 else "get all that they ask"
-    return f"{done:,} of {plural(count, kind)} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
+    return f"{done:,} of {of} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
 
 
 def to_do(report: ClusterReport) -> list[Advice]:
@@ -330,13 +357,13 @@ def worths(found: Purchases | None) -> list[Worth]:
     if found is None:
         return []
     instance, out = found.allocation.instance, list[Worth]()
-    names, titles = short_servers(instance), dict(zip(instance.resources, _one_more(instance), strict=True))
+    names, titles = short_servers(instance), dict(zip(instance.resources, _more_of(instance), strict=True))
     for row in found.resources:
         if row.reason:
             continue
         where = f" on {names.get(row.server, row.server)}" if instance.n_servers > 1 else ""
         units = _readable_units(row)
-        what = f"{_units(units)} more {titles[row.resource]}{where}"
+        what = f"{_units(units)} more {titles[row.resource][units > 1]}{where}"
         text = f"{what[:1].upper()}{what[1:]} {_worth(row.tasks * units, units == 1)}"
         if row.tasks and np.isfinite(row.up_to) and row.up_to > 0:
             about = "about " * (row.up_to_by == BY_ANSWERS)
@@ -354,11 +381,14 @@ def worths(found: Purchases | None) -> list[Worth]:
     return out
 
 
-def _one_more(instance: Instance) -> list[str]:
-    """What follows "one more": a core of a CPU is named too."""
+def _more_of(instance: Instance) -> list[tuple[str, str]]:
+    """What follows "one more" and "10 more": cores of a CPU are named too."""
     titles = of_units(instance.resources, instance.units)
     units = instance.units or [""] * instance.n_resources
-    return [f"core of {title}" if unit == "core" else title for title, unit in zip(titles, units, strict=True)]
+    return [
+        (f"core of {title}", f"cores of {title}") if unit in CORES else (title, title)
+        for title, unit in zip(titles, units, strict=True)
+    ]
 
 
 def _readable_units(row: Purchase) -> float:

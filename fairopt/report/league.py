@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fairopt.datasets import library
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import METHODS
@@ -242,11 +242,11 @@ class League:
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
         >>> league = fo.report.bench_solver("HIGHS", notions=["drf"], cases={"two users": cluster})
-        >>> league.to_frame()[["problems", "certified", "wrong"]]
-                         problems  certified wrong
+        >>> league.to_frame()[["problems", "certified"]]
+                       problems  certified
         notion solver
-        drf    HIGHS            1          1     0
-               auto             1          1  None
+        drf    HIGHS          1          1
+               auto           1          1
         """
         if by not in ("solver", "match"):
             raise InvalidBlock(f"no table by {by!r}; {nearest(by, ['solver', 'match'])}")
@@ -359,7 +359,7 @@ def _contestants(given: str | Sequence[str]) -> list[str]:
             found.append(solvers.named(name))
         else:
             known = [*solvers.installed(), *METHODS, ALL]
-            raise InvalidBlock(f"no solver or method {name!r}; {nearest(name, known)}")
+            raise SolverUnavailable(f"no solver or method {name!r}; {nearest(name, known)}")
     return list(dict.fromkeys([*(name for name in found if name != AUTO), AUTO]))
 
 
@@ -369,7 +369,7 @@ def _problems(
     """Case, notion and policy as text of each problem.
 
     A case with answers is a problem of the notions that have an optimum on it, and of policies that the library does
-    not know.
+    not know. A dict names policies of the user's own, also by names that the library has for others.
     """
     users = {name: case.n_users if isinstance(case, Instance) else case.size[0] for name, case in cases.items()}
     answers = {
@@ -382,13 +382,16 @@ def _problems(
         asked = dict(notions)
     else:
         asked = {notion: known.get(notion, notion) for notion in ([notions] if isinstance(notions, str) else notions)}
-        for text in asked.values():
-            attempts.policy_of(text)
+    for text in asked.values() if notions is not None else ():
+        attempts.policy_of(text)
+    own = isinstance(notions, Mapping)
     for name, of in answers.items():
         for notion, text in asked.items():
-            if notion in of and of[notion].status == "optimal":
-                yield name, notion, of[notion].policy
-            elif notion not in of and not (of and notion in known) and notions is not None:
+            answer = of.get(notion)
+            if answer is not None and (not own or answer.policy == text):
+                if answer.status == "optimal":
+                    yield name, notion, answer.policy
+            elif own or (notions is not None and not (of and notion in known)):
                 yield name, notion, text
 
 
@@ -397,7 +400,7 @@ def _optimum(case: Any, notion: str, policy: str, instance: Instance, time_limit
     if not (instance.task_limits > 0).any():
         return NOBODY
     answer = dict(getattr(case, "answers", {})).get(notion)
-    if answer is not None and (answer.value is not None or answer.interval is not None):
+    if answer is not None and answer.policy == policy and (answer.value is not None or answer.interval is not None):
         value = float(answer.value) if answer.value is not None else sum(answer.interval) / 2
         levels = None if answer.levels is None else tuple(sorted(map(float, answer.levels)))
         unit = value if answer.unit is None else answer.unit

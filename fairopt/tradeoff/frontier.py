@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.display import LONG, shorter
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, UnknownName, nearest
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
@@ -100,7 +100,7 @@ class Frontier:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self.columns:
-            raise KeyError(f"no column {name!r}; {nearest(name, self.columns)}")
+            raise UnknownName(f"no column {name!r}; {nearest(name, self.columns)}")
         return self.columns[name]
 
     @property

@@ -53,8 +53,8 @@ def test_functions_are_solved_and_certified_by_every_cone_solver(solver: str | N
 
 @pytest.mark.parametrize(
     "objective",
-    [above, partial(above, d=0.2), Above(0.2), Above(0.2).__call__],
-    ids=["a function", "a partial", "an object", "a method"],
+    [above, partial(above, d=0.2), Above(0.2), Above(0.2).__call__, lambda model: cp.hstack([above(model)])],
+    ids=["a function", "a partial", "an object", "a method", "a vector of one"],
 )
 def test_any_function_of_the_model_is_an_objective(objective: Callable[[fo.Model], Any]) -> None:
     np.testing.assert_allclose(fo.Policy(objective).allocate(POOL).tasks, BEST, rtol=1e-3)
@@ -214,6 +214,7 @@ def test_an_objective_that_is_no_expression_is_refused_with_what_it_gave(write: 
         (lambda m: None, f"`lambda m: None` gave None; {WANTED}"),
         (lambda m: [m.tasks[0] <= 1, True], "gave True under 'condition 2'; give a cvxpy constraint"),
         (lambda m: {"a": m.tasks[0]}, "under 'a'; give a cvxpy constraint"),
+        (lambda m: {1: m.tasks[0] <= 1}, "names a condition 1; give a name, as a text"),
         (lambda m: 0 <= m.tasks[0] <= 1, "`lambda m: .* chains such as .* give each constraint by itself"),
     ],
 )

@@ -90,6 +90,20 @@ def test_plain_variables_of_cvxpy_count_as_ones_without_a_name() -> None:
     assert value == pytest.approx(2) and a.certificate.assumed == ""
 
 
+def test_a_variable_made_outside_a_block_is_solved_again_each_time_and_shared_by_blocks() -> None:
+    x = cp.Variable()
+
+    def least(model: fo.Model) -> cp.Expression:
+        model.require("least", x <= model.tasks)
+        return x
+
+    for capacity in (12, 6, 12):
+        pool = POOL.replace(capacities=[capacity])
+        assert solved(least, pool=pool).objective == pytest.approx(capacity / 3)
+        a = solved(lambda m: x + cp.sum(m.tasks) / 10, lambda m: {"most": x <= 1, "least": x <= m.tasks}, pool=pool)
+        assert a.objective == pytest.approx(1 + (capacity - 1) / 10) and a.multipliers["most"] == pytest.approx(0.9)
+
+
 def test_at_a_point_a_variable_is_its_value_or_left_open() -> None:
     objective = Mine(lambda m: cp.sum(m.tasks) - cp.square(m.variable(name="x") - 2))
     tasks = np.array([[1.0], [2.0]])
@@ -116,7 +130,7 @@ def test_two_blocks_that_print_alike_must_name_their_variables() -> None:
     [
         ({"lower": 3, "upper": 1}, "the lower bound 3 and the upper bound 1; give a range"),
         ({"shape": 2, "upper": [1, -np.inf]}, r"the upper bound -inf at \(1,\)"),
-        ({"lower": "a"}, "lower='a'; give a number or an array"),
+        ({"lower": "1"}, "lower='1'; give a number or an array"),
         ({"shape": 2, "upper": [1, 2, 3]}, r"give a number or an array of shape \(2,\)"),
         ({"upper": np.nan}, "NaN in upper"),
         ({"shape": -1}, "the shape -1; give a whole number"),
@@ -153,7 +167,7 @@ def required(*given: Any) -> Callable[[Any], Any]:
         (("bad", lambda x: cp.square(x) >= 1), fo.errors.NotConcave, "'bad' is not convex"),
         (("bad", lambda x: x <= np.nan), fo.errors.InvalidBlock, "'bad' holds nan"),
         (("bad", lambda x: x <= cp.Variable(integer=True)), fo.errors.NotConcave, "integer variable"),
-        (("bad", lambda x: 3), fo.errors.InvalidBlock, r"require\('bad', 3\): give a cvxpy constraint"),
+        (("bad", lambda x: 3), fo.errors.InvalidBlock, r"^Mine.*: require\('bad', 3\): give a cvxpy constraint"),
         (("", lambda x: x <= 1), fo.errors.InvalidBlock, "give a name"),
     ],
 )

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.errors import Infeasible, InvalidInstance, OutOfDomain, UnknownName
 from fairopt.instances.library import library as module
 
 LIBRARY = fo.datasets.library()
@@ -63,7 +63,7 @@ def test_instances_load_and_have_the_size_that_the_index_states() -> None:
 
 
 def test_intervals_enclose_exact_values_and_exact_answers_have_no_gap() -> None:
-    exact = 0
+    exact = bounded = 0
     for case, answer in LIBRARY.answers(status="optimal"):
         assert answer.gap is not None and 0 <= answer.gap <= 1e-6, (case, answer)
         if answer.interval is not None:
@@ -72,7 +72,26 @@ def test_intervals_enclose_exact_values_and_exact_answers_have_no_gap() -> None:
             assert answer.value is None or Fraction(low) <= answer.value <= Fraction(high)
         exact += answer.exact
         assert not answer.exact or answer.gap == 0
-    assert exact > 400
+        if "exact_bounds" in answer.proof:
+            assert answer.interval is not None and answer.unit is not None
+            bounded += 1
+            assert answer.interval[1] - answer.interval[0] <= 1e-14 * max(answer.unit, abs(answer.interval[0]))
+    assert exact > 400 and bounded > 100
+
+
+def test_the_lie_of_the_example_about_ceei_pays_and_asset_fairness_breaks_the_sharing_incentive() -> None:
+    truth, lie = (LIBRARY[f"ghodsi-2011-ceei-{name}"].answers["nash"].tasks for name in ("truth", "lie"))
+    assert truth is not None and lie is not None and lie[0] > truth[0]
+    case = LIBRARY["ghodsi-2011-asset-fairness"].instance
+    tasks = np.array([6, 12])  # equal sums of resources, and resource 2 is full
+    held = tasks[:, None] * case.demands
+    assert held.sum(1).tolist() == [24, 24] and held.sum(0).max() == case.capacities.max()
+    assert (held[1] < case.capacities[0] / 2).all()
+
+
+def test_sources_that_are_quoted_from_memory_name_no_place_in_a_text() -> None:
+    quoted = [case.source.where for case in LIBRARY.values() if "from memory" in case.source.where]
+    assert len(quoted) == 5 and not any(word in where for where in quoted for word in ("sec.", "Fig.", "Table"))
 
 
 def test_listing_reads_no_case() -> None:
@@ -121,14 +140,25 @@ def test_check_tells_worse_from_infeasible_and_better_from_wrong() -> None:
     assert not case.check(Infeasible("no"), "drf") and not case.check(OutOfDomain("no"), "drf")
     assert case.check([45 / 11, 18 / 11], "nash").shortfall < 1e-15
     assert not case.check([4, 18 / 11], "nash")
-    with pytest.raises(InvalidBlock, match="has no answer of 'nahs'; did you mean 'nash'"):
+    with pytest.raises(UnknownName, match="has no answer of 'nahs'; did you mean 'nash'"):
         case.check([3, 2], "nahs")
-    with pytest.raises(InvalidBlock, match="give name=, one of drf"):
+    with pytest.raises(UnknownName, match="give name=, one of drf"):
         case.check(fo.FDS(3).allocate(case.instance))
     assert case.check({"A": 3, "B": 2}, "drf") and not case.check({"A": 3}, "drf")
     for wrong in ([3, 2, 1], "x", None, {"C": 1}):
         with pytest.raises(InvalidInstance):
             case.check(wrong, "drf")
+
+
+def test_answers_of_another_policy_or_cluster_are_compared_by_their_tasks() -> None:
+    case = LIBRARY[EXAMPLE]
+    for policy in (fo.NashWelfare(), fo.MostTasks(), fo.DRF()):
+        answer = policy.allocate(case.instance)
+        for name in ("drf", "nash", "max-min", "most-tasks", "ordered", "2df"):
+            given, measured = case.check(answer, name), case.check(answer.tasks_by_server, name)
+            assert given.ok == measured.ok and given.shortfall == pytest.approx(measured.shortfall, abs=1e-9)
+    less_memory = fo.DRF().allocate(fo.Instance(case.instance.demands, [9, 9]))
+    assert "below the optimum 2/3" in case.check(less_memory, "drf").reason
 
 
 def test_errors_agree_where_the_library_has_no_optimum() -> None:
@@ -147,10 +177,19 @@ def test_conditions_of_a_policy_count_in_check() -> None:
 
 def test_tags_and_names_that_are_unknown_are_answered_with_near_ones() -> None:
     assert set(LIBRARY.tagged("hard", "ties")) <= set(LIBRARY.tagged("hard"))
-    with pytest.raises(InvalidInstance, match="no case has the tag 'papr'; did you mean 'paper'"):
+    with pytest.raises(UnknownName, match="no case has the tag 'papr'; did you mean 'paper'"):
         LIBRARY.tagged("papr")
-    with pytest.raises(InvalidInstance, match=f"the library has no 'ghodsi-2011-exampel'; did you mean '{EXAMPLE}'"):
+    with pytest.raises(UnknownName, match=f"the library has no 'ghodsi-2011-exampel'; did you mean '{EXAMPLE}'"):
         LIBRARY["ghodsi-2011-exampel"]
+
+
+def test_cases_and_answers_are_mappings_whose_unknown_names_are_key_errors() -> None:
+    for mapping in (LIBRARY, LIBRARY[EXAMPLE].answers):
+        assert mapping.get("nahs") is None and mapping.get("nahs", 1) == 1 and "nahs" not in mapping
+        assert dict(mapping) == dict(mapping.items()) and len(mapping) == len([*mapping])
+        with pytest.raises(KeyError, match="has no ") as error:
+            mapping["nahs"]
+        assert isinstance(error.value, fo.FairoptError)
 
 
 @pytest.mark.parametrize("name", LIBRARY.families())
@@ -165,7 +204,7 @@ def test_families_give_the_same_instance_for_the_same_seed_and_any_size(name: st
 
 def test_families_refuse_what_they_do_not_take() -> None:
     assert LIBRARY.family("shared-pool", n_users=100_000).instance.n_users == 100_000
-    with pytest.raises(InvalidInstance, match="no family 'shard-pool'; did you mean 'shared-pool'"):
+    with pytest.raises(UnknownName, match="no family 'shard-pool'; did you mean 'shared-pool'"):
         LIBRARY.family("shard-pool", n_users=1)
     with pytest.raises(InvalidInstance, match="it takes n_users, seed=0, n_resources=3"):
         LIBRARY.family("ties", users=1)
@@ -194,7 +233,7 @@ def test_the_command_lists_filters_and_shows() -> None:
 
     assert EXAMPLE in run("library") and EXAMPLE not in run("library", "--tag", "deployed")
     shown = run("library", EXAMPLE)
-    assert "Ghodsi et al. 2011, sec. 4.1" in shown and "45/11, 18/11" in shown
+    assert "Ghodsi et al. 2011, the example of DRF" in shown and "45/11, 18/11" in shown
     data = json.loads(run("library", EXAMPLE, "--json"))
     jsonschema.validate(data, fo.report.schema("fairopt.case/1"))
     assert data["answers"]["drf"]["tasks"] == ["3", "2"]

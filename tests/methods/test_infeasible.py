@@ -377,12 +377,14 @@ def test_of_many_users_three_are_named() -> None:
 
 
 def test_conditions_that_an_objective_requires_are_named() -> None:
-    @dataclass(frozen=True, repr=False)
-    class Levelled(fo.Objective):
-        def expression(self, model: fo.Model) -> cp.Expression:
-            level = cp.Variable(nonneg=True)
-            model.required.append(model.tasks >= 3 + level)
-            return level
+    def levelled(model: fo.Model) -> cp.Expression:
+        level = model.variable(lower=0)
+        model.require("level", model.tasks >= 3 + level)
+        return level
 
-    error = conflict(fo.Policy(Levelled()), fo.Instance([[1], [1]], [4], resources=["cpu"]))
-    assert error.conflict == ("the capacity of cpu", "the domain of `Levelled()`")
+    pool = fo.Instance([[1], [1]], [4], resources=["cpu"])
+    error = conflict(fo.Policy(levelled), pool)
+    assert error.conflict == ("the capacity of cpu", "`levelled`")
+    assert str(error).startswith("the capacity of cpu and 'level' of `levelled` cannot hold together")
+    never = lambda model: (model.require("never", cp.Constant(2) <= 1), cp.sum(model.tasks))[1]  # noqa: E731
+    assert str(conflict(fo.Policy(never), pool)).startswith("'never' of `lambda model: ")

@@ -48,7 +48,7 @@ class Answer:
     value : Fraction or None
         The optimal value in natural units, where it is rational and short. For `Leximin` it is the smallest level.
     interval : tuple of float or None
-        Two floats that enclose the optimal value.
+        Two floats that enclose the optimal value, rigorously if the answer is exact or `proof` names ``exact_bounds``.
     levels : tuple of Fraction or float or None
         Shares per weight of the users that levels compare, where the notion compares levels.
     tasks : tuple of Fraction or float or None
@@ -177,7 +177,7 @@ def compared(answer: Answer, instance: Instance, found: Any) -> Agreement:
         return _of_error(answer, found)
     if answer.status != OPTIMAL:
         return Agreement(False, reason=f"the library says {answer}")
-    allocation = found if hasattr(found, "certificate") else _measured(answer, instance, found)
+    allocation = found if _answers(answer, instance, found) else _measured(answer, instance, found)
     violation = _violation(instance, allocation)
     shortfall, excess = _shortfall(answer, allocation)
     difference = _difference(answer, allocation)
@@ -193,6 +193,11 @@ def compared(answer: Answer, instance: Instance, found: Any) -> Agreement:
     return Agreement(not reason, shortfall, violation, difference, reason)
 
 
+def _answers(answer: Answer, instance: Instance, found: Any) -> bool:
+    """Whether this is an allocation by the policy of an answer on the instance, whose value and shares compare."""
+    return hasattr(found, "certificate") and found.instance == instance and found.policy == answer.make()
+
+
 def _of_error(answer: Answer, error: BaseException) -> Agreement:
     said = next((status for status, kind in ERRORS.items() if isinstance(error, kind)), None)
     if said == answer.status:
@@ -201,7 +206,8 @@ def _of_error(answer: Answer, error: BaseException) -> Agreement:
 
 
 def _measured(answer: Answer, instance: Instance, tasks: Any) -> Allocation:
-    """Tasks as an allocation, without a proof."""
+    """Tasks, or those of an allocation by another policy, as an allocation by the policy of an answer."""
+    tasks = getattr(tasks, "tasks_by_server", tasks)
     if isinstance(tasks, Mapping) and instance.n_servers == 1:
         tasks = instance.per_user(tasks, "tasks", default=0.0)
     given = as_floats(tasks, "tasks")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import UnknownName, nearest
 from fairopt.instance import Instance
 from fairopt.instances.library.answers import Agreement, Answer, answer_of, compared
 from fairopt.instances.library.families import made
@@ -33,7 +33,7 @@ class Source:
     --------
     >>> import fairopt as fo
     >>> str(fo.datasets.library()["ghodsi-2011-example"].source)
-    'Ghodsi et al. 2011, sec. 4.1'
+    'Ghodsi et al. 2011, the example of DRF'
     """
 
     where: str
@@ -69,7 +69,7 @@ class Source:
         --------
         >>> import fairopt as fo
         >>> fo.datasets.library()["ghodsi-2011-example"].source.to_dict()
-        {'where': 'sec. 4.1', 'authors': 'Ghodsi et al.', 'year': 2011}
+        {'where': 'the example of DRF', 'authors': 'Ghodsi et al.', 'year': 2011}
         """
         return {name: value for name, value in vars(self).items() if value is not None}
 
@@ -83,15 +83,8 @@ class Answers(Mapping[str, Answer]):
     def __getitem__(self, notion: str) -> Answer:
         if notion not in self._answers:
             known = nearest(notion, self._answers) if self._answers else "generated instances have none"
-            raise InvalidBlock(f"{self._case!r} has no answer of {notion!r}; {known}")
+            raise UnknownName(f"{self._case!r} has no answer of {notion!r}; {known}")
         return self._answers[notion]
-
-    def get(self, notion: str, default: Any = None) -> Any:
-        """The answer of a notion, or else a default."""
-        return self._answers.get(notion, default)
-
-    def __contains__(self, notion: object) -> bool:
-        return notion in self._answers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._answers)
@@ -173,20 +166,21 @@ class Case:
         Parameters
         ----------
         found : Allocation, exception, array-like or dict by user
-            An allocation; the error that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers),
-            or on one server (n_users,) or a dict by user.
+            An allocation, of which only the tasks count if it is by another policy or on another instance; the error
+            that was raised instead, as `Infeasible`; or tasks, of shape (n_users, n_servers), or on one server
+            (n_users,) or a dict by user.
         name : str, optional
             Which answer to compare with, as ``drf``. Default: the one whose policy the allocation has.
 
         Returns
         -------
         Agreement
-            True where they agree. An allocation's certificate is not used.
+            True where they agree. The gap in an allocation's certificate is not used.
 
         Raises
         ------
-        InvalidBlock
-            If there is no answer of the notion.
+        UnknownName
+            If there is no answer of the notion or policy.
 
         Examples
         --------
@@ -201,7 +195,7 @@ class Case:
             policy = getattr(found, "policy", None)
             fitting = [key for key, answer in self.answers.items() if policy is not None and answer.make() == policy]
             if not fitting:
-                raise InvalidBlock(
+                raise UnknownName(
                     f"{self.name!r} has no answer of {policy!r}; give name=, one of {', '.join(self.answers)}"
                 )
             name = fitting[0]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.errors import InvalidInstance, UnknownName, nearest
 from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import google_servers
 from fairopt.instances.random import log_uniform, require
@@ -184,7 +184,7 @@ def _default(parameter: inspect.Parameter) -> str:
 def family_of(name: str) -> Family:
     """The family of a name."""
     if name not in FAMILIES:
-        raise InvalidInstance(f"no family {name!r}; {nearest(name, FAMILIES)}")
+        raise UnknownName(f"no family {name!r}; {nearest(name, FAMILIES)}")
     return Family(name, FAMILIES[name])
 
 

@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib import resources as package_files
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.errors import UnknownName, nearest
 from fairopt.instances.library.answers import Answer
 from fairopt.instances.library.cases import Case
 from fairopt.instances.library.families import FAMILIES, case_of, family_of, generated
@@ -64,22 +64,8 @@ class Library(Mapping[str, Case]):
 
     def __getitem__(self, name: str) -> Case:
         if name not in self._cases:
-            raise InvalidInstance(f"the library has no {name!r}; {nearest(name, self._cases)}")
+            raise UnknownName(f"the library has no {name!r}; {nearest(name, self._cases)}")
         return self._cases[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The case of a name, or else a default.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.datasets.library().get("nothing") is None
-        True
-        """
-        return self._cases.get(name, default)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._cases
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._cases)
@@ -113,7 +99,7 @@ class Library(Mapping[str, Case]):
 
         Raises
         ------
-        InvalidInstance
+        UnknownName
             If no case has one of the tags.
 
         Examples
@@ -125,7 +111,7 @@ class Library(Mapping[str, Case]):
         known = self.tags
         for tag in tags:
             if tag not in known:
-                raise InvalidInstance(f"no case has the tag {tag!r}; {nearest(tag, known)}")
+                raise UnknownName(f"no case has the tag {tag!r}; {nearest(tag, known)}")
         return Library({name: case for name, case in self.items() if set(tags) <= set(case.tags)})
 
     def answers(self, name: str | None = None, status: str | None = None) -> Iterator[tuple[Case, Answer]]:
@@ -169,8 +155,10 @@ class Library(Mapping[str, Case]):
 
         Raises
         ------
+        UnknownName
+            If there is no such family.
         InvalidInstance
-            If there is no such family, or a parameter is out of its range.
+            If a parameter is unknown or out of its range.
 
         Examples
         --------
@@ -237,7 +225,7 @@ class Library(Mapping[str, Case]):
         --------
         >>> import fairopt as fo
         >>> fo.datasets.library().to_frame().loc["ghodsi-2011-example", "source"]
-        'Ghodsi et al. 2011, sec. 4.1'
+        'Ghodsi et al. 2011, the example of DRF'
         """
         rows = [
             {

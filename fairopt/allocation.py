@@ -433,9 +433,9 @@ class Allocation:
             The rows, with these columns:
 
             * ``user``: labels such as ``team``, ``weight`` (as given, before weights of teams are divided among their
-              members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``exact tasks`` (Fractions, if known),
-              ``share`` (the objective's first), ``dominant share``, the units of each resource, and ``share of
-              <resource>``, the fraction of its total capacity;
+              members), ``task limit``, ``guarantee`` (if any), ``tasks``, ``exact tasks`` (Fractions, if known; as
+              text if very long), ``share`` (the objective's first), ``dominant share``, the units of each resource, and
+              ``share of <resource>``, the fraction of its total capacity;
             * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
               get together, the units and ``share of <resource>``;
             * both, if `Instance.held` is known: ``state`` (``over``, ``under`` or ``even``), ``held`` (tasks that run
@@ -677,7 +677,7 @@ class Allocation:
         ----------
         width : float, default 1e-12
             The largest length of the interval relative to the value; where the value is nearly 0, relative to a
-            millionth of what it gains per relative gain of all tasks. ``1e-30`` takes about twice as long.
+            millionth of what tasks add to it. ``1e-30`` takes about twice as long.
         time_limit : float, optional
             Seconds.
 
@@ -690,7 +690,10 @@ class Allocation:
         ------
         OutOfDomain
             For mechanisms without an objective, user-defined blocks, `FairnessEfficiency` where it is not concave or
-            not alone, norms or curved objectives in constraints, guarantees of teams, and whole tasks.
+            not alone, norms or objectives that are no sums of shares in constraints, and whole tasks. Also if nobody
+            can give somebody anything in rational numbers where the objective has a slope of infinity at 0.
+        Infeasible
+            If the constraints hold in floats only, by rounding.
         NotCertified
             If the width was not reached; the message names the one that was.
 

@@ -255,6 +255,19 @@ class Instance:
             self._fractions[name] = {**found, **self._fractions.get(name, {})}
         return self
 
+    def _exact_numbers(self) -> dict[str, dict[float, Fraction | None]]:
+        """What exact answers read floats as, by argument, where it is not the shortest decimal of a float of 64 bits.
+
+        None for a float that is the rounding of several numbers that were given.
+        """
+        found = dict(self._fractions)
+        for name in ("demands", "capacities"):
+            array = getattr(self, name)
+            if array.dtype == np.float32:
+                short: dict[float, Fraction | None] = {float(x): Fraction(str(x)) for x in np.unique(array)}
+                found[name] = short | found.get(name, {})
+        return found
+
     def _arguments(self) -> dict[str, Any]:
         return dict(
             demands=self.demands,

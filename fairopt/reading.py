@@ -124,6 +124,10 @@ def load(path: Path, policy: Any = None) -> Allocation:
             placement = placement.reshape(len(tasks), int(instance.counts.sum()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInstance(f"{path}: not a complete allocation ({error}); save it again") from error
+    known = {"value": objective, "prices": prices, "bundles": bundles, **of_blocks}
+    loaded = gate.of_nothing(instance, tasks, policy, **known)
+    if data.get("exact"):  # what follows is in floats
+        return gate.as_saved(_exact(loaded, data, path), claim)
     bundle_violation = 0.0 if bundles is None else holdings_violation(instance, bundles)
     for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", bundle_violation)):
         if claim.violation <= VIOLATION_TOLERANCE < found:
@@ -133,8 +137,6 @@ def load(path: Path, policy: Any = None) -> Allocation:
             )
     if placement is not None and not np.array_equal(instance._by_row(placement), tasks):
         raise InvalidInstance(f"{path}: its placement has other tasks; the file was changed after it was saved")
-    known = {"value": objective, "prices": prices, "bundles": bundles, **of_blocks}
-    loaded = gate.of_nothing(instance, tasks, policy, **known)
     loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
@@ -150,8 +152,6 @@ def load(path: Path, policy: Any = None) -> Allocation:
             f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
-    if data.get("exact"):
-        return gate.as_saved(_exact(loaded, data, path), claim)
     loaded = _recertified(loaded, data.get("evidence"), claim)
     return gate.as_saved(loaded, claim)
 

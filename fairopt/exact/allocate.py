@@ -14,7 +14,8 @@ from fairopt.allocation import Allocation
 from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import mechanisms, modelling
-from fairopt.exact.linear import NoPoint, Unlimited, flint
+from fairopt.exact.flint import required
+from fairopt.exact.linear import NoPoint, Unlimited
 from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -23,15 +24,15 @@ from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
-__all__ = ["allocate", "first_value", "made_exact"]
+__all__ = ["allocate", "made_exact"]
 
-BOUNDS = "answer.exact_bounds() encloses its optimal value"
+BOUNDS = "without exact=True, answer.exact_bounds() encloses its optimal value"
 RATIONAL_NORMS = (0, 1, float("inf"))
 
 
 def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
     """The exact answer of a policy; see `Policy.allocate`."""
-    flint()
+    required()
     clock = begin(time_limit)
     refuse_irrational(policy)
 
@@ -51,7 +52,7 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
 
 def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance, clock: Clock) -> Allocation:
     """The answer that ``solve`` gives in floats, made exact."""
-    flint()
+    required()
     best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:
@@ -109,14 +110,11 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         again = exactly(policy, instance)
         again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
         tell("the exact proof")
-        faults = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
+        faults, _ = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
     except verify.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     except NoPoint as error:
-        raise Infeasible(
-            f"{label(policy)} on {instance!r}: in floats the constraints hold up to rounding, but in rational numbers "
-            "nothing satisfies all of them; relax one, or give Fractions",
-        ) from error
+        raise Infeasible(f"{label(policy)} on {instance!r}: {NoPoint.why}") from error
     except Unlimited as error:
         raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
     except verify.Fault as error:
@@ -148,6 +146,7 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
         tasks, of_bundles = mechanisms.bundled(cluster, read.policy)
         return tasks, {"proof": [of_bundles]}, None, []
     at_base: list[dict[str, Any]] = []
+    risen: dict[str, verify.Table] = {}  # tasks at which all who can are above the base of a surplus
     objectives = verify.tiers_of(read.policy.given["objective"])
     shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}
     proofs: list[dict[str, Any]] = []
@@ -157,7 +156,8 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
 
     def settle(k: int, share: verify.Block, tier: verify.ExactTier) -> set[str]:
         zero = modelling.as_rational(verify.ZERO)
-        _, levels, stay = modelling.leximin(cluster, tier.compared or {}, tier.rows, tier.kept, clock, until=zero)
+        compared = tier.compared or {}
+        risen[share.text], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=zero)
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
@@ -167,14 +167,25 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
         entry: dict[str, Any]
         if tier.compared is None:
             cluster.tasks, entry = modelling.optimum(cluster, tier, clock)
+            entry |= {"rising": found} if (found := _rising(cluster, objectives[k], risen)) else {}
         else:
             cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
             entry = {"levels": levels}
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:
-            value = first_value(cluster, tier)
+            value = tier.value(cluster.tasks)
     notes = [] if tier is None else _split_inside_teams(cluster, tier, objectives[-1], clock)
     return cluster.tasks, made, value if value is not None else verify.ZERO, notes
+
+
+def _rising(
+    cluster: verify.Cluster, objective: verify.Block, risen: dict[str, verify.Table]
+) -> dict[str, list[list[Any]]]:
+    """Tasks that prove that numbers at their base could rise, by surplus."""
+    return {
+        text: [[j, s, verify.written(x)] for j, row in enumerate(risen[text]) for s, x in enumerate(row) if x]
+        for text in verify.at_base(cluster, objective)
+    }
 
 
 def _split_inside_teams(
@@ -197,10 +208,3 @@ def _split_inside_teams(
     rows = tier.rows + [verify.kept_row(one, one.at(cluster.tasks)) for one in totals]
     cluster.tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
     return [f"inside each {by} {BY_LEXIMIN} of the members' {team.share.text} given the totals"]
-
-
-def first_value(cluster: verify.Cluster, tier: verify.ExactTier) -> verify.Fraction:
-    """The value of the first tier."""
-    if tier.compared is None:
-        return tier.goal.at(cluster.tasks)
-    return min((one.at(cluster.tasks) for one in tier.compared.values()), default=verify.ZERO)

@@ -12,11 +12,12 @@ from typing import Any
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.base import parameter
 from fairopt.display import label
-from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.exact.allocate import first_value
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.flint import flint
-from fairopt.exact.programs import Written, conditions_of, exact, objective_of
+from fairopt.exact.linear import NoPoint
+from fairopt.exact.modelling import as_rational
+from fairopt.exact.programs import Written, conditions_of, objective_of
 from fairopt.exact.reading import Exactly, exactly
 from fairopt.proofs import verify
 from fairopt.runtime.clock import begin
@@ -24,6 +25,7 @@ from fairopt.runtime.clock import begin
 __all__ = ["ExactBounds", "exact_bounds"]
 
 SMALLEST = 1e-300  # width
+LONGEST = 60  # characters of a fraction that is printed
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +65,8 @@ class ExactBounds:
     def __str__(self) -> str:
         """Both ends with as many digits as tell them apart, rounded outwards; the number itself if they are equal."""
         if self.lower == self.upper:
-            return str(self.lower)
+            text = verify.written(self.lower)
+            return text if len(text) <= LONGEST else f"{float(self.lower)!r} (a fraction of {len(text) - 1:,} digits)"
         size, length = max(abs(self.lower), abs(self.upper)), self.upper - self.lower
         digits = max(math.ceil(_log10(size) - _log10(length)), 1) + 1
         ends = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))
@@ -106,6 +109,8 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
         raise OutOfDomain(f"{label(policy)} has no exact bounds: {error}") from error
     except verify.Fault as error:
         raise OutOfDomain(f"{instance!r} has no exact bounds: {error}") from error
+    except NoPoint as error:
+        raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {NoPoint.why}") from error
     if not reached <= width:
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, read.reading)
@@ -122,7 +127,7 @@ def _at_exact_tasks(read: Exactly, allocation: Allocation) -> Fraction:
         levels = (proof["proof"][k].get("at_base") or {}).get(share.text) or ()
         return {t for entry in levels for t in entry["of_numbers"]}
 
-    value = first_value(cluster, next(iter(verify.exact_tiers(cluster, read.policy, settle))))
+    value = next(verify.exact_tiers(cluster, read.policy, settle)).value(cluster.tasks)
     return Fraction(*value.as_integer_ratio())
 
 
@@ -153,8 +158,8 @@ def _of_bundles(read: Exactly, objective: verify.Block) -> Found:
     bundles = verify.optimal_bundles(cluster, objective, conditions)
     for group in verify.groups_of_bundles(cluster, objective, conditions, exactly=True):
         for j, base in group.base.items():
-            held = exact(bundles[j][group.server][group.resource] / group.copies)
-            weight = exact(base) * group.copies * sum(exact(factor) for factor, _ in objective.terms)
+            held = as_rational(bundles[j][group.server][group.resource] / group.copies)
+            weight = as_rational(base) * group.copies * sum(as_rational(factor) for factor, _ in objective.terms)
             value, gain = value + weight * flint.arb(held).log(), gain + weight
     tasks = verify.tasks_in(cluster, bundles)
     rows = tuple(tuple(Fraction(*x.as_integer_ratio()) for x in row) for row in tasks)

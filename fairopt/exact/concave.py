@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
-from fairopt.errors import NotCertified
+from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.exact.flint import flint
 from fairopt.exact.linear import LinearProgram
 from fairopt.runtime.clock import check
@@ -34,8 +34,10 @@ MOST_REPAIRS = 5
 STUCK = 1e-8  # the length of a step after which no other is tried
 NEAR_0 = 1e-6  # of the gain: the smallest size of a value to which widths are relative
 START = 0.01  # of a column's range, for those without tasks
+SPREAD = 0.1  # of the largest part of a range among the columns of a curve, for those with less
 SHORT = 0.1  # steps, after which the next one only balances
 BALANCED = 1e-4  # the least product of complementary numbers relative to their mean
+SLOPES = 10.0  # the largest logarithm of a slope over its price that steps may lead to, unless it was larger before
 TO_BOUNDARY = 0.995  # the longest part of the way to zero of any number in one step
 
 
@@ -110,9 +112,9 @@ class Enclosed(NamedTuple):
 
 
 def relative_width(lower: Arb, upper: Arb, gain: Arb) -> float:
-    """The distance of bounds relative to the larger, or to a millionth of ``gain`` if that is more.
+    """The distance of bounds relative to the larger, or to a millionth of ``gain``, what tasks add to it, if more.
 
-    That is what the value gains relative to a gain of all tasks, and only matters near a value of 0.
+    The latter only matters near a value of 0.
     """
     size = max(abs(lower), abs(upper), NEAR_0 * gain.abs_upper(), key=lambda ball: ball.mid())
     length = (upper - lower).upper()
@@ -128,6 +130,11 @@ def rational(x: Arb) -> Rational:
     """The midpoint of a ball as a fraction."""
     mantissa, exponent = x.mid().man_exp()
     return flint.fmpq(mantissa) * flint.fmpq(2) ** int(exponent)
+
+
+def nearly(x: Any) -> Rational:
+    """A number itself if it is a fraction, or the midpoint of a ball, as norms are."""
+    return rational(x) if isinstance(x, flint.arb) else flint.fmpq(x)
 
 
 def feasible(program: ConcaveProgram, x: list[Rational]) -> list[Rational] | None:
@@ -181,9 +188,11 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
     The start is a point near the optimum. `NotCertified` if the width is not reached.
     """
     best: Enclosed | None = None
-    if not program.top:
-        value = program.value([])
-        return Enclosed(value.lower(), value.upper(), [], relative_width(value.lower(), value.upper(), flint.arb(0)))
+    numbers = [*program.linear.values(), *(v for row, right in program.rows for v in (*row.values(), right))]
+    if not program.curves and all(isinstance(v, flint.fmpq) for v in numbers):
+        point = linear_optimum(program)
+        value = program.value(point)
+        return Enclosed(value.lower(), value.upper(), point, relative_width(value.lower(), value.upper(), flint.arb(0)))
     # rows without points inside are relaxed by far less than the width
     little = flint.arb(2) ** (-flint.ctx.prec // 3)
     for relaxed in (flint.arb(0), little) if has_interior(program) else (little,):
@@ -200,23 +209,53 @@ def enclose(program: ConcaveProgram, start: Sequence[float], width: float, absol
             if best is not None and best.width <= width:
                 return best
             close *= 0.01
+    if program.curves and not can_be_positive(program):
+        raise OutOfDomain("in rational numbers somebody can have nothing, where the objective has no finite slope")
     reached = "found no feasible point" if best is None else f"reached a width of {best.width:.2g} only"
     raise NotCertified(f"exact bounds: steps in {flint.ctx.prec} bits {reached}; give a width larger than {width:g}")
 
 
+def linear_optimum(program: ConcaveProgram) -> list[Rational]:
+    """A point with the largest value of a linear objective."""
+    linear = LinearProgram()
+    for c in range(len(program.top)):
+        linear.column(program.linear.get(c, flint.fmpq(0)))
+    for row, right in program.rows:
+        linear.row(row, right)
+    for row, right in program.equations:
+        linear.row(row, right, equal=True)
+    return linear.solve().point
+
+
 def has_interior(program: ConcaveProgram) -> bool:
-    """Whether some point has room to all rows, by a linear program in rationals."""
+    """Whether some point has room to all rows."""
     if not program.equations and all(right > 0 and all(v >= 0 for v in row.values()) for row, right in program.rows):
         return True
+    return has_room(program, program.rows, [])
+
+
+def can_be_positive(program: ConcaveProgram) -> bool:
+    """Whether all numbers of curves can be positive together."""
+    above = [({c: -v for c, v in of.coefficients.items()}, -of.base) for of in program.curves]
+    return has_room(program, above, program.rows)
+
+
+def has_room(
+    program: ConcaveProgram,
+    roomy: Sequence[tuple[Coefficients, Any]],
+    others: Sequence[tuple[Coefficients, Any]],
+) -> bool:
+    """Whether some point that satisfies rows and all equations has room to other rows, by a linear program."""
     zero, one = flint.fmpq(0), flint.fmpq(1)
     largest = LinearProgram()
     for _ in program.top:
         largest.column(zero)
     room = largest.column(one)
-    for row, right in program.rows:
-        near = {c: v if isinstance(v, flint.fmpq) else rational(v) for c, v in row.items()}  # norms are balls
-        size = max((abs(v) * program.top[c] for c, v in near.items()), default=one)
-        largest.row({**near, room: size}, right)
+    for rows, wanted in ((roomy, True), (others, False)):
+        for row, right in rows:
+            near = {c: nearly(v) for c, v in row.items()}
+            size = max((abs(v) * program.top[c] for c, v in near.items()), default=one)
+            largest.row({**near, room: size} if wanted else near, nearly(right))
     for row, right in program.equations:
         largest.row(row, right, equal=True)
     largest.row({room: one}, one)
@@ -266,7 +305,12 @@ class InteriorPoint:
 
     def _begin(self, start: Sequence[float]) -> None:
         arb, program = flint.arb, self.program
-        self.x = [arb(max(0.9 * v / float(t), START)) for v, t in zip(start, program.top, strict=True)]
+        parts = [0.9 * v / float(t) for v, t in zip(start, program.top, strict=True)]
+        least = [START] * self.n
+        for curve in program.curves:  # whose number may be far below its range
+            part = max((parts[c] for c in curve.coefficients), default=0.0)
+            least = [min(v, SPREAD * part) if part > 0 and c in curve.coefficients else v for c, v in enumerate(least)]
+        self.x = list(map(arb, map(max, parts, least)))
         load = self._rows_at(self.x)
         self.w = [max(h - v, arb(0.1)).mid() for h, v in zip(self.right[: self.m], load, strict=False)]
         self.z = []
@@ -296,17 +340,23 @@ class InteriorPoint:
     def bounds(self, absolute: bool = False) -> Enclosed | None:
         """The bounds at this point; None if it is not feasible."""
         program = self.program
-        x = feasible(program, [min(rational(v) * t, t) for v, t in zip(self.x, program.top, strict=True)])
+        near = [min(rational(v) * t, t) for v, t in zip(self.x, program.top, strict=True)]
+        x = feasible(program, near)
+        if x is None:  # if rows have no room inside, other columns may have to be 0
+            x = feasible(program, [v if at > s else 0 * v for v, at, s in zip(near, self.x, self.s, strict=True)])
         if x is None or not all(z > 0 for z in program.numbers(x)):
             return None
-        slopes = program.slopes([flint.arb(z) for z in program.numbers(x)])
+        z = [flint.arb(v) for v in program.numbers(x)]
+        slopes = program.slopes(z)
         value, net = program.value(x), [flint.arb(program.linear.get(c, 0)) for c in range(self.n)]
+        gain = sum(map(operator.mul, slopes, z), flint.arb(0))
+        gain += sum((abs(g) * top for g, top in zip(net, program.top, strict=True)), flint.arb(0))
         for curve, slope in zip(program.curves, slopes, strict=True):
             for c, v in curve.coefficients.items():
                 net[c] += slope * v
-        gain = flint.arb(sum(g * v for g, v in zip(net, x, strict=True)))
         excess = flint.arb(0)
-        duals = [(q / (size * self.scale)).mid() for q, size in zip((*self.p, *self.y), self.sizes, strict=True)]
+        given = (*(max(p, flint.arb(0)) for p in self.p), *self.y)
+        duals = [(q / (size * self.scale)).mid() for q, size in zip(given, self.sizes, strict=True)]
         for (row, right), q in zip((*program.rows, *program.equations), duals, strict=True):
             excess += q * (right - dot(row, x))
             for c, v in row.items():
@@ -336,8 +386,7 @@ class InteriorPoint:
             *(v - h for v, h in zip(load[m : m + k], self.right[m:], strict=True)),
             *(v + z + b for v, z, b in zip(load[m + k :], self.z, self.base, strict=True)),
         ]
-        slopes = [v * self.scale for v in self.program.slopes(self.z)]
-        off = [(pi / slope).log() for pi, slope in zip(self.pi, slopes, strict=True)]
+        off = self._off()
         regular = arb(2) ** (-(flint.ctx.prec // 2))
         compliance = [
             *(w / p for w, p in zip(self.w, self.p, strict=True)),
@@ -380,14 +429,21 @@ class InteriorPoint:
     def _numbers(self) -> dict[str, list[Arb]]:
         return {name: getattr(self, name) for name in ("x", "s", "w", "p", "y", "pi", "z")}
 
+    def _off(self) -> list[Arb]:
+        """By how much conditions ``log pi = log u'(z)`` are violated."""
+        slopes = self.program.slopes(self.z)
+        return [(pi / (self.scale * slope)).log() for pi, slope in zip(self.pi, slopes, strict=True)]
+
     def _move(self, found: Sequence[Sequence[Arb]]) -> float:
-        """Move along a direction, as far as products of complementary numbers stay balanced; how far."""
+        """Move along a direction, as far as products of complementary numbers and slopes stay balanced; how far."""
         before, length = self._numbers(), min(1.0, TO_BOUNDARY * self._longest(found))
+        most = max([SLOPES, *map(abs, map(float, self._off()))])
         while True:
             for (name, values), by in zip(before.items(), found, strict=True):
                 setattr(self, name, [(a + length * b).mid() for a, b in zip(values, by, strict=True)])
             products = [*map(operator.mul, self.x, self.s), *map(operator.mul, self.w, self.p)]
-            if min(products) >= BALANCED * self.mu or length < 1e-9:
+            balanced = min(products) >= BALANCED * self.mu and all(abs(float(v)) <= most for v in self._off())
+            if balanced or length < 1e-9:
                 return length
             length *= 0.7
 
@@ -443,6 +499,8 @@ class _WithMean:
 class Factors:
     """Factors ``L D L'`` of the quasidefinite matrix ``[[d, B'], [B, -k]]``, in an order that keeps them sparse.
 
+    What is left in the end, where all entries are nonzero, is a dense matrix.
+
     The rows of ``last``, where k is tiny, come after all others, so that no pivot is tiny.
     """
 
@@ -474,6 +532,8 @@ class Factors:
                     near[u] -= {u, v}
                     if u in of:
                         buckets.setdefault(len(near[u]), set()).add(u)
+        sizes = range(self.size - 1, -1, -1)  # from where all that is left is connected, a dense solver takes over
+        self.sparse = next((at for at, left in enumerate(sizes) if len(self.later[at]) == left), self.size)
 
     def factorise(self, diagonal: Sequence[Arb], compliance: Sequence[Arb]) -> None:
         """Compute the factors for a diagonal d and k."""
@@ -487,7 +547,7 @@ class Factors:
                 matrix[first][second] = value
         self.lower: list[list[tuple[int, Arb]]] = []
         self.pivots: list[Arb] = []
-        for v, later in zip(self.order, self.later, strict=True):
+        for v, later in zip(self.order[: self.sparse], self.later, strict=False):
             row = matrix[v]
             pivot = row[v]
             entries = [(u, row[u], row[u] / pivot) for u in later if u in row]
@@ -497,16 +557,25 @@ class Factors:
                 matrix[first][second] = -(of_a * by_b) if now is None else now - of_a * by_b
             self.lower.append([(u, by) for u, _, by in entries])
             self.pivots.append(pivot)
+        left = self.order[self.sparse :]
+        upper = [[matrix[u].get(v, 0) for v in left[at:]] for at, u in enumerate(left)]
+        self.kernel = flint.arb_mat(
+            [[upper[min(a, b)][abs(a - b)] for b in range(len(left))] for a in range(len(left))] if left else []
+        )
 
     def solve(self, top: Sequence[Arb], bottom: Sequence[Arb]) -> tuple[list[Arb], list[Arb]]:
         """The solution for a right-hand side."""
-        x = [*top, *bottom]
-        for v, entries in zip(self.order, self.lower, strict=True):
+        x, left = [*top, *bottom], self.order[self.sparse :]
+        steps = list(zip(self.order, self.lower, self.pivots, strict=False))
+        for v, entries, _ in steps:
             for u, by in entries:
                 x[u] = x[u] - by * x[v]
-        for v, pivot in zip(self.order, self.pivots, strict=True):
+        if left:
+            found = self.kernel.solve(flint.arb_mat([[x[v]] for v in left]), algorithm="approx", nonstop=True)
+            for at, v in enumerate(left):
+                x[v] = found[at, 0]
+        for v, entries, pivot in reversed(steps):
             x[v] = x[v] / pivot
-        for v, entries in zip(reversed(self.order), reversed(self.lower), strict=True):
             for u, by in entries:
                 x[v] = x[v] - by * x[u]
         return x[: self.n], x[self.n :]

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.errors import optional
+from fairopt.exact.flint import flint
 from fairopt.methods.arrays import Float
 from fairopt.methods.simplex import BASIC, Simplex
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 
-__all__ = ["LinearProgram", "NoPoint", "Optimum", "Unlimited", "flint"]
+__all__ = ["LinearProgram", "NoPoint", "Optimum", "Unlimited"]
 
 Rational = Any  # `flint.fmpq`
 Entries = dict[int, Any]  # rational numbers by row or column
@@ -35,13 +35,13 @@ FLOAT = float(np.finfo(float).eps)
 TINY, HUGE = 1e-290, 1e290
 
 
-def flint() -> Any:
-    """The package python-flint; `MissingExtra` if it is not installed."""
-    return optional("flint", "exact", "an exact answer", "python-flint")
-
-
 class NoPoint(Exception):
     """No point satisfies all rows, in rational numbers."""
+
+    why = (
+        "in floats the constraints hold up to rounding, but in rational numbers nothing satisfies all of them; relax "
+        "one, or give Fractions"
+    )
 
 
 class Unlimited(Exception):
@@ -160,7 +160,7 @@ class Factors:
     """
 
     def __init__(self, columns: Mapping[int, Entries], rows: Iterable[int]) -> None:
-        self.zero = flint().fmpq(0)
+        self.zero = flint.fmpq(0)
         self.rows: dict[int, Entries] = {k: {} for k in rows}
         self.columns: dict[int, set[int]] = {j: set() for j in columns}
         for j, entries in columns.items():
@@ -214,14 +214,14 @@ class Factors:
     def _close(self) -> bool:
         """Keep what is left as a dense matrix; False if it is singular."""
         rows, columns = list(self.rows), list(self.columns)
-        matrix = flint().fmpq_mat(
+        matrix = flint.fmpq_mat(
             len(rows), len(columns), [self.rows[k].get(j, self.zero) for k in rows for j in columns]
         )
         try:
             residues = [int(v.p) % PRIME * pow(int(v.q), -1, PRIME) for v in matrix.entries()]
         except ValueError:  # the prime divides a denominator
             return False
-        if flint().nmod_mat(len(rows), len(rows), residues, PRIME).rank() < len(rows):
+        if flint.nmod_mat(len(rows), len(rows), residues, PRIME).rank() < len(rows):
             return False
         self.kernel = rows, columns, matrix
         return True
@@ -300,7 +300,7 @@ class Factors:
         """The solution of a dense system, by name."""
         if not any(right):
             return {}
-        found = matrix.solve(flint().fmpq_mat(len(right), 1, right), algorithm="dixon")
+        found = matrix.solve(flint.fmpq_mat(len(right), 1, right), algorithm="dixon")
         return {name: found[k, 0] for k, name in enumerate(names)}
 
 
@@ -308,7 +308,7 @@ class _Pivoting:
     """The simplex method in rational numbers, with a new factorisation at each basis."""
 
     def __init__(self, program: LinearProgram, basis: frozenset[int]) -> None:
-        self.of, self.zero = program, flint().fmpq(0)
+        self.of, self.zero = program, flint.fmpq(0)
         self.n, self.m = len(program.columns), len(program.right)
         self.basis, self.pivots = set(basis), 0
         self.costs = list(program.costs) + [self.zero] * self.m
@@ -428,11 +428,11 @@ class _Pivoting:
         sign = 1 if self.values[leaving] < 0 else -1
         n, columns = self.n, self.of.columns
         if leaving < n:
-            rho = self.factors.solve_transposed({leaving: flint().fmpq(1)})
+            rho = self.factors.solve_transposed({leaving: flint.fmpq(1)})
         else:  # a slack is its right side less its row
             row = {j: -columns[j][leaving - n] for j in self.basis if j < n and leaving - n in columns[j]}
             rho = self.factors.solve_transposed(row)
-            rho[leaving - n] = flint().fmpq(1)
+            rho[leaving - n] = flint.fmpq(1)
         best: tuple[Rational, int] | None = None
         nonbasic = [j for j in range(n) if j not in self.basis]
         nonbasic += [n + k for k in self.active if not self.of.equal[k]]
@@ -463,7 +463,7 @@ class _Pivoting:
             entering, gain = min(improving)
         n, program = self.n, self.of
         sign = 1 if gain > 0 else -1
-        column = program.columns[entering] if entering < n else {entering - n: flint().fmpq(1)}
+        column = program.columns[entering] if entering < n else {entering - n: flint.fmpq(1)}
         active = set(self.active)
         rates = self.factors.solve({k: v for k, v in column.items() if k in active})
         of_slacks = {k: v for k, v in column.items() if k not in active}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairopt.exact.linear import LinearProgram, Optimum, flint
+from fairopt.exact.flint import flint
+from fairopt.exact.linear import LinearProgram, Optimum
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
@@ -19,7 +20,7 @@ Entry = dict[str, Any]  # evidence as a file holds it
 
 def as_rational(value: verify.Fraction) -> Rational:
     """A fraction of `verify` as a number of python-flint."""
-    return flint().fmpq(value.n, value.d)
+    return flint.fmpq(value.n, value.d)
 
 
 def as_fraction(value: Rational) -> verify.Fraction:
@@ -35,7 +36,7 @@ class Feasible:
 
     def __init__(self, cluster: verify.Cluster, rows: verify.Rows) -> None:
         self.cluster, self.program = cluster, LinearProgram()
-        fmpq = flint().fmpq
+        fmpq = flint.fmpq
         self.zero, self.one = fmpq(0), fmpq(1)
         self.pairs = {(j, s): self.program.column(self.zero) for j in cluster.active for s in cluster.open[j]}
         self.prices: dict[int, tuple[int, int]] = {}  # of capacities, by row
@@ -224,7 +225,7 @@ def _use(
             prices[program.row({k: -d for k, d in load.items()}, -as_rational(floor[i]))] = i
         else:
             prices[program.row(load, as_rational(room))] = i
-    one = flint().fmpq(1)
+    one = flint.fmpq(1)
     for j in members:
         if (limit := cluster.limits[j]) is not None:
             program.row({pairs[j, s]: one for s in cluster.open[j]}, as_rational(limit))

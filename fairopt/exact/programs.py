@@ -13,6 +13,7 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact import modelling
 from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean, Rational
 from fairopt.exact.flint import flint
+from fairopt.exact.modelling import as_rational
 from fairopt.exact.reading import Exactly
 from fairopt.proofs import verify
 
@@ -44,11 +45,12 @@ class Written:
         floors = self._floors(objective)
         self._keep_bases(objective)
         imposed = floors + [row for condition in conditions for row in self._imposed(condition)]
+        objective = self._of_those_who_rise(objective, imposed)
         self._add_columns()
         self._add_bounds()
         for coefficients, bound, equal in imposed:
-            row = {self.place[pair]: exact(v) for pair, v in coefficients.items() if pair in self.place}
-            (self.equations if equal else self.rows).append((row, exact(bound)))
+            row = {self.place[pair]: as_rational(v) for pair, v in coefficients.items() if pair in self.place}
+            (self.equations if equal else self.rows).append((row, as_rational(bound)))
         terms = [(factor, term) for factor, term in objective.terms if factor and self.cluster.active]
         for factor, term in terms:
             if term.name == "FairnessEfficiency":
@@ -56,7 +58,7 @@ class Written:
                     raise OutOfDomain(f"{term.text} has exact bounds only where it stands alone")
                 self._add_measure(term)
             else:
-                self._add(exact(factor), term)
+                self._add(as_rational(factor), term)
 
     @property
     def program(self) -> ConcaveProgram:
@@ -83,10 +85,25 @@ class Written:
                 for j, x in verify.Numbers(self.cluster, term.share).kept.items():
                     self.cluster.low[j] = max(self.cluster.low[j], x)
 
+    def _of_those_who_rise(self, objective: verify.Block, rows: verify.Rows) -> verify.Block:
+        """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""
+        for share in (term.share for _, term in objective.terms if verify.is_surplus(term)):
+            numbers = verify.Numbers(self.cluster, share)
+            compared = {t: verify.Number({}, base.low) for t, base in numbers.base.items()}
+            for j, t in numbers.of_user.items():  # norms from below: who can rise does not depend on their last digits
+                compared[t].row.update({(j, s): numbers.below[j][s] for s in self.cluster.open[j]})
+            stays = modelling.leximin(self.cluster, compared, rows, until=flint.fmpq(0))[2]
+            self.cluster.stays[share.text] = stays
+            if stays == compared.keys() and len(objective.terms) == 1:
+                return verify.Block("Total", {"share": share.share}, objective.text)
+        return objective
+
     def _imposed(self, condition: verify.Block) -> verify.Rows:
         rows = self.cluster.impose(condition)
         if self.cluster.kept_levels:
-            raise OutOfDomain(f"{condition.text} is a curved constraint, which exact bounds do not take")
+            raise OutOfDomain(
+                f"{condition.text} bounds no sum of shares, and exact bounds take linear constraints only"
+            )
         share = condition.given.get("share")
         of_user = None if share is None else share.share.of_user if share.name == "Surplus" else share.of_user
         if of_user is not None and of_user.name == "PNormShare" and of_user.given["p"] not in (0, 1, float("inf")):
@@ -106,7 +123,7 @@ class Written:
                 bound = min(b for b in (most, high) if b is not None)
                 if bound > 0:
                     self.columns.append((j, s))
-                    self.top.append(exact(bound))
+                    self.top.append(as_rational(bound))
         self.place = {pair: c for c, pair in enumerate(self.columns)}
 
     def _add_bounds(self) -> None:
@@ -117,16 +134,19 @@ class Written:
             of_user.setdefault(j, []).append(c)
             for i, d in enumerate(cluster.demands[j][s]):
                 if d:
-                    loads.setdefault((s, i), {})[c] = exact(d)
+                    loads.setdefault((s, i), {})[c] = as_rational(d)
         units = cluster.usable_units()
         for place, row in loads.items():
-            self.rows.append((row, exact(units[place])))
+            self.rows.append((row, as_rational(units[place])))
         for j in cluster.active:
             mine, high = of_user.get(j, []), cluster.high[j]
+            if high is not None and high == cluster.low[j]:
+                self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), as_rational(high)))
+                continue
             if high is not None and j in self.limited:
-                self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), exact(high)))
+                self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), as_rational(high)))
             if cluster.low[j] > 0:
-                self.rows.append((dict.fromkeys(mine, flint.fmpq(-1)), -exact(cluster.low[j])))
+                self.rows.append((dict.fromkeys(mine, flint.fmpq(-1)), -as_rational(cluster.low[j])))
 
     def _column(self, top: Any) -> int:
         """A new column."""
@@ -138,37 +158,45 @@ class Written:
     def compared(self, term: verify.Block) -> Compared:
         """What a term compares."""
         cluster = self.cluster
-        numbers = verify.Numbers(cluster, term.share, verify.is_levelled(term))
+        numbers = verify.Numbers(cluster, term.share)
+        stay = cluster.stays.get(term.share.text, set()) if verify.is_surplus(term) else set()
+        weights = {t: as_rational(w) for t, w in numbers.weights.items() if t not in stay}
         share = term.share.share if term.share.name == "Surplus" else term.share
         of = {j: {s: self._per_task(share.of_user, j, s) for s in cluster.open[j]} for j in numbers.of_user}
-        rows: dict[str, dict[int, Any]] = {t: {} for t in numbers.weights}
-        base: dict[str, Any] = {t: exact(b.low) for t, b in numbers.base.items()}
+        rows: dict[str, dict[int, Any]] = {t: {} for t in weights}
+        base: dict[str, Any] = {t: as_rational(b.low) for t, b in numbers.base.items()}
         irrational = [t for t, b in numbers.base.items() if b.low != b.high]
         base |= dict.fromkeys(irrational, flint.fmpq(0))
         for j, t in numbers.of_user.items():
+            if t in stay:
+                continue
             for s, c in of[j].items():
                 if c != 0 and (j, s) in self.place:
                     rows[t][self.place[j, s]] = c
             if t in irrational and (x := numbers.kept.get(j)):
-                base[t] += exact(x) * smallest(of[j].values())
-        return Compared(rows, base, {t: exact(w) for t, w in numbers.weights.items()})
+                base[t] += as_rational(x) * smallest(of[j].values())
+        return Compared(rows, base, weights)
 
     def _per_task(self, share: verify.Block, j: int, s: int) -> Any:
         """The share of a task, as a fraction or a ball."""
         cluster = self.cluster
         p = share.given.get("p")
         if share.name != "PNormShare" or p in (0, 1, float("inf")):
-            return exact(cluster.coefficients(share)[0][j][s])
+            return as_rational(cluster.coefficients(share)[0][j][s])
         ratios = [d / c for d, c in zip(cluster.demands[j][s], cluster.capacity, strict=True) if c and d]
-        power = flint.arb(exact(verify.number(p, "p")))
-        return sum((flint.arb(exact(r)) ** power for r in ratios), flint.arb(0)) ** (1 / power)
+        if len(ratios) == 1:
+            return as_rational(ratios[0])
+        power = flint.arb(as_rational(verify.number(p, "p")))
+        return sum((flint.arb(as_rational(r)) ** power for r in ratios), flint.arb(0)) ** (1 / power)
 
     def _add(self, factor: Rational, term: verify.Block) -> None:
         """Add a multiple of a term."""
         if term.name not in ("Total", "AlphaFair", "MaxMin", "Leximin", "OrderedWeighted"):
             raise OutOfDomain(f"{term.text} has no exact bounds: these are for fairopt's own objectives of tasks")
         compared = self.compared(term)
-        alpha = exact(verify.number(term.given["alpha"], "alpha", 0)) if term.name == "AlphaFair" else flint.fmpq(0)
+        alpha = (
+            as_rational(verify.number(term.given["alpha"], "alpha", 0)) if term.name == "AlphaFair" else flint.fmpq(0)
+        )
         if term.name in ("MaxMin", "Leximin", "OrderedWeighted"):
             self._add_ranked(factor, term, compared)
         elif alpha == 0:
@@ -189,7 +217,7 @@ class Written:
         names = list(compared.weights)
         if not names:
             return
-        v = [exact(x) for x in verify.rank_weights(term, len(names))]
+        v = [as_rational(x) for x in verify.rank_weights(term, len(names))]
         most = {
             t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
             for t in names
@@ -215,11 +243,11 @@ class Written:
     def _add_measure(self, term: verify.Block) -> None:
         """``sgn(1 - beta)`` times the logarithm of the measure of fairness and efficiency."""
         compared = self.compared(term)
-        beta, lam = (exact(verify.number(term.given[name], name)) for name in ("beta", "lam"))
+        beta, lam = (as_rational(verify.number(term.given[name], name)) for name in ("beta", "lam"))
         q = 1 - beta
         self.sign = 1 if q >= 0 else -1
         edge, emphasis = abs(q) / abs(beta), lam * self.sign
-        if abs(emphasis - edge) <= exact(EDGE) * edge:
+        if abs(emphasis - edge) <= as_rational(EDGE) * edge:
             emphasis = edge
         if beta < 0 or emphasis < edge:
             raise OutOfDomain(f"{term.text} is not concave, so that it has no exact bounds")
@@ -238,11 +266,6 @@ class Written:
                     total[c] = total.get(c, 0) + a
             base = sum(compared.base.values(), flint.fmpq(0))
             self.curves.append(Curve(emphasis - edge, flint.fmpq(1), total, base))
-
-
-def exact(x: verify.Fraction) -> Rational:
-    """A fraction of `verify` as one of python-flint."""
-    return flint.fmpq(*x.as_integer_ratio())
 
 
 def above(x: Any) -> Rational:

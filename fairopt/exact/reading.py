@@ -5,10 +5,7 @@ Numbers are the shortest decimals that print them (0.1 is 1/10), or the `fractio
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from fairopt.display import label
 from fairopt.errors import OutOfDomain
@@ -38,22 +35,14 @@ def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
 
     `OutOfDomain` if two of one argument have the same float.
     """
-    for name, of in instance._fractions.items():
+    found = instance._exact_numbers()
+    for name, of in found.items():
         for key, value in of.items():
             if value is None:
                 raise OutOfDomain(
                     f"{name} hold two different Fractions that are both {key!r} as floats; give one of them"
                 )
-    found = {
-        name: {repr(key): verify.written(value) for key, value in of.items()}
-        for name, of in instance._fractions.items()
-    }
-    for name in ("demands", "capacities"):
-        array = getattr(instance, name)
-        if array.dtype == np.float32:  # whose shortest decimals are shorter than those of the same float64
-            short = {repr(float(x)): verify.written(Fraction(str(x))) for x in np.unique(array)}
-            found[name] = {**short, **found.get(name, {})}
-    return found
+    return {name: {repr(key): verify.written(value) for key, value in of.items()} for name, of in found.items()}
 
 
 def exactly(policy: Any, instance: Instance) -> Exactly:

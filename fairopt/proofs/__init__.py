@@ -15,7 +15,8 @@ The files:
 * `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under further constraints.
 * `number_levels`: leximin of teams, or of what is above a base.
-* `lagrangian`, `numbers`, `conic`: the bounds of cone programs; of teams and above a base. `dual_bound`: their gaps.
+* `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
+* `dual_bound`: the gaps of these bounds.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.

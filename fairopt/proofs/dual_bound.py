@@ -11,7 +11,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
-from fairopt.proofs.numbers import NumbersLagrangian
+from fairopt.proofs.number_lagrangian import NumbersLagrangian
 from fairopt.runtime.lazy import optimize
 from fairopt.tolerances import GAP_TOLERANCE
 

@@ -19,14 +19,15 @@ form:
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
 (`gap_by_levels`) and of teams (`gap_by_number_levels`). A tier is bounded under the levels that earlier tiers reach
 (`keep_level`). Bundles need no evidence (`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss
-(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`).
+(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`). Exact answers are proved without
+tolerances, by multipliers in fractions (`prove_exactly`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
 Sections: numbers; parsing the policy; the instance (`Cluster.infeasible` checks feasibility); identifying the instance
 (`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; hierarchical DRF;
-files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves
-one kind.
+exact answers; files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the
+others serves one kind.
 
 Numbers are fractions. Logarithms, powers and norms are enclosed between two fractions, since `decimal` rounds ``ln``
 and ``exp`` correctly. Sums are rounded outwards to `BITS` bits, because exact ones grow with the number of users.
@@ -38,6 +39,7 @@ import ast
 import hashlib
 import json
 import math
+import struct
 import sys
 import time
 from bisect import bisect_right
@@ -402,6 +404,7 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
 
 
 DIGITS = 4_000  # of integers that Python reads and writes by default
+FLOAT32 = 3.4e38  # the largest
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
 
 
@@ -632,7 +635,7 @@ class Cluster:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
         if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
             raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
-        if len({*self.users}) < n or len({*self.resources}) < m or len({*instance["servers"]}) < servers:
+        if len({*map(str, self.users)}) < n or len({*self.resources}) < m or len({*instance["servers"]}) < servers:
             raise Fault("two users, two resources or two servers have the same label")
         allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
@@ -3961,6 +3964,12 @@ class ExactTier(NamedTuple):
     compared: dict[str, Number] | None
     goal: ExactGoal
 
+    def value(self, tasks: Table) -> Fraction:
+        """The value of the goal at tasks, or the smallest number."""
+        if self.compared is None:
+            return self.goal.at(tasks)
+        return min((one.at(tasks) for one in self.compared.values()), default=ZERO)
+
 
 def exact_tiers(
     cluster: Cluster, policy: Block, settle: Callable[[int, Block, ExactTier], set[str]]
@@ -3986,6 +3995,8 @@ def exact_tiers(
                 compared = exact_numbers(cluster, term.share, True)
                 stays = settle(k, term.share, ExactTier(rows, kept, compared, ExactGoal(cluster)))
                 cluster.stays.setdefault(term.share.text, set()).update(stays)
+        if len(objective.terms) == 1 and is_surplus(term) and not exact_numbers(cluster, term.share, True):
+            objective = Block("Total", {"share": term.share.share}, objective.text)  # as in `of_those_who_rise`
         goal, numbered = ExactGoal(cluster), None
         _, first = as_max_min(objective)
         if first.name == "Leximin":
@@ -3998,13 +4009,36 @@ def exact_tiers(
         elif first.name == "MaxMin":
             numbered = exact_numbers(cluster, first.share, True)
             level = min((one.at(cluster.tasks) for one in numbered.values()), default=ZERO)
-            if first.share.name == "Surplus" and numbered and not level:
-                raise Fault(f"{first.text}: a number is at its base, and nothing proves that it cannot rise")
             rows = rows + [kept_row(one, level) for one in numbered.values()]
         elif not goal.ranked:
             rows = [*rows, kept_row(whole := Number(goal.linear, ZERO), whole.at(cluster.tasks))]
         else:
             kept = [*kept, (goal, goal.at(cluster.tasks))]
+
+
+def at_base(cluster: Cluster, objective: Block) -> dict[str, dict[str, Number]]:
+    """The numbers of each surplus that an objective ranks, if some of them are at their base."""
+    shares = {term.share.text: term.share for _, term in objective.terms if is_surplus(term)}
+    ranked = {text: exact_numbers(cluster, share, True) for text, share in shares.items()}
+    return {text: of for text, of in ranked.items() if not all(one.at(cluster.tasks) for one in of.values())}
+
+
+def prove_rise(cluster: Cluster, objective: Block, tier: ExactTier, given: Mapping[str, Any]) -> None:
+    """Prove that the numbers of an objective that are at their base could rise, by tasks at which all are above it."""
+    for text, compared in at_base(cluster, objective).items():
+        who = min(t for t, one in compared.items() if not one.at(cluster.tasks))
+        with cluster.at(table_of(cluster, given.get(text) or ())):
+            above = all(one.at(cluster.tasks) > 0 for one in compared.values())
+            if not above or broken_exactly(cluster, tier.rows, tier.kept):
+                raise Fault(f"{text}: {who!r} is at its base, and nothing proves that it can rise")
+
+
+def table_of(cluster: Cluster, tasks: Iterable[tuple[int, int, str]]) -> Table:
+    """Tasks by user and server from a list of those that are not 0."""
+    table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
+    for j, s, x in tasks:
+        table[j][s] += fraction(x)
+    return table
 
 
 def kept_row(one: Number, level: Fraction) -> Row:
@@ -4013,15 +4047,47 @@ def kept_row(one: Number, level: Fraction) -> Row:
 
 
 def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The file with the numbers of its instance, and its tasks, in fractions."""
-    given, exact = data["exact"], data["instance"]
+    """The instance of a file and its tasks in fractions, and what proves floors.
+
+    Nothing else of the answer in floats is used: neither `Cluster.binding`, which would leave out pairs of `EnvyFree`,
+    nor coefficients that are given in floats.
+    """
+    given, floats = data["exact"], data["instance"]
     check_keys(given, ("read", "tasks", "proof", "floors"), "the exact part of the file")
-    read = dict(given.get("read") or {})
-    instance = {
-        key: in_fractions(value, read.get(key) or {}) if key in NUMBERS else value for key, value in exact.items()
-    }
+    read = {key: dict(of) for key, of in (given.get("read") or {}).items()}
+    for key, of in read.items():
+        for printed, text in of.items():
+            if not rounds_to(fraction(text), float(printed)):
+                raise Fault(f"{key}: {printed} is read as {short(text)}, which rounds to another number")
+    instance = {key: in_fractions(v, read.get(key, {})) if key in NUMBERS else v for key, v in floats.items()}
     tasks = [[fraction(x) for x in row] for row in given["tasks"]]
-    return {**data, "instance": instance, "tasks_by_server": tasks, "floors": exact_floors(given.get("floors") or {})}
+    return {"instance": instance, "tasks_by_server": tasks, "floors": exact_floors(given.get("floors") or {})}
+
+
+def rounds_to(value: Fraction, rounded: float) -> bool:
+    """Whether a float of 64 or 32 bits is a fraction's nearest."""
+    near = float(value)
+    return near == rounded or (abs(near) < FLOAT32 and struct.unpack("f", struct.pack("f", near))[0] == rounded)
+
+
+def read_differently(data: Mapping[str, Any], instance: Any) -> list[str]:
+    """The floats of a file's instance that its exact answer reads as other fractions than an instance."""
+    read, own, out = data["exact"].get("read") or {}, instance._exact_numbers(), list[str]()
+    for name in NUMBERS:
+        mine = read.get(name) or {}
+        theirs = {repr(key): written(value) for key, value in own.get(name, {}).items() if value is not None}
+        for key in sorted(floats_in(data["instance"].get(name)) & (mine.keys() | theirs.keys())):
+            a, b = (in_fractions(float(key), of) for of in (mine, theirs))
+            if a != b:
+                out.append(f"{name}: {key} is {exact_text(a)} in the file, {exact_text(b)} in the instance given")
+    return out
+
+
+def floats_in(values: Any) -> set[str]:
+    """The floats of nested lists and dicts, by repr."""
+    if isinstance(values, (list, dict)):
+        return set[str]().union(*map(floats_in, values.values() if isinstance(values, dict) else values))
+    return {repr(values)} if isinstance(values, float) else set()
 
 
 def exact_floors(floors: Mapping[str, Any]) -> dict[str, Any]:
@@ -4040,6 +4106,8 @@ def exact_floors(floors: Mapping[str, Any]) -> dict[str, Any]:
 
 def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str, list[str]]:
     """The gap of an exact answer, which is 0, how its numbers are read, and what it violates."""
+    if data.get("placement") is not None:
+        raise Fault("an exact answer has no placement of whole tasks")
     cluster = Cluster(exact_data(data), clock)
     for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
         if any(float(x) != float(exact) for x, exact in zip(row, cluster.tasks[j], strict=True)):
@@ -4053,21 +4121,27 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
             for of_user, exact in pairs
         ):
             raise Fault("the bundles are not those of the exact answer, rounded")
-    faults = prove_exactly(cluster, block(str(data["policy"]), exactly=True), proof)
+    policy = block(str(data["policy"]), exactly=True)
+    faults, value = prove_exactly(cluster, policy, proof)
+    stored = data.get("objective")
+    if not faults and value is not None and stored is not None and stored != float(value):
+        raise Fault(f"objective is {stored!r} in the file, but {float(value)!r} at its tasks")
+    if not faults and decides_bundles(policy):
+        check_objective(cluster, policy.given["objective"], data)
     read = "as the Fractions given, others " if data["exact"].get("read") else ""
     return ZERO, f", with numbers read {read}as the shortest decimals that print them", faults
 
 
-def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list[str]:
-    """Prove that the tasks of a cluster read by `exact_data` are optimal, and return what they violate.
+def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tuple[list[str], Fraction | None]:
+    """Prove that the tasks of a cluster read by `exact_data` are optimal; what they violate, and the objective's value.
 
-    `Fault` if they are not proved.
+    `Fault` if they are not proved. Of several tiers, the value is that of the first; None for mechanisms and bundles.
     """
     cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
     if policy.name == "HDRF":
-        return prove_filling_exactly(cluster, policy, proof[0] if proof else {})
+        return prove_filling_exactly(cluster, policy, proof[0] if proof else {}), None
     if decides_bundles(policy):
-        return prove_bundles_exactly(cluster, policy, proof[0]["bundles"])
+        return prove_bundles_exactly(cluster, policy, proof[0]["bundles"]), None
     common = in_common(flat)
     if common and common[0].d.bit_length() <= 2 * max(x.d.bit_length() for x in flat):  # sums need no common divisors
         cluster.tasks = [common[k : k + cluster.servers] for k in range(0, len(flat), cluster.servers)]
@@ -4079,20 +4153,20 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> list
             raise Fault(f"{share.text}: a number that leaves is above its base")
         return {*fixed}
 
-    tier, faults = None, list[str]()
+    value, objectives = ZERO, tiers_of(policy.given["objective"])
     for k, tier in enumerate(exact_tiers(cluster, policy, settle)):
-        check_keys(
-            proof[k], ("at_base", "levels", "prices", "rows", "kept", "mixtures"), f"tier {k} of the exact proof"
-        )
+        check_keys(proof[k], ("at_base", "rising", "levels", *EXACT_PRICES), f"tier {k} of the exact proof")
         if faults := broken_exactly(cluster, tier.rows, tier.kept):
-            return faults
+            return faults, None
+        value = value if k else tier.value(cluster.tasks)
         if tier.compared is None:
             prove_goal(cluster, tier.goal, tier.rows, tier.kept, proof[k])
+            prove_rise(cluster, objectives[k], tier, proof[k].get("rising") or {})
             continue
         proved = prove_levels(cluster, tier.compared, tier.rows, tier.kept, proof[k]["levels"])
         if left := tier.compared.keys() - proved.keys():
             raise Fault(f"nothing proves the level of {min(left)!r}")
-    return faults
+    return [], value
 
 
 def decides_bundles(policy: Block) -> bool:
@@ -4104,6 +4178,8 @@ def decides_bundles(policy: Block) -> bool:
 def prove_bundles_exactly(cluster: Cluster, policy: Block, given: Any) -> list[str]:
     """Compare bundles and tasks with the best ones, computed again; `Fault` if they differ."""
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
+    if any(cluster.guarantees) or cluster.team_guarantees:
+        raise CannotCheck("its instance has guarantees")
     best = optimal_bundles(cluster, objective, conditions)
     bundles = [[[fraction(a) for a in row] for row in of_user] for of_user in given]
     runs = tasks_in(cluster, best)
@@ -4157,11 +4233,9 @@ def has_room_exactly(
     cluster: Cluster, tree: Tree, tasks: Sequence[Fraction], waiting: Sequence[int], placement: Any
 ) -> bool:
     """Whether a placement fits in which leaves have their tasks and those that wait have more."""
-    table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
-    for j, s, x in placement:
-        table[j][s] += fraction(x)
-        if s not in cluster.open[j] or table[j][s] < 0:
-            return False
+    table = table_of(cluster, placement)
+    if any(x < 0 or (x and s not in cluster.open[j]) for j, row in enumerate(table) for s, x in enumerate(row)):
+        return False
     with cluster.at(table):
         fits = all(cluster.load(s, i) <= room for s, row in enumerate(cluster.room) for i, room in enumerate(row))
         runs = [exact_sum(map(cluster.total, users)) for users in tree.leaves]
@@ -4655,7 +4729,10 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         data = read(path)
         policy, cluster = policy_of(data), Cluster(data, clock)
         claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
-        if instance is not None and (others := differences(data["instance"], instance.to_dict())):
+        others = [] if instance is None else differences(data["instance"], instance.to_dict())
+        if instance is not None and data.get("exact"):
+            others += read_differently(data, instance)
+        if others:
             statement = "not proved: the file holds another instance than the one given:"
             return Verification(
                 False, math.inf, statement, tuple(others), str(data["policy"]), claim.size, claim.digest
@@ -4668,10 +4745,10 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
             else:
                 gap, how, faults = prove(data, cluster, policy)
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
-            if policy is not None and policy.name == "Policy" and close and not faults:
+            if not data.get("exact") and policy is not None and policy.name == "Policy" and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]
                 check_objective(cluster, first, data)
-                if not data.get("exact") and (why := check_prices(cluster, first, data)):
+                if why := check_prices(cluster, first, data):
                     left_out["prices"] = why
         except CannotCheck as reason:
             unchecked, gap, how = str(reason), None, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.instance import Instance
 from fairopt.io.tables import escaped
 from fairopt.operate.held import HeldNow, held_now
+from fairopt.proofs.verify import DIGITS, written
 from fairopt.report.tables import price_columns
 from fairopt.team_sums import team_sums
 
@@ -81,7 +83,7 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
         about["guarantee"] = instance.guarantees
     about |= {
         "tasks": allocation.tasks,
-        **({} if allocation.exact_tasks is None else {"exact tasks": allocation.exact_tasks.sum(axis=1)}),
+        **({} if allocation.exact_tasks is None else {"exact tasks": _exact_tasks(allocation.exact_tasks)}),
         "share": allocation.shares,
         "dominant share": allocation.share(DominantShare()),
     }
@@ -94,6 +96,13 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(units, instance.total_capacities))
     _add_units_held(out, instance, found)
     return out
+
+
+def _exact_tasks(tasks: NDArray[np.object_]) -> list[Fraction] | list[str]:
+    """Exact tasks of each user; as text if there are more digits than Python prints."""
+    totals: list[Fraction] = tasks.sum(axis=1).tolist() if tasks.size else [Fraction(0)] * len(tasks)
+    longest = max((max(abs(x.numerator), x.denominator) for x in totals), default=0)
+    return totals if longest < 10**DIGITS else [written(x) for x in totals]
 
 
 def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColumns:

@@ -2,6 +2,9 @@
 
 import json
 import random
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from fractions import Fraction as Q
 
@@ -15,6 +18,7 @@ from oracle.fractions_waterfill import leximin as waterfill
 import fairopt as fo
 from fairopt.errors import Infeasible, InvalidBlock, MissingExtra, NotCertified, OutOfDomain
 from fairopt.policies.parse import parse_policy
+from fairopt.proofs import verify
 
 pytest.importorskip("flint")
 
@@ -169,7 +173,30 @@ def test_those_who_cannot_rise_above_their_base_leave_the_objective(tmp_path):
     data = json.loads(file.read_text())
     data["exact"]["proof"] = [{"mixtures": [{"user1": "1"}]}]  # the least of all, which is 0 whatever the others have
     file.write_text(json.dumps(data))
-    assert "nothing proves that it cannot rise" in str(fo.verify(file))
+    assert "'user1' is at its base, and nothing proves that it can rise" in str(fo.verify(file))
+
+
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [(fo.DRF(), 0), (fo.Policy(fo.Leximin(fo.Surplus())), 1), (fo.Policy(fo.MaxMin(fo.Surplus())), 1)],
+)
+def test_guarantees_that_fill_everything_are_the_answer(policy, value, tmp_path):
+    instance = fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2])
+    answer = policy.allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["20"], ["18"], ["0"], ["2"]] and answer.objective == value
+    assert fo.verify(answer.save(tmp_path / "answer.json"), instance).ok
+
+
+def test_those_at_their_base_count_only_if_they_could_rise(tmp_path):
+    instance = fo.Instance([[1], [1], [2]], [8], task_limits=[1, None, None], guarantees=[1, 1, 0])
+    answer = fo.Policy(fo.OrderedWeighted([1, 1, 1], fo.Surplus(fo.Tasks()))).allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["1"], ["7"], ["0"]]
+    file = answer.save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    del data["exact"]["proof"][0]["rising"]
+    file.write_text(json.dumps(data))
+    assert "'user3' is at its base, and nothing proves that it can rise" in str(fo.verify(file))
 
 
 def spoil_tasks(exact):
@@ -212,6 +239,60 @@ def test_better_looking_tasks_beyond_a_capacity_are_a_fault(tmp_path):
     assert "tasks exceed the capacity" in str(fo.verify(file))
 
 
+def changed(file, **changes):
+    """A saved file with some entries changed; those of its exact part by ``exact``."""
+    data = json.loads(file.read_text())
+    exact = data["exact"] | changes.pop("exact", {})
+    file.write_text(json.dumps(data | changes | {"exact": exact}))
+    return file
+
+
+def test_pairs_of_users_left_out_of_a_file_are_compared_for_envy(tmp_path):
+    instance = fo.Instance([[2, 1], [1, 3], [1, 1]], [10, 9])
+    envious = fo.MostTasks().allocate(instance, exact=True)
+    other = json.loads(envious.save(tmp_path / "other.json").read_text())
+    file = fo.Policy(fo.Total(fo.Tasks()), [fo.EnvyFree()]).allocate(instance, exact=True).save(tmp_path / "a.json")
+    given = {key: other[key] for key in ("objective", "tasks_by_server", "exact")}
+    for more in ({"binding": []}, {"proof": []}):
+        assert "row 1 of the policy's constraints is violated" in str(fo.verify(changed(file, **given, **more)))
+
+
+def test_a_placement_of_whole_tasks_does_not_hide_behind_an_exact_answer(tmp_path):
+    file = fo.DRF().allocate(PAPER, exact=True).save(tmp_path / "answer.json")
+    assert "an exact answer has no placement" in str(fo.verify(changed(file, placement=[[9e9], [9e9]])))
+
+
+def test_a_float_is_read_only_as_a_fraction_that_rounds_to_it(tmp_path):
+    instance = fo.Instance([[Q(1, 3)], [1]], [1])
+    file = fo.DRF().allocate(instance, exact=True).save(tmp_path / "answer.json")
+    assert fo.verify(file, instance).ok
+    plain = str(fo.verify(file, fo.Instance([[1 / 3], [1]], [1])))
+    assert "demands: 0.3333333333333333 is 1/3 in the file, 0.333333333333 in the instance given" in plain
+    wrong = changed(file, exact={"read": {"demands": {repr(1 / 3): "2/3"}}})
+    assert "0.3333333333333333 is read as 2/3, which rounds to another number" in str(fo.verify(wrong))
+
+
+def test_float32_numbers_are_those_of_the_file(tmp_path):
+    instance = fo.Instance(np.array([[0.1], [0.7]], dtype=np.float32), [1.0])
+    file = fo.DRF().allocate(instance, exact=True).save(tmp_path / "answer.json")
+    assert fo.verify(file, instance).ok and fractions(fo.Allocation.load(file).exact_tasks) == [["5"], ["5/7"]]
+    assert "objective is 0.4 in the file, but 0.5 at its tasks" in str(fo.verify(changed(file, objective=0.4)))
+
+
+def test_bundles_are_not_proved_where_a_team_has_a_guarantee(tmp_path):
+    instance = fo.Instance([[1, 4], [3, 1]], [9, 18], teams={"team": ["a", "b"]})
+    file = fo.MLFDRS().allocate(instance, exact=True).save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    given = json.loads(file.read_text())["instance"] | {"guarantees": {"user1": 0, "user2": 0, "b": {"resource1": 8}}}
+    assert "its instance has guarantees" in str(fo.verify(changed(file, instance=given)))
+
+
+def test_verify_runs_as_a_script_where_it_stands(tmp_path):
+    file = fo.DRF().allocate(PAPER, exact=True).save(tmp_path / "answer.json")
+    done = subprocess.run([sys.executable, verify.__file__, file], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout.startswith("proved: gap 0 of Leximin()"), done.stderr, done.returncode) == (True, "", 0)
+
+
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
@@ -250,11 +331,12 @@ def test_whole_tasks_are_not_exact_and_a_missing_extra_names_the_pip_line(monkey
         fo.DRF().allocate(PAPER, exact=True)
 
 
-def test_the_time_limit_ends_the_call():
+def test_the_time_limit_ends_the_exact_part_too():
     rng = np.random.default_rng(1)
     instance = fo.Instance(rng.uniform(0.1, 9, (60, 3)), rng.uniform(50, 100, (12, 3)))
-    with pytest.raises(NotCertified, match="time limit"):
-        fo.DRF().allocate(instance, exact=True, time_limit=0.05)
+    slow = fo.progress(lambda what, done, total: time.sleep(0.3 * (what == "exact levels")))
+    with slow, pytest.raises(NotCertified, match="time limit"):
+        fo.DRF().allocate(instance, exact=True, time_limit=0.2)
 
 
 def test_steps_are_reported():
@@ -281,4 +363,7 @@ def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_p
     room = Q(10**5000 + 1, 3 * 10**4999 + 7)
     answer = fo.DRF().allocate(fo.Instance([[1], [1]], [room]), exact=True)
     assert answer.exact_tasks[0, 0] == room / 2
+    assert len(answer.to_frame()["exact tasks"].iloc[0]) > 9_000  # text, as Python does not print such Fractions
+    total = fo.MostTasks().allocate(answer.instance, exact=True).exact_bounds()
+    assert str(total).startswith(f"{float(room)!r} (a fraction of ")
     assert fo.verify(answer.save(tmp_path / "long.json")).gap == 0

@@ -14,7 +14,7 @@ from oracle.concave import has_room, maximise, power_mean
 from oracle.exact_cluster import Cluster
 
 import fairopt as fo
-from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.exact.bounds import ExactBounds
 
 pytest.importorskip("flint", reason="intervals need python-flint, the extra `exact`")
@@ -138,6 +138,46 @@ def test_constraints_that_leave_one_point(policy: fo.Policy) -> None:
     pool = fo.Instance([[1, 1], [2, 2]], [0.3, 0.3])
     found = best_of(policy, pool, 1e-20)
     assert found.tasks == ((Fraction(3, 20),), (Fraction(3, 40),))
+
+
+@pytest.mark.parametrize(
+    ("objective", "value"), [(fo.MaxMin, 5), (fo.Leximin, 5), (fo.NashWelfare, Decimal(5).ln()), (fo.Total, 5)]
+)
+def test_users_whom_servers_keep_at_their_base_leave_the_objective(objective: Any, value: Any) -> None:
+    full = fo.Instance([[1], [1], [1]], [[4], [6]], eligible=[[1, 0], [1, 0], [0, 1]], guarantees=[2, 2, 1])
+    share = fo.Surplus(fo.Tasks())
+    found = best_of(fo.Policy(fo.AlphaFair(1, share) if objective is fo.NashWelfare else objective(share)), full)
+    assert in_decimal(found.lower) - Decimal("1e-11") <= value <= in_decimal(found.upper) + Decimal("1e-11")
+
+
+def test_guarantees_that_fill_everything_leave_values_of_zero_or_no_finite_slope() -> None:
+    full = fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2])
+    assert best_of(fo.DRF(), full).upper == 0 and best_of(fo.Policy(fo.Leximin(fo.Surplus())), full).lower == 1
+    with pytest.raises(OutOfDomain, match="somebody can have nothing, where the objective has no finite slope"):
+        best_of(fo.NashWelfare(), full)
+
+
+def test_weights_of_seven_decades_do_not_stop_the_steps() -> None:
+    demands = [[6, 1, 1, 6], [5, 6, 4, 0], [1, 3, 1, 3], [5, 3, 4, 3], [5, 5, 6, 1]]
+    pool = fo.Instance(demands, [18, 18, 2, 5], weights=[1990, 369, 0.0897, 0.000745, 127])
+    assert best_of(fo.Policy(fo.AlphaFair(1.5)), pool).width <= 1e-12
+
+
+def test_a_base_at_the_limit_is_an_equation() -> None:
+    given = dict(
+        demands=[[0, 5, 4], [5, 3, 5], [3, 3, 3]],
+        capacities=[[11, 5, 1], [4, 18, 10], [14, 16, 9], [5, 16, 8]],
+        eligible=[[0, 1, 0, 1], [1, 1, 1, 0], [1, 0, 0, 1]],
+        task_limits=[0.579, 0.36, 0.257],
+    )
+    policy = fo.Policy(fo.FairnessEfficiency(2, -0.5, fo.KDominantShare(2)), [fo.MinTasks({"user1": 0.579})])
+    assert best_of(policy, fo.Instance(**given), 1e-25).width <= 1e-25
+
+
+def test_constraints_that_hold_by_rounding_only_are_infeasible() -> None:
+    policy = fo.Policy(fo.AlphaFair(1), [fo.MinTasks(Fraction(1, 3) + Fraction(1, 10**12))])
+    with pytest.raises(Infeasible, match="in rational numbers nothing satisfies all of them"):
+        best_of(policy, fo.Instance([[1], [1], [1]], [1]))
 
 
 def test_equations_do_not_cost_digits() -> None:
@@ -288,7 +328,7 @@ class Own(fo.Objective):
         (fo.Policy(fo.FairnessEfficiency(3, -0.1)), "not concave"),
         (fo.Policy(fo.FairnessEfficiency(2, -1) + fo.Total()), "stands alone"),
         (fo.Policy(fo.AlphaFair(2), [fo.MinShare(0.1, fo.PNormShare(2))]), "norms are irrational"),
-        (fo.Policy(fo.Total(), [fo.AlphaFair(1) >= -9]), "curved constraint"),
+        (fo.Policy(fo.Total(), [fo.AlphaFair(1) >= -9]), "bounds no sum of shares"),
         (fo.Policy(Own()), "fairopt's own"),
         (fo.Policy(fo.WeightedLog() + fo.Total()), "cone program over bundles"),
     ],

@@ -236,7 +236,10 @@ def _recomputed_objective(allocation: Allocation) -> tuple[float | None, float]:
         if allocation.placement is not None:  # users for whom no whole task fits are inactive
             given = whole_instance(given, number_of(first), constraints)
         if not all(share._is_plain for share in first.share_blocks()):  # who cannot rise above a base leaves
-            objective = Program(given, first, constraints).objective
+            program = Program(given, first, constraints)
+            if program.nobody_rises:
+                return 0.0, 1.0
+            objective = program.objective
     except FairoptError:  # reported on certification
         return None, 0.0
     part = np.flatnonzero(given.task_limits > 0)

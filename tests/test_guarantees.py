@@ -136,6 +136,65 @@ def test_users_to_whom_guarantees_leave_nothing_are_named():
     np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Surplus())).allocate(pair).tasks, [4, 0], atol=1e-9)
 
 
+FULL = {  # by lower bounds, which leave the third user nothing
+    "pool": (fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2]), ()),
+    "huge": (fo.Instance([[1]] * 4, [4e13], guarantees=[2e13, 1.8e13, 0, 2e12]), ()),
+    "tiny": (fo.Instance([[1]] * 4, [4e-8], guarantees=[2e-8, 1.8e-8, 0, 2e-9]), ()),
+    "full up to rounding": (fo.Instance([[1]] * 4, [1], guarantees=[0.1, 0.2, 0, 0.7]), ()),
+    "limits": (fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2], task_limits=[20, 30, 5, 2]), ()),
+    "bounds": (fo.Instance([[1]] * 4, [40]), (fo.MinTasks([20, 18, 0, 2]),)),
+    "servers": (fo.Instance([[1]] * 4, [[30], [10]], guarantees=[20, 18, 0, 2]), ()),
+    "counts": (fo.Instance([[1]] * 4, [[20], [10]], counts=[1, 2], guarantees=[20, 18, 0, 2]), ()),
+    "team": (
+        fo.Instance([[1]] * 3, [40], teams={"team": ["a", "a", "b"]}, guarantees={"a": {"resource1": 40}}),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_what_rounding_leaves_beside_guarantees_is_no_share(name, tmp_path):
+    instance, bounds = FULL[name]
+    answer = fo.DRF().with_constraints(*bounds).allocate(instance)
+    assert answer.certificate.ok
+    assert (answer.tasks[2], answer.objective) == (0, 0)
+    np.testing.assert_allclose(answer.tasks.sum(), instance.total_capacities[0], rtol=1e-9)
+    answer.save(tmp_path / "answer.json")
+    proved = fo.verify(tmp_path / "answer.json")
+    assert proved.ok, str(proved)
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_no_value_is_certified_where_a_user_without_tasks_makes_it_minus_infinity(name):
+    instance, bounds = FULL[name]
+    policy = fo.Policy(fo.AlphaFair(2), bounds)
+    if instance.n_servers == 1 and name != "team":
+        with pytest.raises(OutOfDomain, match="leave user 'user3' no tasks at all"):
+            policy.allocate(instance)
+    else:
+        with pytest.raises(NotCertified, match="lower guarantees, which leave nothing for user 'user3'"):
+            policy.allocate(instance, solver="CLARABEL")
+
+
+def test_a_share_that_rounding_of_capacities_changes_is_not_certified():
+    left = fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2 * (1 - 1e-10)])
+    with pytest.raises(NotCertified):  # the prices give the user 2.1e-10 tasks where 2e-10 fit
+        fo.Policy(fo.AlphaFair(2)).allocate(left, method="prices")
+    np.testing.assert_allclose(fo.DRF().allocate(left).tasks[2], 2e-10, rtol=1e-6)
+
+
+@pytest.mark.parametrize("policy", [fo.Policy(fo.Leximin(fo.Surplus())), fo.NashBargaining()], ids=str)
+@pytest.mark.parametrize("name", ["pool", "servers"])
+def test_the_objective_is_0_where_nobody_can_rise(policy, name, tmp_path):
+    instance, _ = FULL[name]
+    answer = policy.allocate(instance)
+    assert answer.objective == 0
+    np.testing.assert_allclose(answer.tasks, [20, 18, 0, 2], atol=1e-9)
+    answer.save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok
+    assert fo.Allocation.load(tmp_path / "answer.json").objective == 0
+
+
 @pytest.mark.parametrize(
     "policy", [fo.KalaiSmorodinsky([30, 0, 0]), fo.Policy(fo.Leximin(fo.Surplus(base=[30, 0, 0])))]
 )

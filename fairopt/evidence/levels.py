@@ -39,7 +39,7 @@ class LevelDuals(Evidence):
         return program.term.is_order and of_program
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        tasks = conditions.repair(program, tasks)
+        tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
         cone, variables = None, dict[str, Float]()
         if self.written is not None and not conditions.all_known(program):

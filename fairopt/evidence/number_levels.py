@@ -39,7 +39,7 @@ class NumberLevels(Evidence):
         return program.term.is_order and sizes <= {(len(program.usable_rows), n_further(program))}
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        tasks = conditions.repair(program, tasks)
+        tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
         gap, gaps, _ = judge_number_levels(program, self.duals, tasks)
         of_blocks = conditions.violation_at(program, tasks)
         return Measured(tasks, gap, of_blocks, program.term.factor * self.prices, gaps=gaps or (gap,))

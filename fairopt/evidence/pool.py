@@ -16,6 +16,7 @@ from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.envy import EnvyProgram, envy_gap
+from fairopt.proofs.exact_filling import exact_gap, rounding_decides
 from fairopt.proofs.pool import (
     Bottlenecks,
     PoolProof,
@@ -108,6 +109,8 @@ class Bottlenecked(OnPool):
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         pool, found = self.pool, proof.found
         assert isinstance(found, Bottlenecks)
+        if rounding_decides(program, found) and (exact := exact_gap(program, tasks)) is not None:
+            return proof._replace(gap=exact)
         if found.full(pool.usable) and proof.gap <= SUM_ROUNDING and not found.has_small_holdings(pool.usable):
             return proof
         order = first_full(pool, tasks) if self.order is None else self.order

@@ -29,7 +29,7 @@ from fairopt.blocks.guarantees import guarantees_of
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
@@ -40,7 +40,7 @@ from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
-from fairopt.tolerances import TINY
+from fairopt.tolerances import ROUNDING, TINY
 from fairopt.validation import distinct
 
 Float = NDArray[np.float64]
@@ -74,6 +74,7 @@ class Program:
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
+        self.nobody_rises = False  # above the base of a surplus: the objective is of nobody, and its value 0
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
 
@@ -105,7 +106,8 @@ class Program:
         if not (in_passes or self.is_above_base):
             self.objective.check(self.instance)
         if not (self.of_users or self.empty):
-            self.objective = of_those_who_rise(self)
+            given, self.objective = self.objective, of_those_who_rise(self)
+            self.nobody_rises = isinstance(self.objective, Total) and self.objective is not given
             self.__dict__.pop("of_users")
             self.__dict__.pop("term", None)
 
@@ -168,16 +170,20 @@ class Program:
         if alpha is None or alpha < 1 or not self.of_users:  # of a surplus, those who cannot rise have left
             return
         scarce = self.usable <= 0
-        if not scarce.any() and self.high.min(initial=np.inf) > 0:
+        if not scarce.any() and self.high.min(initial=np.inf) > 0 and not self.left_nothing.any():
             return
         demands = self.instance.per_server_demands
         starved = (self.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
-        if starved.any():
-            user = self.instance.users[int(np.flatnonzero(starved)[0])]
-            raise OutOfDomain(
-                f"the constraints leave user {user!r} no tasks at all, so {self.objective} is minus infinity for every "
-                "allocation; relax them, give the user a task limit of 0, or use alpha < 1"
-            )
+        if not (starved | self.left_nothing).any():
+            return
+        user = self.instance.users[int(np.flatnonzero(starved | self.left_nothing)[0])]
+        what, fix = "constraints leave", "relax them"
+        if not starved.any():
+            what, fix = "lower bounds of others, such as guarantees, leave", "lower them, compare Surplus(share)"
+        raise OutOfDomain(
+            f"the {what} user {user!r} no tasks at all, so {self.objective} is minus infinity for every allocation; "
+            f"{fix}, give the user a task limit of 0, or use alpha < 1"
+        )
 
     @cached_property
     def unlimited(self) -> bool:
@@ -193,6 +199,14 @@ class Program:
     def room(self) -> Mask:
         """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
         return users_with_room(self)
+
+    @cached_property
+    def left_nothing(self) -> Mask:
+        """Users of one pool to whom the lower bounds of others leave nothing but rounding, shape (n_users,)."""
+        if not (self.single and self.low.any()):
+            return np.broadcast_to(np.False_, self.low.shape)
+        full = self.usable - self.least_load <= ROUNDING * self.usable
+        return (self.low <= 0) & (self.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
 
     @cached_property
     def pairs(self) -> Pairs:

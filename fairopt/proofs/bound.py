@@ -78,16 +78,19 @@ def gain_of_total(utility: Float, cost: Float, low: Any, high: Any) -> Gain:
 
 
 def gap_of_means(bound: float, value: float, weight: float, alpha: float, shift: float = 1.0) -> float:
-    """The logarithm of (bound on a weighted power mean / mean achieved), from sums of ``w u(z)``."""
+    """The logarithm of (bound on a weighted power mean / mean achieved), from sums of ``w u(z)``.
+
+    Its absolute value: a mean above the bound is owed to capacity that rounding adds.
+    """
     exponent, bound, value = 1.0 - alpha, bound / weight, value / weight
     if not (np.isfinite(bound) and np.isfinite(value)):
         return np.inf
     if exponent == 0:
-        return max(0.0, bound - value)
+        return abs(bound - value)
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log1p if shift else np.log
         gap = float(log(exponent * bound) - log(exponent * value)) / exponent
-    return max(0.0, gap) if np.isfinite(gap) else np.inf
+    return abs(gap) if np.isfinite(gap) else np.inf
 
 
 @np.errstate(all="ignore")

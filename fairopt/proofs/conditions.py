@@ -10,14 +10,17 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, drop_towards_zero
 from fairopt.blocks.base import blocks_within, is_ours
-from fairopt.blocks.constraints import Constraint, ManyRows
+from fairopt.blocks.constraints import Constraint, ManyRows, MinShare
 from fairopt.blocks.form import Form
+from fairopt.blocks.guarantees import TeamGuarantees
 from fairopt.blocks.rows import TYPICAL
+from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.own_values import best_values
-from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.proofs.lagrangian import LinearRows
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import BLOCK_TOLERANCE, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.validation import distinct
 
 
 @contextmanager
@@ -64,6 +67,34 @@ def repair(program: Program, tasks: Float) -> Float:
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
     return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
+
+
+def nothing_but_violations(program: Program, tasks: Float, violation: float) -> Mask:
+    """Users without a lower bound who hold no more than relative violations of lower bounds, or rounding, leave them,
+    shape (n_users,).
+    """
+    floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
+    if isinstance(program, BundleProgram) or not floors:
+        return np.broadcast_to(np.False_, program.low.shape)
+    return (program.low <= 0) & (program.pairs.sum(tasks) <= (violation + ROUNDING) * program.most)
+
+
+def without_rounding(program: Program, tasks: Float) -> Float:
+    """Tasks without those of users who hold nothing but what violations of lower bounds, or rounding, leave them."""
+    held = program.pairs.sum(tasks)
+    if not (held <= (BLOCK_TOLERANCE + ROUNDING) * program.most).any():  # the violations are not needed
+        return tasks
+    violation = violation_at(program, tasks) if all_known(program) else 0.0
+    nothing = nothing_but_violations(program, tasks, min(violation, BLOCK_TOLERANCE))
+    return np.where(nothing[program.pairs.user], 0.0, tasks) if nothing.any() else tasks
+
+
+def has_rounding_for_share(program: Program, tasks: Float, violation: float) -> bool:
+    """Whether an objective that is minus infinity where a user has nothing is finite by violations or rounding only."""
+    alpha = program.term.alpha
+    if alpha is None or alpha < 1 or not program.of_users:
+        return False
+    return bool(nothing_but_violations(program, tasks, violation).any())
 
 
 def room_left(program: Program, tasks: Float) -> Float:

@@ -99,6 +99,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
             if evidence.applies(program):
                 measured = evidence.measured(program, proposal.tasks, proposal.bundles)
                 answer = _answer(program, proposal.method, measured)
+                if conditions.has_rounding_for_share(program, answer.tasks, answer.violation + answer.block_violation):
+                    answer.gap = np.inf
             else:
                 answer = nothing(program, proposal.method)
             if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
@@ -155,8 +157,9 @@ def allocation(
     table = _keep_given(found := last.expand(final.tasks), point)
     held = None if final.bundles is None else _keep_given(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
-    value = 0.0 if first.empty else started.value
-    if (last is not first or (table is not found and not np.array_equal(table, found))) and not first.empty:
+    of_nobody = first.empty or first.nobody_rises
+    value = 0.0 if of_nobody else started.value
+    if (last is not first or (table is not found and not np.array_equal(table, found))) and not of_nobody:
         value = first.objective.value(first.point(*_gathered(first, table, held), final.variables or None))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     certificate = _certificate(
@@ -322,7 +325,7 @@ def whole(
             of_blocks = max(conditions.violation_at(own, tasks), feasibility(each, placement, own.usable))
             variables = conditions.variables_at(own, tasks)
         if not first.empty:
-            value = first.objective.value(first.point(first.gather(table)))
+            value = 0.0 if first.nobody_rises else first.objective.value(first.point(first.gather(table)))
             losses = [_lost(program, answer, table) for program, answer in judged]
             gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
             gaps += [float(lost.max()) for lost in losses[1:]]

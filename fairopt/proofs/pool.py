@@ -17,7 +17,7 @@ from fairopt.blocks.shares import SMALLEST
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.bound import gain_of_power, gain_of_total, gap_of_means, power
-from fairopt.tolerances import GAP_TOLERANCE, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.tolerances import GAP_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 
 Measures = TypeVar("Measures", bound=Any)
 
@@ -150,7 +150,8 @@ class Bottlenecks(NamedTuple):
 
         The condition characterises max-min fairness: every user is at its limit, or needs a full resource on which no
         user above its lower bound has a larger ``s / w``. A resource's slack, with ``adjustments`` if given, is
-        compared with the load of `rising` users, unless it is rounding.
+        compared with the load of `rising` users, unless it is rounding. Beside lower bounds users who hold no more than
+        rounding hold nothing for certain.
         """
         if self.lowest != self.lowest or not self.top.max() < np.inf:
             return np.inf
@@ -158,7 +159,11 @@ class Bottlenecks(NamedTuple):
             slack = self.slack(usable)
             if adjustments is not None:
                 slack = abs(adjustments.corrected(slack, SUM_ROUNDING * usable))
-            rise = np.where(slack > SUM_ROUNDING * usable, slack / self.rising, 0.0)
+            rising = self.rising
+            tolerated = np.where(rising > 0, SUM_ROUNDING, ROUNDING) * usable
+            rise = np.where(slack > tolerated, slack / rising, 0.0)
+            if self.feasible.has_lower_bounds:
+                rise = np.where((rising > 0) & (rising <= ROUNDING * usable), np.inf, rise)
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
             excess = np.maximum(over, rise)
         charged = np.isfinite(self.least)

@@ -1363,6 +1363,34 @@ class Evidence:
                 self.size[j][s] += abs(times * v)
         self.row_value = exact_sum(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
 
+    def even_out(self, level_per_task: Mapping[int, Mapping[int, Fraction]]) -> None:
+        """Scale the prices of servers so that levels which cost a user the same on several up to rounding do exactly.
+
+        Otherwise its tasks on all but the cheapest are slack.
+        """
+        near: dict[int, dict[int, Fraction]] = {}  # factors of prices on one server relative to another
+        for j, each in level_per_task.items():
+            costs = {s: self.cost[j][s] / v for s, v in each.items()}
+            least = min(costs.values())
+            first, *others = (s for s, cost in costs.items() if cost <= least * (1 + ROUNDING))
+            for s in others if least > 0 else ():
+                near.setdefault(first, {}).setdefault(s, costs[first] / costs[s])
+                near.setdefault(s, {}).setdefault(first, costs[s] / costs[first])
+        factors = dict[int, Fraction]()
+        for start in near:
+            factors.setdefault(start, ONE)
+            left = [start]
+            while left:
+                s = left.pop()
+                for t, ratio in near[s].items():
+                    if t not in factors:
+                        factors[t] = dyadic(factors[s] * ratio)
+                        left.append(t)
+        for s, factor in factors.items():
+            self.prices[s] = [p * factor for p in self.prices[s]]
+            for row in self.cost:
+                row[s] *= factor
+
     def right_hand_side(self, room: Mapping[Place, Fraction]) -> Fraction:
         """The dual objective's constant: right-hand sides of capacities and rows times their multipliers."""
         return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
@@ -1494,9 +1522,11 @@ def stationary_point(
 def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     """The gap of certificates between an upper bound and the value at the tasks."""
     value = goal.value()
-    if top <= value:
-        return ZERO
     curves: list[Curve | CurveOfNumbers] = [*goal.curves, *goal.numbered]
+    if top <= value:  # where shares may be arbitrarily bad, by what rounding adds to capacities
+        if not (len(objective.terms) == 1 and curves and curves[0].alpha >= 1):
+            return ZERO
+        top, value = value, top
     if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
         (curve,) = curves
         weight, p = sum(curve.factor.values()), 1 - curve.alpha
@@ -1657,22 +1687,24 @@ def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
 
 def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of max-min fairness on one pool against recomputed levels (`WaterFilling`); of `MaxMin` the lowest level
-    only.
+    only. The level of those who are `left_nothing` is 0.
     """
     if rows:
         raise Fault("bottlenecks are no evidence under constraints other than bounds")
     on_one_pool(cluster, objective)
     below, above = cluster.coefficients(objective.share)
-    gap = ZERO
+    gap, nothing = ZERO, left_nothing(cluster)
+    if nothing and (objective.name == "MaxMin" or len(nothing) == len(cluster.active)):
+        return gap
     for bits in (BITS, 10 * BITS):  # bounds lose digits if users need very little of a full resource
         water = WaterFilling(cluster, below, above, bits)
         water.fill()
         least, most = (
-            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
+            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items() if j not in nothing}
             for k, end in ((0, math.floor), (1, math.ceil))
         )
         if min(least.values()) <= 0:
-            if all(cluster.total(j) > 0 for j in cluster.active) and bits == BITS:  # levels differ by more than 2^bits
+            if all(cluster.total(j) > 0 for j in least) and bits == BITS:  # levels differ by more than 2^bits
                 continue
             raise Fault("an active user has no share")
         if objective.name == "MaxMin":
@@ -1685,6 +1717,17 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
         if gap <= GAP:
             break
     return gap
+
+
+def left_nothing(cluster: Cluster) -> set[int]:
+    """The users of one pool without tasks to whom the lower bounds of others leave nothing but rounding."""
+    full = {
+        i
+        for i in range(cluster.m)
+        if exact_sum(cluster.demands[j][0][i] * cluster.low[j] for j in cluster.active)
+        >= cluster.capacity[i] * cluster.usable[i] * (1 - ROUNDING)
+    }
+    return {j for j in cluster.active if not cluster.total(j) and any(cluster.demands[j][0][i] for i in full)}
 
 
 class WaterFilling:
@@ -1839,7 +1882,8 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     cost``.
 
     If that point violates a constraint, or earlier users alone exceed a capacity, less is proved: each level is bounded
-    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`).
+    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`). This may double
+    from level to level, so a second try starts from no slack by rounding (`Evidence.even_out`).
     """
     count, size = len(entry["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
     if count * size > LEVEL_PAIRS:
@@ -1858,58 +1902,88 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     most = {j: up(best[j] * cluster.most_tasks(j)) for j in users}
     least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
-    constrained, given = bool(rows or cluster.kept_levels or any(least.values())), False
+    constrained = bool(rows or cluster.kept_levels or any(least.values()))
     if constrained:
-        z, most = stored, {j: max(v, stored[j]) for j, v in most.items()}
+        most = {j: max(v, stored[j]) for j, v in most.items()}
         room = {place: max(r, cluster.load(*place)) for place, r in room.items()}
-    else:  # cut to limits and scaled to capacities, so that they are exactly feasible
-        over = [r / u for place, r in room.items() if (u := cluster.load(*place)) > r]
-        z = {j: down(min(v, most[j]) * min(over, default=ONE)) for j, v in stored.items()}
-    units = {  # of a level of 1
-        (s, i): {j: dyadic(cluster.demands[j][s][i] * cluster.tasks[j][s] / stored[j]) for j in users} for s, i in room
-    }
-    loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
     broken = [row_excess(cluster, row)[0] for row in rows]
     below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept_levels]
-    steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
+    level_per_task = cluster.level_per_task(c)
+    steps: list[tuple[list[int], Evidence]] = []
     for k, one in enumerate(entry["levels"]):
         check_keys(one, LEVEL, f"level {k} of the evidence")
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept_levels))))
         if not one["users"]:
             raise Fault(f"level {k} of the evidence has no users")
-    level_per_task = cluster.level_per_task(c)
     lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
-    lower, upper = dict.fromkeys(users, ZERO), dict(most)
-    proved: set[int] = set()
-    for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
-        cluster.clock.check()
-        others = [j for j in users if j not in proved]
-        if not others:
-            break
-        shrink, alone = scaled_down(room, z, upper, units, loads, proved)
-        given |= alone
-        if constrained and not given:
-            factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
-            given = not stays_feasible(cluster, rows, broken, below, factors)
-        level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
-        floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
-        if prices is not None:
-            limit = prices.right_hand_side(room) + exact_sum(
-                abs(y) * b for y, b in zip(prices.rows, broken, strict=True)
-            )
-            limit += exact_sum(y * b for y, b in zip(prices.kept_multipliers, below, strict=True))
-            before = {j: upper[j] - z[j] for j in proved} if given else {}
-            tighten_upper_bounds(cluster, level_per_task, prices, floors, upper, now, limit, before)
-        for j in now:
-            lower[j] = max(lower[j], floors[j])
-        proved.update(now)
-    missing = [cluster.users[j] for j in users if j not in proved]
-    if missing:
-        raise Fault(f"no prices bound the level of user {missing[0]!r}")
-    cluster.given_earlier |= given
     pairs = [(j, s) for j in users for s in cluster.open[j]]
     norm = max((above[j][s] / c[j][s] - 1 for j, s in pairs if c[j][s]), default=ZERO)
-    return norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
+    for exactly in (False, True):
+        for _, prices in steps if exactly else ():
+            prices.even_out(level_per_task)
+        tasks = cluster.tasks if constrained else fitted(cluster, room, exactly)
+        with cluster.at(tasks):
+            z = {j: down(s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
+        if min(z.values()) <= 0:
+            raise Fault("an active user runs all its tasks where there is no capacity")
+        units = {  # of a level of 1
+            (s, i): {j: dyadic(cluster.demands[j][s][i] * tasks[j][s] / z[j]) for j in users} for s, i in room
+        }
+        loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
+        order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
+        order += steps
+        lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
+        proved: set[int] = set()
+        for now, evidence in sorted(order, key=lambda step: min(z[j] for j in step[0])):
+            cluster.clock.check()
+            others = [j for j in users if j not in proved]
+            if not others:
+                break
+            shrink, alone = scaled_down(room, z, upper, units, loads, proved)
+            given |= alone
+            if constrained and not given:
+                factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
+                given = not stays_feasible(cluster, rows, broken, below, factors)
+            level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
+            floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
+            if evidence is not None:
+                limit = evidence.right_hand_side(room) + exact_sum(
+                    abs(y) * b for y, b in zip(evidence.rows, broken, strict=True)
+                )
+                limit += exact_sum(y * b for y, b in zip(evidence.kept_multipliers, below, strict=True))
+                before = {j: upper[j] - z[j] for j in proved} if given else {}
+                tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
+            for j in now:
+                lower[j] = max(lower[j], floors[j])
+            proved.update(now)
+        missing = [cluster.users[j] for j in users if j not in proved]
+        if missing:
+            raise Fault(f"no prices bound the level of user {missing[0]!r}")
+        gap = norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
+        if gap <= GAP or constrained:
+            break
+    cluster.given_earlier |= given
+    return gap
+
+
+def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> Table:
+    """The tasks made exactly feasible: scaled to capacities, and cut to limits.
+
+    If ``exactly``, servers that are full up to rounding are full afterwards.
+    """
+    factors = []
+    for s in range(cluster.servers):
+        part = min((room[s, i] / load for i in range(cluster.m) if (load := cluster.load(s, i))), default=ONE)
+        factors.append(part if part <= 1 + ROUNDING else ONE)
+    if not exactly:
+        factors = [min(ONE, *factors)] * len(factors)
+    out = []
+    for row, high in zip(cluster.tasks, cluster.high, strict=True):
+        fitting = [x * part if part != ONE else x for x, part in zip(row, factors, strict=True)]
+        total = exact_sum(fitting)
+        cut = ONE if high is None or total <= high else high / total
+        out.append([-dyadic(-x * cut) for x in fitting] if exactly else [x * cut for x in fitting])
+    return out
 
 
 def stays_feasible(
@@ -4257,7 +4331,8 @@ def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any])
         raise Fault(f"objective is {short(repr(stored))}, not a number")
     value = size = ZERO
     bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
-    for factor, term in of_those_who_rise(cluster, objective).terms if cluster.active else ():
+    of_nobody = not cluster.active or of_those_who_rise(cluster, objective) is not objective
+    for factor, term in () if of_nobody else objective.terms:
         cluster.clock.check()
         if factor:
             part, unit = objective_value(cluster, term, bundles or [])

@@ -282,6 +282,20 @@ def test_less_than_no_task_is_no_whole_task(tmp_path: Path) -> None:
     assert "tasks are not whole" in str(fo.verify(path))
 
 
+def test_rounding_of_a_level_does_not_grow_along_a_chain_of_servers(tmp_path: Path) -> None:
+    chain = fo.datasets.library().family("chain", n_users=40, seed=1).instance
+    sizes = chain.capacities[:, 0]
+    answer = fo.DRF().allocate(chain)
+    path = answer.save(tmp_path / "a.json")
+    np.testing.assert_allclose(answer.tasks, [sizes[0] + sizes[1], *sizes[2:]], rtol=1e-14)  # each fills the next
+    found = fo.verify(path)
+    assert found.ok and found.gap < 1e-14  # slack of 1e-16 that doubles 40 times is 1e-4
+    data = json.loads(path.read_text())
+    data["tasks_by_server"][4][5] *= 1 - 1e-5
+    path.write_text(json.dumps(data))
+    assert not fo.verify(path).ok
+
+
 def test_a_file_that_does_not_fit_into_memory_is_not_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
 

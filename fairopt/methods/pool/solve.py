@@ -21,6 +21,8 @@ from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, of_free_resourc
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
+from fairopt.proofs.exact_filling import exact_tasks, rounding_decides
+from fairopt.proofs.pool import bottlenecks
 from fairopt.proofs.proposal import Proposal
 from fairopt.tolerances import ROUNDING, TINY
 
@@ -45,7 +47,13 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
     events, order = filled.events, [event.resource for event in filled.events]
     evidence = Bottlenecked(pool, order, filled.prices, lambda chunk: users.settle(chunk, events))
-    yield Proposal("water-filling", users.tasks, evidence)
+    answer = yield Proposal("water-filling", users.tasks, evidence)
+    if answer is None or answer.ok:
+        return
+    if rounding_decides(program, bottlenecks(pool, answer.tasks, order)):
+        tasks = exact_tasks(program, answer.tasks)
+        if tasks is not None:
+            yield Proposal("water-filling", tasks, Bottlenecked(pool, order, filled.prices))
 
 
 def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:

@@ -119,6 +119,12 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
     prices = np.zeros(len(usable))
     level = 0.0
     events: list[Event] = []
+    full = start.bounded & (start.rates > 0) & (usable - start.low <= ROUNDING * usable)
+    if full.any():  # by the lower bounds: nobody rises who needs it, not even by what rounding leaves
+        rates = reporting.loads([], 0.0).up
+        events += [Event(int(i), 0.0) for i in np.flatnonzero(full)]
+        first = np.flatnonzero(full & (rates > 0))[:1]
+        prices[first] = 1.0 / rates[first]
     while len(events) <= len(usable):
         k = len(events)
         if k == 0 and not start.bounded:  # loads are proportional to the level

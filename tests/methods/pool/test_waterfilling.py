@@ -12,8 +12,11 @@ from oracle import fractions_waterfill as exact
 from oracle.instances import log_uniform, pools
 
 import fairopt as fo
+from fairopt.evidence.pool import Bottlenecked, pool_of
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.solve import fill_leftover
+from fairopt.proofs.gate import judge
+from fairopt.proofs.proposal import Proposal
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),
@@ -257,3 +260,24 @@ def test_lower_bounds_just_above_full_resources_are_exact(seed: int) -> None:
         else:
             tasks = policy.allocate(instance, method="water-filling").tasks
             np.testing.assert_allclose(tasks, np.array(right, dtype=float), rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("part", [1e-5, 1e-6, 1e-7, 1e-9])
+def test_levels_that_rounding_of_lower_ones_moves_are_those_of_fractions(part: float) -> None:
+    # each user leaves the next one a part of the resource that fixes it: errors of the first grow by 1 / part^2
+    first = np.pi / 3
+    demands = [[first, first * (1 - part), 0], [0, 1, (1 - part) / part], [0, 0, 1]]
+    pool = fo.Instance(demands, [1, 1, 1], weights=[1, 0.1, part**2])
+    answer = fo.DRF().allocate(pool)
+    assert answer.certificate.ok
+    np.testing.assert_allclose(answer.tasks, exactly(pool), rtol=2e-6 if part == 1e-5 else 1e-14)
+
+
+def test_a_level_that_rounding_moved_is_not_certified() -> None:
+    first, part = np.pi / 3, 1e-6
+    demands = [[first, first * (1 - part), 0], [0, 1, (1 - part) / part], [0, 0, 1]]
+    pool = fo.Instance(demands, [1, 1, 1], weights=[1, 0.1, part**2])
+    answer = fo.DRF().allocate(pool)
+    program = Program(pool, fo.Leximin(), ())
+    off = answer.tasks * [1, 1, 1 + 1e-5]  # 1e-11 of the resource
+    assert judge(program, Proposal("", off, Bottlenecked(pool_of(program)))).gap > 5e-6

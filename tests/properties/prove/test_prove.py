@@ -157,6 +157,24 @@ def test_leximin_that_ignores_a_user_is_not_proved(name):
     assert all(verdicts(query, "z3") == ["sat"] for query in queries(q) if query.exact)
 
 
+@dataclass(frozen=True, repr=False)
+class MostForOne(fo.Objective):
+    """More than its part of everything for the first user; the second is at its limit, and something is left over."""
+
+    share: fo.Share = field(default_factory=fo.DominantShare)
+
+    def conditions(self, symbols):
+        first, second = symbols.users
+        rest = [*(2 * first.weight * part > 1 for part in first.bundle), *(left > 0 for left in symbols.slack)]
+        return all_of([~second.below_limit, *rest])
+
+
+def test_who_has_its_part_of_everything_may_still_complain_of_what_is_left_over():
+    q = question(fo.Policy(MostForOne()), "bottleneck", users=2, degree=None, limits=True)
+    found = [verdicts(query, "z3") for query in queries(q) if query.exact]
+    assert found and all("sat" in verdict for verdict in found)
+
+
 @pytest.mark.parametrize("name", ["sharing-incentive", "envy-free", "strategy-proof", "population-monotone"])
 def test_the_contrary_of_a_theorem_is_not_proved(name, monkeypatch):
     """With the sign of the failure turned, statements have solutions: their other conditions contradict nothing."""

@@ -94,7 +94,7 @@ class UnknownName(InvalidInput, KeyError):
     >>> fo.datasets.library()["ghodsi-2011-exampel"]
     Traceback (most recent call last):
         ...
-    fairopt.errors.UnknownName: the library has no 'ghodsi-2011-exampel'; did you mean 'ghodsi-2011-example'?
+    fairopt.errors.UnknownName: the library has no 'ghodsi-2011-exampel'; did you mean 'ghodsi-2011-example'...
     """
 
 

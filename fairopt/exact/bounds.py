@@ -141,7 +141,7 @@ def _of_tasks(read: Exactly, objective: verify.Block, allocation: Allocation, wi
     start = [float(allocation.tasks_by_server[j, s]) for j, s in written.columns]
     start += [float(top) / 2 for top in program.top[len(start) :]]
     found = enclose(program, start, width, absolute=written.sign != 0)
-    ends: list[Arb] = [found.lower, found.upper]
+    ends: list[Arb] = [flint.arb(0)] * 2 if written.of_nobody else [found.lower, found.upper]
     if written.sign:  # of the logarithm of a measure
         ends = [written.sign * (written.sign * end).exp() for end in ends]
     n, servers = allocation.instance.eligible.shape

@@ -45,7 +45,8 @@ class Written:
         floors = self._floors(objective)
         self._keep_bases(objective)
         imposed = floors + [row for condition in conditions for row in self._imposed(condition)]
-        objective = self._of_those_who_rise(objective, imposed)
+        given, objective = objective, self._of_those_who_rise(objective, imposed)
+        self.of_nobody = objective is not given  # and its value 0
         self._add_columns()
         self._add_bounds()
         for coefficients, bound, equal in imposed:

@@ -3957,15 +3957,21 @@ def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[KeptGoal] = ()) 
 
 
 class ExactTier(NamedTuple):
-    """A tier: the leximin of ``compared`` numbers, or else a goal, under rows and kept levels of other goals."""
+    """A tier: the leximin of ``compared`` numbers, or else a goal, under rows and kept levels of other goals.
+
+    Where nobody can rise above the base of a surplus the goal is a total that nobody changes, and the value 0.
+    """
 
     rows: Rows
     kept: list[KeptGoal]
     compared: dict[str, Number] | None
     goal: ExactGoal
+    of_nobody: bool = False
 
     def value(self, tasks: Table) -> Fraction:
         """The value of the goal at tasks, or the smallest number."""
+        if self.of_nobody:
+            return ZERO
         if self.compared is None:
             return self.goal.at(tasks)
         return min((one.at(tasks) for one in self.compared.values()), default=ZERO)
@@ -3995,7 +4001,8 @@ def exact_tiers(
                 compared = exact_numbers(cluster, term.share, True)
                 stays = settle(k, term.share, ExactTier(rows, kept, compared, ExactGoal(cluster)))
                 cluster.stays.setdefault(term.share.text, set()).update(stays)
-        if len(objective.terms) == 1 and is_surplus(term) and not exact_numbers(cluster, term.share, True):
+        of_nobody = len(objective.terms) == 1 and is_surplus(term) and not exact_numbers(cluster, term.share, True)
+        if of_nobody:
             objective = Block("Total", {"share": term.share.share}, objective.text)  # as in `of_those_who_rise`
         goal, numbered = ExactGoal(cluster), None
         _, first = as_max_min(objective)
@@ -4003,7 +4010,7 @@ def exact_tiers(
             numbered = exact_numbers(cluster, first.share, True)
         else:
             goal.add(objective, ONE)
-        yield ExactTier(rows, kept, numbered, goal)
+        yield ExactTier(rows, kept, numbered, goal, of_nobody)
         if numbered is not None:
             rows = rows + [kept_row(one, one.at(cluster.tasks)) for one in numbered.values()]
         elif first.name == "MaxMin":

@@ -22,6 +22,7 @@ from fairopt.operate.purchases import Purchases, purchases
 from fairopt.policy import accepted
 from fairopt.proofs.verify import Verification, verify
 from fairopt.properties.checks import check
+from fairopt.properties.names import when_late
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.comparison import Comparison
@@ -323,6 +324,9 @@ def _findings(allocation: Allocation, clock: Clock, say: Listener, **options: An
     def part(what: str, find: Callable[[], Result]) -> Result | None:
         """What ``find`` finds; if it cannot, the page says why."""
         say(what, None, None)
+        if clock.late:
+            missing.append(f"{what}: not begun {when_late(clock)}")
+            return None
         try:
             return find()
         except FairoptError as error:

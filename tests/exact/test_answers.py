@@ -178,7 +178,7 @@ def test_those_who_cannot_rise_above_their_base_leave_the_objective(tmp_path):
 
 @pytest.mark.parametrize(
     ("policy", "value"),
-    [(fo.DRF(), 0), (fo.Policy(fo.Leximin(fo.Surplus())), 1), (fo.Policy(fo.MaxMin(fo.Surplus())), 1)],
+    [(fo.DRF(), 0), (fo.Policy(fo.Leximin(fo.Surplus())), 0), (fo.Policy(fo.MaxMin(fo.Surplus())), 0)],
 )
 def test_guarantees_that_fill_everything_are_the_answer(policy, value, tmp_path):
     instance = fo.Instance([[1]] * 4, [40], guarantees=[20, 18, 0, 2])

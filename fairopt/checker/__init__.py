@@ -1,0 +1,20 @@
+"""Prove saved answers with Python's standard library alone; nothing else of fairopt imports it but `fo.verify`.
+
+* `answer`: a file as a whole: what it claims, and the sentence that says what is proved (`verify`)
+* `outcome`: results, errors and time limits
+* `numbers`: rational numbers, intervals, logarithms and powers between bounds
+* `policy`: the policy, parsed from its text
+* `instance`: the instance of a file, its shares of tasks, and its digest
+* `teams`: guarantees and shares of teams, and what is above a base
+* `sums`: sums of concave functions of shares, bounded by prices (weak duality)
+* `constraints`: constraints as bounds and rows, and feasibility
+* `surplus`: who stays at the base of a surplus
+* `pool`: max-min fairness on one pool
+* `levels`: max-min fairness on servers, level by level
+* `plane`: fairness and efficiency, by lines
+* `bundles`: weighted logarithms of bundles
+* `hierarchy`: hierarchical DRF
+* `tiers`: which evidence proves which objective, tier by tier
+* `whole`: whole tasks
+* `exact`: exact answers
+"""

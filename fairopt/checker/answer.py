@@ -1,0 +1,291 @@
+"""answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairopt.checker.bundles import gap_of_bundles
+from fairopt.checker.constraints import impose
+from fairopt.checker.exact import proved_exactly, read_differently
+from fairopt.checker.hierarchy import gap_of_filling
+from fairopt.checker.instance import Cluster, check_keys, differences, digest
+from fairopt.checker.numbers import GAP, ZERO, Fraction, at_least, numbers
+from fairopt.checker.outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
+from fairopt.checker.policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
+from fairopt.checker.teams import guaranteed
+from fairopt.checker.tiers import KINDS, check_objective, check_prices, gap_of_tier, keep_level
+from fairopt.checker.whole import leave_out_small_users, loss_of_whole_tasks, violations
+
+# keys of a file, and of its instance
+FILE = (
+    "format",
+    "policy",
+    "objective",
+    "certificate",
+    "instance",
+    "tasks_by_server",
+    "prices",
+    "bundles",
+    "evidence",
+    "placement",
+    "variables",
+    "multipliers",
+    "given",
+    "proof",
+    "binding",
+    "floors",
+    "exact",
+)
+INSTANCE = (
+    "users",
+    "resources",
+    "servers",
+    "server_types",
+    "units",
+    "demands",
+    "capacities",
+    "weights",
+    "task_limits",
+    "eligible",
+    "counts",
+    "rates",
+    "teams",
+    "guarantees",
+    "held",  # read by no policy
+)
+FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
+
+
+class Claim(NamedTuple):
+    """What a file claims to solve: an objective, an instance, and coefficients taken as given."""
+
+    of: str
+    size: dict[str, int]
+    digest: str
+    given: tuple[str, ...]
+
+    @classmethod
+    def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
+        """The claim of a file whose instance was checked."""
+        instance, of = data["instance"], short(str(data["policy"]))
+        if policy is not None and policy.name == "Policy":
+            conditions = [short(condition.text) for condition in policy.given.get("constraints", [])]
+            of = short(policy.given["objective"].text) + " under " * bool(conditions) + ", ".join(conditions)
+        size = {
+            "users": len(instance["users"]),
+            "servers": sum(instance["counts"]),
+            "resources": len(instance["resources"]),
+        }
+        return cls(of, size, digest(instance), tuple(data.get("given") or ()))
+
+    def text(self, how: str = "") -> str:
+        """The claim in words, with ``how`` after the objective."""
+        sizes = ", ".join(f"{count:,} {what[: -1 if count == 1 else None]}" for what, count in self.size.items())
+        assumed = f"; the coefficients of {', '.join(map(short, self.given))} are taken as given" if self.given else ""
+        return f"{self.of}{how}, for {sizes} (SHA-256 {self.digest[:16]}){assumed}"
+
+
+def policy_of(data: Mapping[str, Any]) -> Block | None:
+    """The policy of a file; None for mechanisms and unknown blocks. Unknown keys are refused."""
+    text, given = str(data["policy"]), data.get("given") or {}
+    check_keys(data, FILE, "the file")
+    check_keys(data["instance"], INSTANCE, "the instance")
+    try:
+        policy = block(text)
+    except CannotCheck:
+        return None
+    if isinstance(policy, Block) and policy.name == "HDRF":
+        for k, entry in enumerate(data.get("proof") or []):
+            check_keys(entry, ("kind", "rows", "placements", "floors", "why"), f"entry {k} of the proof")
+        return policy
+    if not isinstance(policy, Block) or policy.name != "Policy":
+        return None
+    tiers = tiers_of(policy.given["objective"])
+    for k, entry in enumerate(data.get("proof") or []):
+        kind = KINDS.get(entry.get("kind", ""))
+        earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
+        whole = ("divisible",) if data.get("placement") is not None else ()
+        known = ("kind", "why", "at_base", *earlier, *whole, *(kind.keys if kind else ()))
+        check_keys(entry, known, f"entry {k} of the proof")
+    if data.get("binding") is not None and "EnvyFree" not in {c.name for c in policy.given.get("constraints", [])}:
+        raise Fault("binding lists pairs of users, but the policy has no EnvyFree")
+    foreign = [share for share in given if share not in text]
+    if foreign:
+        raise Fault(f"coefficients are given for {short(foreign[0])}, which the policy does not use")
+    if data.get("bundles") is not None and data.get("placement") is not None:
+        raise Fault("the file has both bundles and a placement of whole tasks")
+    return policy
+
+
+def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tuple[Fraction | None, str, list[str]]:
+    """The gap of a saved allocation (of whole tasks, their loss), a remark on it, and the violations."""
+    if policy is None:
+        why = "; ".join(str(entry["why"]) for entry in data.get("proof") or () if entry.get("why"))
+        if not why:
+            block(str(data["policy"]))  # raises if a block is unknown
+        raise CannotCheck(why or f"{short(str(data['policy']))} is a mechanism, not the optimum of one objective")
+    if policy.name == "HDRF":
+        if not data.get("proof"):
+            raise CannotCheck("it was saved without evidence")
+        faults = violations(cluster, data, [])
+        gap, how = (ZERO, "") if faults or not cluster.active else gap_of_filling(cluster, policy, data["proof"][0])
+        return gap, how, faults
+    has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
+    if has_guarantees and (data.get("bundles") or data.get("placement")) is not None:
+        raise CannotCheck("its instance has guarantees")
+    objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
+    if data.get("bundles") is not None:
+        bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+        gap, faults = gap_of_bundles(cluster, objective, conditions, bundles)
+        return gap, "", violations(cluster, data, [], exactly=True) + faults
+    rows = guaranteed(cluster) + [row for condition in conditions for row in impose(cluster, condition)]
+    faults = violations(cluster, data, rows)
+    if faults or (not cluster.active and data.get("placement") is None):
+        return ZERO, "", faults
+    cluster.clock.done.append("capacities, limits, eligibility and constraints hold")
+    tiers = tiers_of(objective)
+    terms = [term for tier in tiers for _, term in tier.terms]
+    known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
+    known += [(term.share.of_user.name, SHARES) for term in terms]
+    if any(name in PARAMETERS and name not in kind for name, kind in known):
+        raise Fault(f"{objective.text} is not an objective of a share")
+    evidence = data.get("proof")
+    if data.get("placement") is not None:
+        without = leave_out_small_users(cluster, conditions)
+        loss, remark = loss_of_whole_tasks(cluster, tiers[0], rows, evidence[0] if evidence else {})
+        return loss, remark + without, []
+    if not evidence:
+        raise CannotCheck("it was saved without evidence")
+    gap, stays = ZERO, dict[str, set[str]]()
+    for tier, entry in zip(tiers, evidence, strict=True):
+        gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
+        stays = dict(cluster.stays) if tier is tiers[0] else stays
+        cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
+        rows = rows + (keep_level(cluster, tier, rows, entry) if tier is not tiers[-1] else [])
+    cluster.stays = stays  # of the objective that the file states
+    return gap, ", each level given those before it" * cluster.given_earlier, faults
+
+
+def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:
+    """Prove a saved allocation from its file alone, without a solver.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file that `Allocation.save` wrote.
+    instance : Instance, optional
+        The instance that the answer should be for. If the file holds another one, the answer is not proved, and
+        ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
+        what is held do not count.
+    time_limit : float, optional
+        Seconds; reading the file does not count. ``statement`` says what was proved within them.
+
+    Returns
+    -------
+    Verification
+        ``ok`` only if the answer is proved feasible and within 1e-6 of the optimum.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+
+    Notes
+    -----
+    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
+    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
+    given. Capacities, limits and eligibility are always checked.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> file = fo.DRF().allocate(cluster).save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")
+    >>> fo.verify(file, cluster).ok
+    True
+    >>> print(fo.verify(file, cluster.with_weights([1, 2])))
+    not proved: the file holds another instance than the one given:
+      user 'user2': weight 1.0 in the file, 2.0 in the instance given
+    """
+    clock = Clock(time_limit)
+    try:
+        data = read(path)
+        policy, cluster = policy_of(data), Cluster(data, clock)
+        claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
+        others = [] if instance is None else differences(data["instance"], instance.to_dict())
+        if instance is not None and data.get("exact"):
+            others += read_differently(data, instance)
+        if others:
+            statement = "not proved: the file holds another instance than the one given:"
+            return Verification(
+                False, math.inf, statement, tuple(others), str(data["policy"]), claim.size, claim.digest
+            )
+        gap: Fraction | None
+        try:
+            if data.get("exact"):
+                gap, how, faults = proved_exactly(data, clock)
+                left_out |= dict.fromkeys(("prices", "proof"), "they are of the answer in floats")
+            else:
+                gap, how, faults = prove(data, cluster, policy)
+            close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
+            if not data.get("exact") and policy is not None and policy.name == "Policy" and close and not faults:
+                first = tiers_of(policy.given["objective"])[0]
+                check_objective(cluster, first, data)
+                if why := check_prices(cluster, first, data):
+                    left_out["prices"] = why
+        except CannotCheck as reason:
+            unchecked, gap, how = str(reason), None, ""
+            again = Cluster(data, clock)
+            faults = violations(again, data, guaranteed(again) if again.floor_proofs else [])
+        shown = math.inf if gap is None else at_least(gap)
+    except FileNotFoundError:
+        raise
+    except Late:
+        so_far = "; ".join(clock.done) or "nothing is proved yet"
+        return Verification(False, math.inf, f"not proved in {time_limit:g} s: {so_far}")
+    except MemoryError:
+        return Verification(False, math.inf, "not proved:", ("the file is too large for this machine's memory",))
+    except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
+        statement = str(e) if isinstance(e, (Fault, OSError)) else f"not a complete allocation ({short(repr(e))})"
+        return Verification(False, math.inf, "not proved:", (statement,))
+    about = (str(data["policy"]), claim.size, claim.digest)
+    if faults:
+        count = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
+        return Verification(False, math.inf, f"not feasible, {count}:", tuple(faults), *about)
+    if unchecked:
+        statement = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
+        return Verification(False, math.inf, statement, (), *about)
+    if data.get("placement") is not None and shown >= 1:
+        return Verification(False, shown, "not proved:", (f"whole tasks fit, but {how}; {claim.text()}",), *about)
+    if data.get("placement") is not None:
+        statement = f"proved: whole tasks that fit; {how}; {claim.text()}"
+        return Verification(True, shown, statement, (), *about, left_out)
+    if shown > GAP:
+        what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
+        return Verification(False, shown, "not proved:", (what,), *about)
+    gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"
+    statement = f"proved: {gap_is} of {claim.text(how)}"
+    return Verification(True, shown, statement, (), *about, left_out)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """A saved allocation as JSON, without repeated keys."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise Fault("a key occurs twice")
+        return dict(pairs)
+
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=once)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"no file {path}; give one that Allocation.save wrote") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise Fault("not JSON; load a Parquet file with Allocation.load and save it as .json") from error
+    if not isinstance(data, dict) or data.get("format") not in FORMATS:
+        raise Fault("not a file that Allocation.save wrote as JSON")
+    return data

@@ -1,0 +1,275 @@
+"""bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from fairopt.checker.instance import Cluster
+from fairopt.checker.numbers import LOG_2, ONE, ROUNDING, VIOLATION, ZERO, Fraction, Table, exact_sum, exp, number, up
+from fairopt.checker.outcome import CannotCheck, Fault
+from fairopt.checker.policy import Block, as_list, is_levelled, is_linear
+from fairopt.checker.sums import approximate_log, log_of_powers, measure
+from fairopt.checker.teams import Numbers
+
+
+class Dominance:
+    """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties.
+
+    Numbers within `ROUNDING` of each other count as equal, unless they are taken ``exactly``.
+    """
+
+    def __init__(self, cluster: Cluster, exactly: bool = False) -> None:
+        self.cluster, self.first = cluster, [dict[int, int]() for _ in range(cluster.servers)]
+        self.exactly, self.near = exactly, ZERO if exactly else ROUNDING
+        for j in cluster.active:
+            for s in cluster.open[j]:
+                needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
+                parts = [d / c if c else ZERO for d, c in needs]
+                self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - self.near))
+
+    def split(self, s: int, i: int) -> list[list[int]]:
+        """The users dominant in a resource, and the others."""
+        return [[j for j, k in self.first[s].items() if (k == i) == mine] for mine in (True, False)]
+
+    def requested(self, s: int, i: int) -> list[Fraction]:
+        """The units that one task of each dominant user requests, and those of the others."""
+        return [exact_sum(self.cluster.demands[j][s][i] for j in users) for users in self.split(s, i)]
+
+    def short(self, s: int, i: int) -> bool:
+        """Whether one task of each user requests more than a server has."""
+        return sum(self.requested(s, i)) > self.cluster.capacities[s][i] * (1 + self.near)
+
+    def fractions(self, aggregate: Block) -> list[list[Fraction]]:
+        """By server and resource, the fraction of the dominant users and that of the others.
+
+        Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
+        """
+        cluster, sums = self.cluster, list[list[Fraction]]()
+        more, up_if = (ONE, exactly) if self.exactly else (1 + Fraction(1, 2**100), up)
+        raw = aggregate.given.get("units") == "raw"
+        for s, q in enumerate(cluster.counts):
+            sums.append([ZERO, ZERO])
+            for i, c in enumerate(cluster.capacities[s]):
+                size = 1 if raw or not c else c
+                sums[s] = [x + up_if(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
+        if aggregate.given.get("over") != "server":
+            sums = [[up_if(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
+        return [[up_if(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
+
+    def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
+        """The units of a server's resource for its dominant users, and for the others."""
+        c, requested = self.cluster.capacities[s][i], self.requested(s, i)
+        if not all(requested):
+            return [c if a else ZERO for a in requested]
+        if (
+            self.short(s, i) and requested[0] < fractions[0] * c
+        ):  # a group that requests less than its part leaves the rest
+            return [requested[0], c - requested[0]]
+        if self.short(s, i) and requested[1] < fractions[1] * c:
+            return [c - requested[1], requested[1]]
+        return [f * c for f in fractions]
+
+    def bases(self, base: Block, s: int, i: int) -> dict[int, Fraction]:
+        """The positive bases of users for a resource of a server."""
+        cluster, here, c = self.cluster, self.first[s], self.cluster.capacities[s][i]
+        if base.name != "FairShareBase":
+            if base.text not in cluster.given:
+                raise CannotCheck(f"the bases of {base.text} are not in the file")
+            found = {j: number(cluster.given[base.text][j][s][i], base.text) for j in here if c}
+            return {j: b for j, b in found.items() if b > 0}
+        found = {j: (max if k == i else min)(c / len(here), cluster.demands[j][s][i]) for j, k in here.items()}
+        found = {j: b for j, b in found.items() if b > 0}
+        total = sum(found.values())
+        if base.given.get("growth") == "equal" and 0 < total < c:
+            for users in self.split(s, i):
+                members = [j for j in users if j in found]
+                more = (c - total) / total * sum(found[j] for j in members)
+                found |= {j: found[j] + more / len(members) for j in members}
+        return found
+
+
+class Group(NamedTuple):
+    """Users who share a part of a resource on one of the equal servers of a row, with their bases and requests.
+
+    ``most`` are the requests of ``members`` if these are limits. ``base`` are those of members with one.
+    """
+
+    server: int
+    resource: int
+    copies: int
+    part: Fraction
+    members: list[int]
+    base: dict[int, Fraction]
+    most: dict[int, Fraction]
+
+    @property
+    def price(self) -> Fraction:
+        """The p with ``sum min(most, base / p) = part``; 0 if all requests are granted."""
+        left, weight = self.part, exact_sum(self.base.values())
+        for j in sorted(
+            self.base if self.most else (), key=lambda j: self.most[j] / self.base[j]
+        ):  # as they are reached
+            if self.most[j] * weight > left * self.base[j]:
+                break
+            left, weight = left - self.most[j], weight - self.base[j]
+        return weight / left if weight else weight
+
+    def best(self, price: Fraction) -> dict[int, Fraction]:
+        """The best bundles of members with a base at a price."""
+        if not price:
+            return {j: self.most[j] for j in self.base}
+        return {j: min(b / price, self.most.get(j, b / price)) for j, b in self.base.items()}
+
+
+def require_division(objective: Block, conditions: Sequence[Block]) -> None:
+    """`CannotCheck` unless a policy divides each resource by itself."""
+    logs = {term.text: term.name for factor, term in objective.terms if factor}
+    aggregates = {c.text for c in conditions if c.name == "GlobalAggregateResource"}
+    if (
+        list(logs.values()) != ["WeightedLog"]
+        or any(factor < 0 for factor, _ in objective.terms)
+        or len(aggregates) > 1
+        or not {c.name for c in conditions} <= {"GlobalAggregateResource", "AtMostRequested"}
+    ):
+        raise CannotCheck("weighted logarithms with other objectives or constraints are a cone program over bundles")
+
+
+def groups_of_bundles(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], exactly: bool = False
+) -> Iterator[Group]:
+    """The groups into which weighted logarithms separate: by server, resource and dominance."""
+    require_division(objective, conditions)
+    aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
+    names, log = {c.name for c in conditions}, next(term for factor, term in objective.terms if factor)
+    base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+    if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
+        raise Fault(f"{base.text} is not defined for unequal weights")
+    choices = {"units": ("share", "raw"), "over": ("cluster", "server"), "growth": ("proportional", "equal")}
+    for one in (base, *aggregates.values()):
+        if one.text not in cluster.given and any(v not in choices.get(k, ()) for k, v in one.given.items()):
+            raise Fault(f"{one.text} has an unknown parameter or value; known are {choices}")
+    users = Dominance(cluster, exactly)
+    fractions = next((users.fractions(c) for c in aggregates.values()), None)
+    for s, q in enumerate(cluster.counts):
+        for i, c in enumerate(cluster.capacities[s]):
+            cluster.clock.check()
+            bases, capped = users.bases(base, s, i), "AtMostRequested" in names and users.short(s, i)
+            groups = users.split(s, i) if fractions else [list(users.first[s])]
+            for members, part in zip(groups, users.parts(s, i, fractions[s]) if fractions else [c], strict=True):
+                most = {j: cluster.demands[j][s][i] for j in members if capped}
+                yield Group(s, i, q, part, members, {j: bases[j] for j in members if j in bases}, most)
+
+
+def optimal_bundles(cluster: Cluster, objective: Block, conditions: Sequence[Block]) -> list[Table]:
+    """The best bundles by user, server row and resource, without rounding."""
+    bundles = [[[ZERO] * cluster.m for _ in range(cluster.servers)] for _ in range(cluster.n)]
+    for group in groups_of_bundles(cluster, objective, conditions, exactly=True):
+        if group.base and group.part <= 0:
+            raise Fault("a user with a base has nothing, so the objective is minus infinity")
+        for j, held in group.best(group.price).items():
+            bundles[j][group.server][group.resource] = group.copies * held
+    return bundles
+
+
+def fitting(bundle: Table, demands: Table) -> list[Fraction]:
+    """The tasks of a user that fit in its bundle, by server."""
+    needs = [[(a, d) for a, d in zip(*pair, strict=True) if d] for pair in zip(bundle, demands, strict=True)]
+    return [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
+
+
+def tasks_in(cluster: Cluster, bundles: list[Table]) -> Table:
+    """The tasks that fit in bundles, by user and server; those above a limit are left out alike on all servers."""
+    table = []
+    for bundle, demands, limit in zip(bundles, cluster.demands, cluster.limits, strict=True):
+        fit = fitting(bundle, demands)
+        total = exact_sum(fit)
+        table.append([x * limit / total for x in fit] if limit is not None and total > limit else fit)
+    return table
+
+
+def gap_of_bundles(
+    cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
+) -> tuple[Fraction, list[str]]:
+    """The largest gap of a group's bundles under weighted logarithms, and the parts and requests that bundles exceed.
+
+    The problem separates by server, resource and group; each group is bounded by the price of the closed form.
+    """
+    gap, faults = ZERO, list[str]()
+    for group in groups_of_bundles(cluster, objective, conditions):
+        s, i = group.server, group.resource
+        where = f"{cluster.resources[i]!r} on server {s}"
+        bundle = {j: bundles[j][s][i] / group.copies for j in group.members}
+        if sum(bundle.values()) > group.part * (1 + VIOLATION) + cluster.capacities[s][i] * ROUNDING:
+            faults.append(f"{where}: a group of users holds more than its part")
+        if any(bundle[j] > limit * (1 + VIOLATION) for j, limit in group.most.items()):
+            faults.append(f"{where}: a user holds more than its request")
+        if group.base and (group.part <= 0 or any(bundle[j] <= 0 for j in group.base)):
+            raise Fault(f"{where}: a user with a base has nothing, so the objective is minus infinity")
+        gap = max(gap, gap_of_group(group, bundle))
+    return gap, faults
+
+
+def gap_of_group(group: Group, bundle: Mapping[int, Fraction]) -> Fraction:
+    """The excess of a group's best bundles over its bundles h, relative to the cost of halving all of them (Bound 6.5).
+
+    At a price p the best response is ``a = min(most, base / p)``. So the objective is at most ``sum base log a - p (sum
+    a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds; that of the closed form is the tightest.
+    """
+    p = up(group.price)
+    excess = p * (group.part - sum(bundle[j] for j in group.base))
+    for j, best in group.best(p).items():
+        excess = up(excess + (best - bundle[j]) * (group.base[j] / bundle[j] - p))
+    return excess / (LOG_2 * sum(group.base.values())) if excess > 0 else ZERO
+
+
+def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
+    """Violations by bundles, and tasks that do not fit in them, or (``exactly``) are fewer than fit."""
+    faults, active = [], set(cluster.active)
+    for s in range(cluster.servers):
+        for i, room in enumerate(cluster.room[s]):
+            if exact_sum(bundle[s][i] for bundle in bundles) > room * (1 + VIOLATION):
+                faults.append(f"{cluster.resources[i]!r} on server {s}: bundles exceed the capacity")
+    for j, bundle in enumerate(bundles):
+        who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
+        if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(bundle)):
+            faults.append(f"{who} holds less than nothing, or a part of a server where it may not run")
+        fit, limit = fitting(bundle, cluster.demands[j]), cluster.limits[j]
+        total = exact_sum(fit)
+        cut = limit / total if limit is not None and total > limit else ONE
+        for s, runs_now in enumerate(cluster.tasks[j]):
+            if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):
+                faults.append(f"{who} runs {float(runs_now):.9g} tasks on server {s}, not those that fit in its bundle")
+    return faults
+
+
+def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tuple[Fraction, Fraction]:
+    """The value of a one-term objective, and its change per relative error in tasks and logarithms."""
+    if term.name == "WeightedLog":
+        users, base = Dominance(cluster), term.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+        logs = [
+            (q * b, Fraction(approximate_log(bundles[j][s][i] / q)))
+            for s, q in enumerate(cluster.counts)
+            for i in range(cluster.m)
+            for j, b in users.bases(base, s, i).items()
+        ]
+        return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
+    if term.name == "FairnessEfficiency":
+        return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
+    compared = Numbers(cluster, term.share, is_levelled(term))
+    shares, weights = compared.values(), compared.weights
+    alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+    if is_linear(term):
+        value = exact_sum(shares.values())
+        return value, value
+    levels = {t: share / weights[t] for t, share in shares.items()}
+    if alpha == 1:
+        logs = [(weights[t], Fraction(approximate_log(z))) for t, z in levels.items()]
+        return exact_sum(w * v for w, v in logs), exact_sum(w * (1 + abs(v)) for w, v in logs)
+    if term.name == "AlphaFair":
+        value = exp(log_of_powers(weights, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
+        return value, abs(value) * (1 + abs(1 - alpha))
+    v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
+    ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
+    value = exact_sum(x * z for x, z in zip(v, ordered, strict=False))
+    return value, value

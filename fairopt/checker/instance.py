@@ -1,0 +1,407 @@
+"""instance."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fairopt.checker.numbers import (
+    ONE,
+    ZERO,
+    Between,
+    Fraction,
+    Place,
+    Row,
+    Table,
+    exact_sum,
+    number,
+    numbers,
+    power,
+    up,
+)
+from fairopt.checker.outcome import CannotCheck, Clock, Fault
+from fairopt.checker.policy import COMPOSED, PARAMETERS, Block, as_list
+
+SPREAD = 10**100  # largest ratio of weights of an instance
+NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
+
+
+class Cluster:
+    """The instance of a file, with its numbers as fractions.
+
+    ``active`` are the users who take part, and ``open`` the servers of each user. ``room`` (n_servers, n_resources) are
+    the capacities of whole server rows, ``usable`` the usable part of each resource. ``tasks`` are those of the file;
+    ``low`` and ``high`` bound each user's total tasks (None: no limit).
+    """
+
+    def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
+        instance, self.clock, self.tie = data["instance"], clock or Clock(), TIE
+        self.users, self.resources = list(instance["users"]), list(instance["resources"])
+        self.n, self.m, self.servers = len(self.users), len(self.resources), len(instance["servers"])
+        n, m, servers = self.n, self.m, self.servers
+        self.by_server = n > 0 and isinstance(instance["demands"][0][0], list)
+        shape = (n, servers, m) if self.by_server else (n, m)
+        given = numbers(instance["demands"], "demands", *shape)
+        self.demands = given if self.by_server else [[row] * servers for row in given]
+        self.capacities = numbers(instance["capacities"], "capacities", servers, m)
+        self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
+        self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
+        self.teams = {str(by): list(labels) for by, labels in (instance.get("teams") or {}).items()}
+        if any(len(labels) != n for labels in self.teams.values()):
+            raise Fault("teams has not one label per user")
+        self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
+        self.guarantees, self.team_guarantees = self._with_teams(instance.get("guarantees") or [0] * n, "guarantees")
+        self.weights = self._divided()
+        self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
+        rates = instance.get("rates")
+        self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
+        self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
+        self.tangents_at = self.tasks  # where tangents are taken
+        rows = [row for of_user in given for row in of_user] if self.by_server else given
+        needs = [d for row in rows for d in row]
+        has = [c for row in self.capacities for c in row]
+        speeds = [r for row in self.rates or () for r in row]
+        for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
+            if any(v < 0 for v in values):
+                raise Fault(f"{what} hold a negative number")
+        if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
+            raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
+        if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
+            raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
+        if len({*map(str, self.users)}) < n or len({*self.resources}) < m or len({*instance["servers"]}) < servers:
+            raise Fault("two users, two resources or two servers have the same label")
+        allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
+        if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
+            raise Fault("eligible is not true or false for each user on each server")
+        lacks = [[i for i, c in enumerate(row) if not c] for row in self.capacities]
+        self.open = [
+            [s for s in range(servers) if allowed[j][s] and not any(self.demands[j][s][i] for i in lacks[s])]
+            for j in range(n)
+        ]
+        for j, user in enumerate(self.users):
+            self.clock.check()
+            if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
+                raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
+        self.active = [j for j in range(n) if self.limits[j] != 0]
+        least = zip(self.guarantees, self.limits, strict=True)
+        self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
+        self.high = list(self.limits)
+        self.usable = [ONE] * m
+        self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
+        self.given = data.get("given") or {}
+        if any(text.partition("(")[0] in PARAMETERS for text in self.given):
+            raise Fault("coefficients are given for a share of fairopt, which are computed instead")
+        self._most_tasks: dict[int, Fraction] = {}  # cleared where a constraint is imposed
+        self._coefficients: dict[str, tuple[Table, Table]] = {}
+        self.given_earlier = False  # whether leximin levels are proved only given the earlier ones
+        # objectives with lower levels, in the units of `Goal`, and the size to which each tolerance is relative
+        self.kept_levels: list[tuple[Block, Fraction, Fraction]] = []
+        self.floor_proofs = dict(data.get("floors") or {})
+        self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
+        self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
+        self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
+        self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
+        if self.binding is None and "proof" in data and not has_row_multipliers(data["proof"]):
+            self.binding = []
+        self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
+
+    @property
+    def members(self) -> dict[str, list[int]]:
+        """The users of each team."""
+        out: dict[str, list[int]] = {}
+        for labels in self.teams.values():
+            for j, name in enumerate(labels):
+                if name is not None:
+                    out.setdefault(str(name), []).append(j)
+        return out
+
+    def _with_teams(self, given: Any, what: str) -> tuple[list[Fraction], dict[str, Any]]:
+        """Numbers by user, and what is given by team."""
+        if not isinstance(given, dict):
+            return numbers(given, what, self.n), {}
+        by_team = {name: value for name, value in given.items() if name not in {*self.users}}
+        if by_team.keys() - self.members.keys() or len(given) - len(by_team) != self.n:
+            raise Fault(f"{what} name unknown users or teams, or not all users")
+        return numbers([given[user] for user in self.users], what, self.n), by_team
+
+    def _divided(self) -> list[Fraction]:
+        """The weights of users, with those of teams divided in proportion to them, outer teams last."""
+        out, members = list(self.own_weights), self.members
+        for name in sorted(self.team_weights, key=lambda team: len(members[team])):
+            weight = number(self.team_weights[name], "weights", 0)
+            total = exact_sum(out[j] for j in members[name])
+            for j in members[name]:
+                out[j] = out[j] * weight / total
+        return out
+
+    def pair(self, named: Any) -> tuple[int, int]:
+        """Two different users, by index."""
+        j, k = named if isinstance(named, list) and len(named) == 2 else (-1, -1)
+        if type(j) is not int or type(k) is not int or not (0 <= j < self.n and 0 <= k < self.n and j != k):
+            raise Fault(f"binding: {named!r} is not a pair of users")
+        return j, k
+
+    @contextmanager
+    def at(self, tasks: Table) -> Iterator[None]:
+        """Evaluate at other tasks inside the context."""
+        stored, self.tasks = self.tasks, tasks
+        try:
+            yield
+        finally:
+            self.tasks = stored
+
+    def total(self, j: int) -> Fraction:
+        """A user's tasks on all servers."""
+        return exact_sum(self.tasks[j])
+
+    def tasks_alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
+        """Tasks that a user could run alone on a server row; None if it needs nothing there."""
+        part = usable or [ONE] * self.m
+        needs = [part[i] * self.room[s][i] / d for i, d in enumerate(self.demands[j][s]) if d > 0]
+        return min(needs, default=None)
+
+    def most_tasks(self, j: int) -> Fraction:
+        """An upper bound on a user's total tasks."""
+        if j not in self._most_tasks:
+            self._most_tasks[j] = self._largest(j)
+        return self._most_tasks[j]
+
+    def _largest(self, j: int) -> Fraction:
+        alone = [self.tasks_alone(j, s, self.usable) for s in self.open[j]]
+        bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], exact_sum(filter(None, alone))]
+        most = min((b for b in bounds if b is not None), default=None)
+        if most is None:
+            raise Fault(f"user {self.users[j]!r} has no demands and no task limit")
+        return up(most)
+
+    def of_user(self, value: Any, what: str, most: bool) -> list[Fraction | None]:
+        """A bound by user, given as a number, a list or a dict by label; None for an infinite upper bound or a missing
+        label.
+        """
+        if not isinstance(value, dict):
+            values = value if isinstance(value, list) else [value] * self.n
+            value = dict(zip(self.users, values, strict=True))
+        if value.keys() - {*self.users}:
+            raise Fault(f"{what} names an unknown user")
+        found = {user: None if most and v == math.inf else number(v, what, 0) for user, v in value.items()}
+        return [found.get(user) for user in self.users]
+
+    def resource(self, name: Any) -> int:
+        """The index of a resource, given by label, by a label without the vendor's prefix, or by index."""
+        if name in self.resources:
+            return self.resources.index(name)
+        found = [i for i, label in enumerate(self.resources) if label.rpartition("/")[2] == name]
+        if len(found) == 1:
+            return found[0]
+        if type(name) is int and -self.m <= name < self.m:
+            return name
+        raise Fault(f"the policy names an unknown resource {name!r}")
+
+    # -- shares
+
+    def coefficients(self, share: Block) -> tuple[Table, Table]:
+        """The share of one task by user and server, from below and from above; they differ for norms only."""
+        if share.text not in self._coefficients:
+            self._coefficients[share.text] = self._computed(share)
+        return self._coefficients[share.text]
+
+    def _computed(self, share: Block) -> tuple[Table, Table]:
+        if share.text in self.given:
+            c = self.given[share.text]
+            wide = bool(c) and isinstance(c[0], list)
+            c = numbers(c, share.text, self.n, self.servers) if wide else numbers(c, share.text, self.n)
+            exact: Table = c if wide else [[v] * self.servers for v in c]
+            if any(v < 0 for row in exact for v in row):
+                raise Fault(f"{share.text} holds a negative number")
+            return exact, exact
+        if share.name not in PARAMETERS:
+            raise CannotCheck(f"the coefficients of {share.text} are not in the file")
+        if share.name in COMPOSED:
+            raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
+        rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
+        found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
+        below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
+        return below, above
+
+    def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
+        """The share of one task of a user on a server."""
+        if share.name == "Tasks" or (share.name == "PNormShare" and share.given["p"] == 0):
+            return ONE
+        if share.name == "StandAloneShare":
+            return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
+        if share.name == "ThroughputShare":
+            return self._throughput(j, s)
+        ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity, strict=True)]
+        if share.name == "ResourceShare":
+            return ratios[self.resource(share.given["resource"])]
+        if share.name == "DominantShare" or share.given.get("p") == math.inf:
+            return max(ratios)
+        ratios.sort(reverse=True)
+        if share.name == "PNormShare":
+            p = number(share.given["p"], "p", 0)
+            parts = [power(r / ratios[0], p) for r in ratios if r > 0]
+            low, high = (power(exact_sum(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
+            return Between(low, high).times(ratios[0])
+        k, rank_weights = share.given["k"], share.given.get("rank_weights")
+        short = share.given.get("short", "refuse")
+        if type(k) is not int or not 1 <= k <= self.m or short not in ("refuse", "positive"):
+            raise Fault(f"{share.text} is not defined for {self.m} resources")
+        if short == "positive":
+            ratios = [r if r > 0 else ONE for r in ratios]
+        if isinstance(rank_weights, dict):
+            if rank_weights.keys() - {*self.users}:
+                raise Fault(f"{share.text} names an unknown user")
+            rank_weights = rank_weights.get(self.users[j])
+        elif isinstance(rank_weights, list) and isinstance(rank_weights[0], list):
+            rank_weights = rank_weights[j] if len(rank_weights) == self.n else []
+        ranks = [number(w, "a rank weight") for w in as_list([1] * k if rank_weights is None else rank_weights)]
+        if len(ranks) < k or min(ranks) <= 0:
+            raise Fault(f"{share.text} needs a positive weight for each rank")
+        return math.prod(ratios[:k] + ranks[:k], start=ONE)
+
+    def _throughput(self, j: int, s: int) -> Fraction:
+        """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
+        rates = [ONE] * self.servers if self.rates is None else self.rates[j]
+        alone = {t: self.tasks_alone(j, t) or ZERO for t in self.open[j]}
+        limit, hours = self.limits[j], exact_sum(alone.values())
+        cut = min(ONE, limit * exact_sum(self.weights) / (self.weights[j] * hours)) if limit else ONE
+        return self.n * rates[s] / (cut * exact_sum(rates[t] * tasks for t, tasks in alone.items()))
+
+    def same_on_servers(self, share: Block) -> bool:
+        """Whether each user's share of a task is the same on all of its servers."""
+        c, _ = self.coefficients(share)
+        return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
+
+    def shares(self, c: Table) -> dict[int, Fraction]:
+        """Shares of the active users at the current tasks."""
+        return {j: exact_sum(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
+
+    def level_per_task(self, c: Table) -> dict[int, dict[int, Fraction]]:
+        """The share per weight of one task by user and server, where it is positive."""
+        return {j: {s: c[j][s] / self.weights[j] for s in self.open[j] if c[j][s] > 0} for j in self.active}
+
+    # -- constraints
+
+    def usable_units(self) -> dict[Place, Fraction]:
+        """The usable units of each resource on each server row."""
+        return {
+            (s, i): r * part
+            for s, row in enumerate(self.room)
+            for i, (r, part) in enumerate(zip(row, self.usable, strict=True))
+        }
+
+    def load(self, s: int, i: int) -> Fraction:
+        """The units of a resource that the tasks use on a server row."""
+        return exact_sum(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
+
+
+def has_row_multipliers(evidence: Any) -> bool:
+    """Whether evidence has multipliers of rows."""
+    if isinstance(evidence, dict):
+        return bool(evidence.get("rows")) or any(map(has_row_multipliers, evidence.values()))
+    return isinstance(evidence, list) and any(map(has_row_multipliers, evidence))
+
+
+def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label,
+    and per team with a weight or a guarantee.
+
+    A user's eligible servers are those that offer all it needs; rates are those on them. Demands that are equal on all
+    of them appear once.
+    """
+    names, servers = instance["resources"], instance["servers"]
+    in_order = sorted(range(len(servers)), key=servers.__getitem__)
+
+    def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
+        return v if v is None or float(v) != v else float(v) + 0.0
+
+    for name in sorted(names):
+        yield f"resource {name!r}", {}
+    for s in in_order:
+        capacities = {
+            f"capacity of {name!r}": plain(c) for name, c in zip(names, instance["capacities"][s], strict=True)
+        }
+        yield f"server {servers[s]!r}", {"count": plain(instance["counts"][s])} | capacities
+    for j in sorted(range(len(instance["users"])), key=instance["users"].__getitem__):
+        row = instance["demands"][j]
+        by_server = row if row and isinstance(row[0], list) else [row] * len(servers)
+        runs = [
+            s
+            for s in in_order
+            if (instance["eligible"] is None or instance["eligible"][j][s])
+            and all(c or not d for d, c in zip(by_server[s], instance["capacities"][s], strict=True))
+        ]
+        user = instance["users"][j]
+        weights, guarantees = instance["weights"], instance.get("guarantees") or {}
+        of_user = weights[user] if isinstance(weights, dict) else weights[j]
+        fields = {"weight": plain(of_user), "task limit": plain(instance["task_limits"][j])}
+        least = guarantees.get(user) if isinstance(guarantees, dict) else guarantees[j]
+        fields |= {"guarantee": plain(least)} if least else {}
+        fields |= {f"label {by!r}": of[j] for by, of in (instance.get("teams") or {}).items() if of[j] is not None}
+        fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
+        same = all(by_server[s] == by_server[runs[0]] for s in runs)
+        for s in runs[:1] if same else runs:
+            where = "" if same else f" on {servers[s]!r}"
+            fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
+        if instance.get("rates") is not None:
+            fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
+        yield f"user {user!r}", fields
+    given = [instance["weights"], instance.get("guarantees") or {}]
+    by_team = [
+        {k: v for k, v in of.items() if k not in {*instance["users"]}} if isinstance(of, dict) else {} for of in given
+    ]
+    for team in sorted({*by_team[0], *by_team[1]}):
+        floors = by_team[1].get(team) or {}
+        of_team = {f"guarantee of {name!r}": plain(v) for name, v in floors.items()}
+        yield f"team {team!r}", of_team | ({"weight": plain(by_team[0][team])} if team in by_team[0] else {})
+
+
+def digest(instance: Mapping[str, Any]) -> str:
+    """The SHA-256 of the `entries`, each a line of JSON with sorted keys."""
+    found = hashlib.sha256()
+    for entry in entries(instance):
+        found.update(json.dumps(entry, sort_keys=True).encode() + b"\n")
+    return found.hexdigest()
+
+
+def differences(instance: Mapping[str, Any], other: Mapping[str, Any], most: int = 20) -> list[str]:
+    """Differences between two instances by user, server, resource and field; at most ``most`` are listed."""
+    mine, theirs = dict(entries(instance)), dict(entries(other))
+    out = [f"{one} is only in the file" for one in mine if one not in theirs]
+    out += [f"{one} is not in the file" for one in theirs if one not in mine]
+    for one in mine.keys() & theirs.keys():
+        a, b = mine[one], theirs[one]
+        out += [
+            f"{one}: {name} {a.get(name)} in the file, {b.get(name)} in the instance given"
+            for name in sorted(a.keys() | b.keys())
+            if a.get(name) != b.get(name)
+        ]
+    out.sort()
+    return out[:most] + [f"and {len(out) - most:,} more"] * (len(out) > most)
+
+
+TIE = Fraction(1, 10**9)  # relative: levels and limits this close are reached together
+
+
+def floats_in(values: Any) -> set[str]:
+    """The floats of nested lists and dicts, by repr."""
+    if isinstance(values, (list, dict)):
+        return set[str]().union(*map(floats_in, values.values() if isinstance(values, dict) else values))
+    return {repr(values)} if isinstance(values, float) else set()
+
+
+PRICES = ("prices", "rows", "kept", "mixtures")
+LEVEL = ("users", *PRICES, "costs")
+NUMBER_LEVEL = ("numbers", "of_numbers", "prices", "rows")
+LINE = ("levels", "slope", "kind", "unit", *PRICES)
+
+
+def check_keys(entry: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
+    """Refuse unknown keys."""
+    more = entry.keys() - {*keys}
+    if more:
+        raise Fault(f"{what} has an unknown key {min(more)!r}")

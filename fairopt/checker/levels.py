@@ -1,0 +1,316 @@
+"""levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fairopt.checker.constraints import row_excess
+from fairopt.checker.instance import LEVEL, NUMBER_LEVEL, Cluster, check_keys
+from fairopt.checker.numbers import (
+    GAP,
+    ONE,
+    ROUNDING,
+    VIOLATION,
+    ZERO,
+    Fraction,
+    Place,
+    Rows,
+    Table,
+    down,
+    dyadic,
+    exact_sum,
+    number,
+    up,
+)
+from fairopt.checker.outcome import CannotCheck, Fault
+from fairopt.checker.policy import Block
+from fairopt.checker.sums import Evidence, Goal, best_at_ends, bound, value_of
+from fairopt.checker.teams import Numbers
+
+COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
+
+
+def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of leximin by prices that bound each user's level, from the lowest level up (Proposition 15.4).
+
+    ``lower`` and ``upper`` bound the levels z* at the optimum. Let E be the users of earlier levels and t a part of the
+    lowest level of the others. Raise E to their upper bounds and scale the others down until all capacities hold. If
+    the others keep t, then z* >= t for them: an optimum below t could move towards this point at the cost of users
+    above t only. If B bounds the cost of all levels, a user's level is at most ``floor + (B - cost of all floors) / its
+    cost``.
+
+    If that point violates a constraint, or earlier users alone exceed a capacity, less is proved: each level is bounded
+    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`). This may double
+    from level to level, so a second try starts from no slack by rounding (`Evidence.even_out`).
+    """
+    count, size = len(entry["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
+    if count * size > LEVEL_PAIRS:
+        raise CannotCheck(
+            f"{count:,} levels times {size:,} pairs of users and servers take too long in fractions; the limit is "
+            f"{LEVEL_PAIRS:,}"
+        )
+    c, above = cluster.coefficients(objective.share)
+    by_server = any(len({c[j][s] for s in cluster.open[j]}) > 1 for j in cluster.active if cluster.high[j] is not None)
+    if by_server or any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
+        rows = rows + limits_as_rows(cluster)  # a share that may rise without more tasks
+    stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    if any(v <= 0 for v in stored.values()):
+        raise Fault("an active user has no share")
+    users, room = cluster.active, cluster.usable_units()
+    best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
+    most = {j: up(best[j] * cluster.most_tasks(j)) for j in users}
+    least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
+    constrained = bool(rows or cluster.kept_levels or any(least.values()))
+    if constrained:
+        most = {j: max(v, stored[j]) for j, v in most.items()}
+        room = {place: max(r, cluster.load(*place)) for place, r in room.items()}
+    broken = [row_excess(cluster, row)[0] for row in rows]
+    below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept_levels]
+    level_per_task = cluster.level_per_task(c)
+    steps: list[tuple[list[int], Evidence]] = []
+    for k, one in enumerate(entry["levels"]):
+        check_keys(one, LEVEL, f"level {k} of the evidence")
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept_levels))))
+        if not one["users"]:
+            raise Fault(f"level {k} of the evidence has no users")
+    lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
+    pairs = [(j, s) for j in users for s in cluster.open[j]]
+    norm = max((above[j][s] / c[j][s] - 1 for j, s in pairs if c[j][s]), default=ZERO)
+    for exactly in (False, True):
+        for _, prices in steps if exactly else ():
+            prices.even_out(level_per_task)
+        tasks = cluster.tasks if constrained else fitted(cluster, room, exactly)
+        with cluster.at(tasks):
+            z = {j: down(s / cluster.weights[j]) for j, s in cluster.shares(c).items()}
+        if min(z.values()) <= 0:
+            raise Fault("an active user runs all its tasks where there is no capacity")
+        units = {  # of a level of 1
+            (s, i): {j: dyadic(cluster.demands[j][s][i] * tasks[j][s] / z[j]) for j in users} for s, i in room
+        }
+        loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
+        order: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
+        order += steps
+        lower, upper, given = dict.fromkeys(users, ZERO), dict(most), False
+        proved: set[int] = set()
+        for now, evidence in sorted(order, key=lambda step: min(z[j] for j in step[0])):
+            cluster.clock.check()
+            others = [j for j in users if j not in proved]
+            if not others:
+                break
+            shrink, alone = scaled_down(room, z, upper, units, loads, proved)
+            given |= alone
+            if constrained and not given:
+                factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
+                given = not stays_feasible(cluster, rows, broken, below, factors)
+            level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
+            floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
+            if evidence is not None:
+                limit = evidence.right_hand_side(room) + exact_sum(
+                    abs(y) * b for y, b in zip(evidence.rows, broken, strict=True)
+                )
+                limit += exact_sum(y * b for y, b in zip(evidence.kept_multipliers, below, strict=True))
+                before = {j: upper[j] - z[j] for j in proved} if given else {}
+                tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
+            for j in now:
+                lower[j] = max(lower[j], floors[j])
+            proved.update(now)
+        missing = [cluster.users[j] for j in users if j not in proved]
+        if missing:
+            raise Fault(f"no prices bound the level of user {missing[0]!r}")
+        gap = norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
+        if gap <= GAP or constrained:
+            break
+    cluster.given_earlier |= given
+    return gap
+
+
+def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> Table:
+    """The tasks made exactly feasible: scaled to capacities, and cut to limits.
+
+    If ``exactly``, servers that are full up to rounding are full afterwards.
+    """
+    factors = []
+    for s in range(cluster.servers):
+        part = min((room[s, i] / load for i in range(cluster.m) if (load := cluster.load(s, i))), default=ONE)
+        factors.append(part if part <= 1 + ROUNDING else ONE)
+    if not exactly:
+        factors = [min(ONE, *factors)] * len(factors)
+    out = []
+    for row, high in zip(cluster.tasks, cluster.high, strict=True):
+        fitting = [x * part if part != ONE else x for x, part in zip(row, factors, strict=True)]
+        total = exact_sum(fitting)
+        cut = ONE if high is None or total <= high else high / total
+        out.append([-dyadic(-x * cut) for x in fitting] if exactly else [x * cut for x in fitting])
+    return out
+
+
+def stays_feasible(
+    cluster: Cluster, rows: Rows, broken: Sequence[Fraction], below: Sequence[Fraction], factors: Mapping[int, Fraction]
+) -> bool:
+    """Whether scaling users' tasks violates no constraint by more than the file's tasks do."""
+    stored = cluster.tasks
+    with cluster.at([[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]):
+        try:
+            low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
+            kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept_levels, below, strict=True))
+            return low and kept and all(row_excess(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
+        except Fault:  # minus infinity
+            return False
+
+
+def scaled_down(
+    room: Mapping[Place, Fraction],
+    z: Mapping[int, Fraction],
+    upper: Mapping[int, Fraction],
+    units: Mapping[Place, Mapping[int, Fraction]],
+    loads: Mapping[Place, Mapping[int, Fraction]],
+    proved: set[int],
+) -> tuple[Fraction, bool]:
+    """By what part the other users shrink so that the ``proved`` ones fit at their upper bounds.
+
+    Also whether these exceed a capacity that no other user needs.
+    """
+    shrink, alone = ZERO, False
+    rise = {j: dyadic(upper[j] - z[j]) for j in proved if upper[j] > z[j]}
+    for place, of_users in loads.items():
+        more = exact_sum(v * units[place][j] for j, v in rise.items())
+        left = room[place] - exact_sum(of_users.values()) if more else ZERO
+        if more > left:
+            others = exact_sum(v for j, v in of_users.items() if j not in proved)
+            shrink, alone = max(shrink, (more - left) / others if others else ZERO), alone or not others
+    return up(min(shrink, ONE)), alone
+
+
+def tighten_upper_bounds(
+    cluster: Cluster,
+    level_per_task: Mapping[int, Mapping[int, Fraction]],
+    prices: Evidence,
+    floors: Mapping[int, Fraction],
+    upper: dict[int, Fraction],
+    users: Iterable[int],
+    limit: Fraction,
+    slack: Mapping[int, Fraction],
+) -> None:
+    """Lower the upper bounds of users by what prices leave above the floors, plus the ``slack`` of earlier users.
+
+    ``limit`` is the right-hand side at the prices.
+    """
+    goal, costs = Goal(cluster), {}
+    goal.add_kept_levels(prices)
+    for j, each in level_per_task.items():
+        costs[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
+        for s, v in each.items():
+            goal.slopes[j][s] += costs[j] * v
+    left = bound(goal, prices, limit)
+    for j, cost in costs.items():
+        if cost:
+            left = up(left - cost * (floors[j] if cost > 0 else upper[j]))
+        if cost > 0 and j in slack:
+            left = up(left + cost * max(slack[j], ZERO))
+    for j in users:
+        if costs[j] > 0:
+            upper[j] = min(upper[j], up(floors[j] + max(left, ZERO) / costs[j]))
+
+
+def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a leximin of numbers, by prices that bound them level by level.
+
+    At prices of capacities and rows, and prices pi of numbers, ``sum_t pi_t z_t`` has a bound V. If the others keep
+    their floors up to the level, a number rises by at most ``(V - sum_t pi_t floor_t) / pi_t``, and what earlier
+    numbers could rise by counts at their prices. What a number holds at a positive reduced cost counts as well.
+    """
+    if cluster.kept_levels:
+        raise CannotCheck("levels of numbers are proved under linear constraints only")
+    compared = Numbers(cluster, objective.share, levelled=True)
+    if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
+        raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
+    z, w, users = compared.values(), compared.weights, cluster.active
+    typical = sum((v for v in z.values() if v > 0), ZERO) / sum(w.values())
+    best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in users}
+    least = {j: min(compared.below[j][s] for s in cluster.open[j]) * cluster.low[j] for j in users}
+    most, lowest = compared.sums(best, above=True), compared.sums(least)
+    could = {t: min(typical * w[t] or m, m) if m > 0 else typical * w[t] or ONE for t, m in most.items()}
+    unit = {t: v if v > VIOLATION * could[t] else could[t] for t, v in z.items()}
+    rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
+    unproved = set(z)  # numbers that no prices bound
+    room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
+    broken = [row_excess(cluster, row)[0] for row in rows]
+    settled, gap = set[str](), ZERO
+    for k, one in enumerate(entry["levels"]):
+        check_keys(one, NUMBER_LEVEL, f"level {k} of the evidence")
+        cluster.clock.check()
+        evidence, mine = Evidence(cluster, one, rows), list(dict.fromkeys(map(str, one["numbers"])))
+        if not mine or not {*mine, *one["of_numbers"]} <= z.keys():
+            raise Fault(f"level {k} of the evidence has no numbers, or unknown ones")
+        pi = {t: max(number(v, "of_numbers"), ZERO) for t, v in one["of_numbers"].items()}
+        top = evidence.right_hand_side(room) - exact_sum(p * compared.base[t].low for t, p in pi.items())
+        top += exact_sum(abs(y) * b for y, b in zip(evidence.rows, broken, strict=True))
+        for j in users:
+            paid, c = pi.get(compared.of_user.get(j, ""), ZERO), compared.above[j]
+            net = max(paid * c[s] - evidence.cost[j][s] for s in cluster.open[j])
+            top = up(top + best_at_ends(net, cluster.low[j], cluster.most_tasks(j)))
+        gap = max(
+            gap, *(v / unit[t] for t, v in held_at_reduced_cost(cluster, compared, evidence, pi, z, most).items())
+        )
+        level = min(z[t] / w[t] for t in mine)
+        floors = {t: min(z[t], max(level * w[t], lowest[t])) for t in pi}
+        slack = max(top - exact_sum(p * floors[t] for t, p in pi.items()), ZERO)
+        if any(not pi.get(t) for t in mine):
+            raise Fault(f"level {k} of the evidence has no price of a number that it fixes")
+        earlier = {t for t in pi if t in settled or (z[t] / w[t] < level and rise[t] > 0)} - {*mine}
+        paid = exact_sum(pi[t] * unit[t] for t in mine)
+        gap = max(gap, exact_sum(pi[t] * rise[t] for t in earlier) / paid)
+        for t in mine:
+            by_prices = up(max(floors[t] - z[t], ZERO) + slack / pi[t])
+            rise[t] = min(rise[t], by_prices)
+            if by_prices <= GAP * unit[t]:
+                unproved.discard(t)
+        settled.update(mine)
+    highest = max(v / w[t] for t, v in z.items())
+    for j, t in compared.of_user.items():  # at an optimum, numbers at their most have nothing on worse servers
+        if t in unproved and z[t] / w[t] * (1 + ROUNDING) < highest:
+            c = compared.above[j]
+            tie = max(c[s] for s in cluster.open[j]) * (1 - COST_TIE)
+            worse = (c[s] * cluster.tasks[j][s] for s in cluster.open[j] if c[s] < tie)
+            rise[t] += exact_sum(worse)
+    return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
+
+
+def held_at_reduced_cost(
+    cluster: Cluster,
+    compared: Numbers,
+    evidence: Evidence,
+    prices: Mapping[str, Fraction],
+    z: Mapping[str, Fraction],
+    most: Mapping[str, Fraction],
+) -> dict[str, Fraction]:
+    """What numbers hold where tasks cost more than is paid for them, beyond lower bounds: nothing at an optimum."""
+    out = dict.fromkeys(z, ZERO)
+    for j, t in compared.of_user.items():
+        if t not in z:  # it has left the objective
+            continue
+        c, cost, tasks = compared.above[j], evidence.cost[j], cluster.tasks[j]
+        paid = {s: prices.get(t, ZERO) * c[s] for s in cluster.open[j]}
+        reduced = {s: cost[s] - p for s, p in paid.items()}
+        least = min(reduced.values())
+        costly, elsewhere = (
+            exact_sum(tasks[s] for s, p in paid.items() if reduced[s] - of > COST_TIE * (evidence.size[j][s] + p))
+            for of in (ZERO, least)
+        )
+        if z[t] >= most[t] * (1 - ROUNDING):  # a higher price would pay for all its users
+            costly = ZERO
+        if cluster.low[j] > 0:
+            costly = min(costly, max(exact_sum(tasks[s] for s in paid) - cluster.low[j], ZERO))
+        out[t] += max(costly, elsewhere) * max(c[s] for s in paid)
+    return out
+
+
+def limits_as_rows(cluster: Cluster) -> Rows:
+    """Task limits as rows, which prices need if a task's share differs by server."""
+    return [
+        ({(j, s): 1 / (high or ONE) for s in cluster.open[j]}, Fraction(bool(high)), False)
+        for j in cluster.active
+        if (high := cluster.high[j]) is not None
+    ]

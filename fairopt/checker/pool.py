@@ -1,0 +1,210 @@
+"""pool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fairopt.checker.instance import Cluster
+from fairopt.checker.numbers import BITS, GAP, ROUNDING, ZERO, Fraction, Rows, Table, exact_sum, up
+from fairopt.checker.outcome import Fault
+from fairopt.checker.policy import Block
+
+
+def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
+    """Coefficients on one pool, or on identical servers, and their largest relative error."""
+    below, above = cluster.coefficients(objective.share)
+    same = all(row == cluster.capacities[0] for row in cluster.capacities)
+    if cluster.by_server or not same or any(len(cluster.open[j]) < cluster.servers for j in cluster.active):
+        raise Fault("this evidence needs one pool, or identical servers that all users may use")
+    if cluster.kept_levels or not cluster.same_on_servers(objective.share):
+        raise Fault("this evidence needs shares that are the same on all servers, and no lower levels of objectives")
+    return below, max((above[j][0] / below[j][0] - 1 for j in cluster.active if below[j][0]), default=ZERO)
+
+
+def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of max-min fairness on one pool against recomputed levels (`WaterFilling`); of `MaxMin` the lowest level
+    only. The level of those who are `left_nothing` is 0.
+    """
+    if rows:
+        raise Fault("bottlenecks are no evidence under constraints other than bounds")
+    on_one_pool(cluster, objective)
+    below, above = cluster.coefficients(objective.share)
+    gap, nothing = ZERO, left_nothing(cluster)
+    if nothing and (objective.name == "MaxMin" or len(nothing) == len(cluster.active)):
+        return gap
+    for bits in (BITS, 10 * BITS):  # bounds lose digits if users need very little of a full resource
+        water = WaterFilling(cluster, below, above, bits)
+        water.fill()
+        least, most = (
+            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items() if j not in nothing}
+            for k, end in ((0, math.floor), (1, math.ceil))
+        )
+        if min(least.values()) <= 0:
+            if all(cluster.total(j) > 0 for j in least) and bits == BITS:  # levels differ by more than 2^bits
+                continue
+            raise Fault("an active user has no share")
+        if objective.name == "MaxMin":
+            best = min(water.upper.values())
+            gap = Fraction(max(best - min(least.values()), 0), best)
+        else:
+            rise = max(((water.upper[j] - z) << bits) // z for j, z in least.items())
+            fall = max(((z - water.lower[j]) << bits) // z for j, z in most.items())
+            gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
+        if gap <= GAP:
+            break
+    return gap
+
+
+def left_nothing(cluster: Cluster) -> set[int]:
+    """The users of one pool without tasks to whom the lower bounds of others leave nothing but rounding."""
+    full = {
+        i
+        for i in range(cluster.m)
+        if exact_sum(cluster.demands[j][0][i] * cluster.low[j] for j in cluster.active)
+        >= cluster.capacity[i] * cluster.usable[i] * (1 - ROUNDING)
+    }
+    return {j for j in cluster.active if not cluster.total(j) and any(cluster.demands[j][0][i] for i in full)}
+
+
+class WaterFilling:
+    """Bounds on max-min fair levels on a pool, as two integers per user (Proposition 15.5).
+
+    Levels are multiples of ``2^-bits`` of a unit near the largest one, loads multiples of ``1 / full``. Each of these
+    has a lower and an upper bound: ``sizes``, levels of one task; ``rates``, loads of a level of 1 by user and resource
+    (exact from below if less than 1); ``low`` and ``high``, levels at bounds. ``lower`` and ``upper`` are the results.
+    """
+
+    def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
+        largest = max(cluster.total(j) * below[j][0] / cluster.weights[j] for j in cluster.active)
+        shift = bits - largest.n.bit_length() + largest.d.bit_length()
+        scale, self.full = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift), 1 << 2 * bits
+        room = [c * part / self.full for c, part in zip(cluster.capacity, cluster.usable, strict=True)]
+        self.sizes, self.rates = dict[int, tuple[Fraction, Fraction]](), dict[int, dict[int, tuple[Any, int]]]()
+        self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+        for j in cluster.active:
+            cluster.clock.check()
+            per, needs = scale / cluster.weights[j], cluster.demands[j][0]
+            least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
+            if least <= 0:
+                raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
+            high = cluster.high[j] if all(r for d, r in zip(needs, room, strict=True) if d) else ZERO
+            self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
+            if high is not None:
+                self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
+            self.rates[j] = {
+                i: (math.floor(d / (r * most)) or d / (r * most), math.ceil(d / (r * least)))
+                for i, (d, r) in enumerate(zip(needs, room, strict=True))
+                if d and r
+            }
+        self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
+        self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
+
+    def fill(self) -> None:
+        """Raise a common level from 0, and fix the users who reach a full resource or their limit."""
+        level, rising = 0, set[int]()
+        starts, ends = (
+            [(at, stops, j) for j, (_, at) in bounds.items()]
+            for stops, bounds in ((False, self.low), (True, self.high))
+        )
+        events = sorted(starts + ends, reverse=True)
+        for low, _, j in starts:
+            self.add(j, low, 0)
+        closed = set[int]()
+        while len(self.lower) < len(self.low):
+            self.clock.check()
+            left = [(self.full - a - b * level, b) for a, b in zip(self.fixed, self.slope, strict=True)]
+            full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
+            if full:
+                self.settle(full, level, rising)
+                closed |= full
+                continue
+            reach = min((level + rest // b for rest, b in left if b), default=None)
+            if not events or (reach is not None and events[-1][0] > reach):
+                level = reach or level
+                continue
+            at, stops, j = events.pop()
+            level = max(level, at)
+            if j in self.lower:
+                continue
+            if stops:
+                self.lower[j], self.upper[j] = self.high[j]
+                rising.remove(j)
+            else:
+                rising.add(j)
+            self.add(j, at if stops else -at, -1 if stops else 1)
+
+    def add(self, j: int, level: int, times: int) -> None:
+        """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
+        for i, (_, rate) in self.rates[j].items():
+            self.fixed[i] += rate * level
+            self.slope[i] += rate * times
+
+    def settle(self, full: set[int], level: int, rising: set[int]) -> None:
+        """Bound the levels of users who need a full resource by what its other users leave at least."""
+        least = dict(self.lower)
+        for j in self.rates.keys() - least.keys():
+            low, high = self.low[j][0], self.high.get(j)
+            least[j] = max(low, level if high is None else min(level, high[0]))
+        slack = dict.fromkeys(full, self.full)
+        for j, of_user in self.rates.items():
+            for i in full.intersection(of_user):
+                slack[i] -= math.floor(of_user[i][0]) * least[j]
+        for j in [j for j, of_user in self.rates.items() if j not in self.lower and not full.isdisjoint(of_user)]:
+            rates = ((max(slack[i], 0), rate) for i, (rate, _) in self.rates[j].items() if i in full)
+            most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
+            self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
+            rises = j in rising
+            self.add(j, self.upper[j] - (0 if rises else self.low[j][1]), -1 if rises else 0)
+            rising.discard(j)
+
+
+def gap_by_envy(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of max-min fairness without envy on one pool, each level given the earlier ones.
+
+    User j is bound by envy of k if its tasks are, up to a part e, the fewest without envy of k. If neither j, nor k,
+    nor any user at a level of at most k's may fall, then j rises whenever k does. So k rises by no more than a user j
+    bound by envy of k: up to j's limit, or by what a resource has left, plus what its users bound by such levels leave
+    through their e, plus what its other users free by falling to k's level, relative to j's load.
+    """
+    users, resources, envy = cluster.active, range(cluster.m), cluster.envied
+    if not {*map(id, rows)} <= {*map(id, envy.values())}:
+        raise Fault("bottlenecks with envy are no evidence under constraints other than bounds and EnvyFree")
+    c, norm = on_one_pool(cluster, objective)
+    cluster.given_earlier |= objective.name == "Leximin"
+    total = {j: cluster.total(j) for j in users}
+    level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    if any(v <= 0 for v in level.values()):
+        raise Fault("an active user has no share")
+    room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
+    loads = {j: [d * total[j] for d in cluster.demands[j][0]] for j in users}
+    used = [exact_sum(needs[i] for needs in loads.values()) for i in resources]
+    over = max([ZERO, *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
+    left = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
+    # the lowest level by whose envy each user is bound (0: a lower bound), and the row's relative slack
+    base = {j: (ZERO if total[j] <= cluster.low[j] * (1 + ROUNDING) else v, ROUNDING) for j, v in level.items()}
+    root = {j: (v, ZERO if v else ROUNDING) for j, (v, _) in base.items()}
+    bound_by: dict[int, list[tuple[int, Fraction]]] = {k: [(k, ZERO)] for k in users}  # users bound by envy of k
+    for (j, k), (of_pairs, _, _) in envy.items():
+        slack = total[j] / (of_pairs[k, 0] * total[k]) - 1
+        if slack <= ROUNDING:
+            bound_by[k].append((j, max(slack, ZERO)))
+            root[j] = min(root[j], (base[k][0], max(slack, ZERO) + (ZERO if base[k][0] else ROUNDING)))
+    top = [max((root[j][0] for j in users if loads[j][i]), default=ZERO) for i in resources]
+    freed = [exact_sum(loads[j][i] * root[j][1] for j in users) for i in resources]  # at most, by the slack of rows
+    worst = over
+    for k in users:
+        cluster.clock.check()
+        rises = []
+        for j, slack in bound_by[k]:
+            high = cluster.high[j]
+            if high is not None and total[j] >= high * (1 - ROUNDING):
+                rises.append((1 + slack) * high * (1 + over) / total[j] - 1)
+            rises += [
+                (1 + slack) * (1 + (left[i] + freed[i] + used[i] * max(top[i] / level[k] - 1, 0)) / load) - 1
+                for i, load in enumerate(loads[j])
+                if load
+            ]
+        worst = max(worst, up(min(rises)))
+    return worst + norm

@@ -1,0 +1,432 @@
+"""sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fairopt.checker.instance import Cluster
+from fairopt.checker.numbers import (
+    CLOSE,
+    ONE,
+    ROUNDING,
+    ZERO,
+    Between,
+    Fraction,
+    Place,
+    Rows,
+    Table,
+    boxcox,
+    down,
+    dyadic,
+    exact_sum,
+    exp,
+    log,
+    number,
+    numbers,
+    power,
+    up,
+)
+from fairopt.checker.outcome import CannotCheck, Fault
+from fairopt.checker.policy import COMPOSED, PARAMETERS, Block, as_alpha_fair, is_levelled, rank_weights
+from fairopt.checker.teams import Numbers
+
+
+class Curve(NamedTuple):
+    """``sum_j factor_j boxcox(c_j x_j)`` of one alpha, with the coefficients c from below and from above."""
+
+    alpha: Fraction
+    factor: dict[int, Fraction]
+    below: Table
+    above: Table
+
+
+class OfUser(NamedTuple):
+    """One user's part of a `Curve`; coefficients are by server."""
+
+    alpha: Fraction
+    factor: Fraction
+    below: list[Fraction]
+    above: list[Fraction]
+
+
+class CurveOfNumbers(NamedTuple):
+    """``sum_t factor_t boxcox(z_t / (w_t unit))`` of the numbers of teams, or above a base."""
+
+    alpha: Fraction
+    factor: dict[str, Fraction]
+    of: Numbers
+    unit: Fraction
+
+
+class Ranked(NamedTuple):
+    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share.
+
+    They are shares of users in units of ``below`` and ``above``, or numbers ``of`` teams in multiples of ``unit``.
+    """
+
+    factor: Fraction
+    v: list[Fraction]
+    below: Table
+    above: Table
+    of: Numbers | None = None
+    unit: Fraction = ONE
+
+    def levels(self, cluster: Cluster) -> list[Fraction]:
+        """What is sorted, from below."""
+        if self.of is None:
+            return sorted(cluster.shares(self.below).values())
+        return sorted(z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items())
+
+
+class Goal:
+    """A concave function of the tasks: linear, curved and ranked terms, and a constant.
+
+    ``slopes_below`` and ``slopes`` enclose the coefficients of the linear terms by user and server.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster, self.constant = cluster, Between(ZERO, ZERO)
+        self.curves, self.ranked, self.numbered = list[Curve](), list[Ranked](), list[CurveOfNumbers]()
+        self.slopes_below, self.slopes = ([[ZERO] * cluster.servers for _ in range(cluster.n)] for _ in (0, 1))
+
+    def add(self, objective: Block, times: Fraction, unit: Fraction = ONE) -> None:
+        """Add a multiple of an objective, with shares in multiples of ``unit``."""
+        cluster = self.cluster
+        for factor, term in objective.terms:
+            factor *= times
+            if factor == 0:
+                continue
+            if term.name == "FairnessEfficiency" and len(objective.terms) == 1:
+                term = as_alpha_fair(term)
+            if term.name not in PARAMETERS:
+                raise CannotCheck(f"the objective {term.text} is user-defined, and its code is not in the file")
+            if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
+                raise CannotCheck(f"the objective {term.text} cannot be part of a sum")
+            if term.share.name in COMPOSED:
+                self._add_numbers(term, factor, unit)
+                continue
+            tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
+            below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
+            alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+            if term.name in ("MaxMin", "OrderedWeighted"):
+                self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
+            elif alpha == 0:
+                for j in cluster.active:
+                    for s in cluster.open[j]:
+                        self.slopes_below[j][s] += factor / unit * tables[0][j][s]
+                        self.slopes[j][s] += factor / unit * tables[1][j][s]
+            else:
+                self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
+
+    def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
+        """Add a multiple of a term of numbers of teams, or above a base."""
+        of = Numbers(self.cluster, term.share, is_levelled(term))
+        alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+        if term.name in ("MaxMin", "OrderedWeighted"):
+            self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of.below, of.above, of, unit))
+        elif alpha:
+            self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
+        else:
+            of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
+            of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
+            low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
+            self.constant = Between(self.constant.low - high, self.constant.high - low)
+
+    def add_kept_levels(self, evidence: Evidence) -> None:
+        """Add the kept levels at their multipliers."""
+        for (other, level, _), times in zip(self.cluster.kept_levels, evidence.kept_multipliers, strict=True):
+            self.add(other, times)
+            self.constant = self.constant.plus(-times * level)
+
+    def value(self, scale: Fraction = ONE) -> Fraction:
+        """A lower bound on the value at the current tasks times ``scale``."""
+        cluster = self.cluster
+        total = self.constant.low + scale * sum(cluster.shares(self.slopes_below).values(), ZERO)
+        for curve in self.curves:
+            for j, z in cluster.shares(curve.below).items():
+                if z <= 0 and curve.alpha >= 1:
+                    raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
+                utility = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
+                total = down(total + curve.factor[j] * utility)
+        for of_numbers in self.numbered:
+            for t, z in of_numbers.of.values().items():
+                if z <= 0 and of_numbers.alpha >= 1:
+                    raise Fault(f"{t!r} has no share, so the objective is minus infinity")
+                level = z * scale / (of_numbers.of.weights[t] * of_numbers.unit)
+                utility = boxcox(level, of_numbers.alpha).low if z > 0 else -1 / (1 - of_numbers.alpha)
+                total = down(total + of_numbers.factor[t] * utility)
+        for term in self.ranked:
+            ordered = term.levels(cluster)
+            total += scale * term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
+        return down(total)
+
+
+class Evidence:
+    """Prices by server and resource, multipliers of rows and of kept levels, and mixtures of ranked terms.
+
+    ``cost`` is the cost of a task by user and server, ``size`` the same of absolute terms, as these may cancel, and
+    ``row_value`` the multipliers of rows times their right-hand sides. ``costs`` are those of a unit of each user's
+    level, if given.
+    """
+
+    def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
+        self.cluster, self.mixtures = cluster, entry.get("mixtures") or []
+        prices = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
+        y = numbers(entry.get("rows") or [0] * len(rows), "rows", len(rows))
+        self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
+        self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
+        self.kept_multipliers = [max(t, ZERO) for t in numbers(entry.get("kept") or [0] * kept, "kept", kept)]
+        self.levels = [[number(z, "at") for z in row] for row in entry.get("at") or ()]
+        costs = entry.get("costs")
+        self.costs = costs and dict(zip(cluster.active, numbers(costs, "costs", len(cluster.active)), strict=True))
+        self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
+        for j in cluster.active:
+            for s in cluster.open[j]:
+                need = zip(self.prices[s], cluster.demands[j][s], strict=True)
+                self.cost[j][s] = exact_sum(p * d for p, d in need if d)
+        self.size: Table = [[*costs] for costs in self.cost]
+        for times, (row, _, _) in zip(self.rows, rows, strict=True):
+            cluster.clock.check()
+            for (j, s), v in row.items():
+                self.cost[j][s] += times * v
+                self.size[j][s] += abs(times * v)
+        self.row_value = exact_sum(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
+
+    def even_out(self, level_per_task: Mapping[int, Mapping[int, Fraction]]) -> None:
+        """Scale the prices of servers so that levels which cost a user the same on several up to rounding do exactly.
+
+        Otherwise its tasks on all but the cheapest are slack.
+        """
+        near: dict[int, dict[int, Fraction]] = {}  # factors of prices on one server relative to another
+        for j, each in level_per_task.items():
+            costs = {s: self.cost[j][s] / v for s, v in each.items()}
+            least = min(costs.values())
+            first, *others = (s for s, cost in costs.items() if cost <= least * (1 + ROUNDING))
+            for s in others if least > 0 else ():
+                near.setdefault(first, {}).setdefault(s, costs[first] / costs[s])
+                near.setdefault(s, {}).setdefault(first, costs[s] / costs[first])
+        factors = dict[int, Fraction]()
+        for start in near:
+            factors.setdefault(start, ONE)
+            left = [start]
+            while left:
+                s = left.pop()
+                for t, ratio in near[s].items():
+                    if t not in factors:
+                        factors[t] = dyadic(factors[s] * ratio)
+                        left.append(t)
+        for s, factor in factors.items():
+            self.prices[s] = [p * factor for p in self.prices[s]]
+            for row in self.cost:
+                row[s] *= factor
+
+    def right_hand_side(self, room: Mapping[Place, Fraction]) -> Fraction:
+        """The dual objective's constant: right-hand sides of capacities and rows times their multipliers."""
+        return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
+
+
+def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
+    """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's."""
+    names: list[Any] = cluster.active if term.of is None else list(term.of.weights)
+    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(names))]
+    mine = theirs = ZERO
+    scale = ZERO
+    for a, b in zip(sorted(u), sorted(term.v), strict=True):
+        mine, theirs = mine + a, theirs + b
+        if theirs > 0:
+            if mine == 0:
+                raise Fault("mixtures: the weights do not bound sorted shares")
+            scale = max(scale, theirs / mine)
+    return {j: up(x * scale * term.factor) for j, x in zip(names, u, strict=True)}
+
+
+def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
+    """An upper bound on a goal over all feasible tasks, by weak duality."""
+    cluster = goal.cluster
+    if len(evidence.mixtures) != len(goal.ranked):
+        raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
+    slopes = [row[:] for row in goal.slopes]
+    total = up(goal.constant.high + right_hand_side)
+    for term, given in zip(goal.ranked, evidence.mixtures, strict=True):
+        if term.of is not None:
+            weights = term.of.weights
+            prices = {t: u / (weights[t] * term.unit) for t, u in mixture(cluster, term, given).items()}
+            total -= term.of.add_slopes(slopes, prices, term.of.above)
+            continue
+        for j, u in mixture(cluster, term, given).items():
+            for s in cluster.open[j]:
+                slopes[j][s] += u * term.above[j][s]
+    levels = iter(evidence.levels)
+    for curve in goal.numbered:
+        total = up(total + tangents_of_numbers(cluster, curve, slopes, next(levels, ())))
+    for j in cluster.active:
+        cluster.clock.check()
+        net = {s: slopes[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
+        total = up(total + best_of_user(goal, j, net))
+    return total
+
+
+def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table, levels: Sequence[Fraction]) -> Fraction:
+    """Add the slopes of tangents of a curve of numbers at ``levels``, or at the tasks, and return their constant."""
+    with cluster.at(cluster.tangents_at):
+        at = curve.of.values()
+    constant, prices = ZERO, dict[str, Fraction]()
+    for k, (t, z) in enumerate(at.items()):
+        size = curve.of.weights[t] * curve.unit
+        level = levels[k] if len(levels) == len(at) and levels[k] > 0 else max(z, ZERO) / size or ONE
+        slope = power(level, -curve.alpha)
+        constant += curve.factor[t] * (boxcox(level, curve.alpha).high - slope.low * level)
+        prices[t] = curve.factor[t] * slope.high / size
+    return constant - curve.of.add_slopes(slopes, prices, curve.of.above)
+
+
+def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
+    """An upper bound on a user's curved terms plus linear terms of slopes ``net``, over its range of total tasks."""
+    cluster = goal.cluster
+    bounds = cluster.low[j], cluster.most_tasks(j)
+    curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
+    if not curves:
+        return best_at_ends(max(net.values()), *bounds)
+    here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
+    there = stationary_point(curves, net, *bounds)
+    if all(abs(a - b) <= b * CLOSE for a, b in zip(here, there, strict=True)):
+        here = there
+    return min(tangents(curves, z, net, *bounds) for z in ([here] if here is there else [here, there]) if min(z) > 0)
+
+
+def best_at_ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
+    """The maximum of a linear function over a range."""
+    return slope * (most if slope > 0 else low)
+
+
+def tangents(
+    curves: list[OfUser], at: list[Fraction], net: Mapping[int, Fraction], low: Fraction, most: Fraction
+) -> Fraction:
+    """`best_of_user` by tangents at the shares ``at``, one per curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
+    constant, slopes = ZERO, dict(net)
+    for curve, z in zip(curves, at, strict=True):
+        slope = power(z, -curve.alpha)
+        constant += curve.factor * (boxcox(z, curve.alpha).high - slope.low * z)
+        for s in slopes:
+            slopes[s] += curve.factor * slope.high * curve.above[s]
+    return up(constant + best_at_ends(max(slopes.values()), low, most))
+
+
+def approximate_log(x: Fraction) -> float:
+    """The logarithm of a positive number to float precision; the number may be outside the range of floats."""
+    return math.log(x.n) - math.log(x.d)
+
+
+def stationary_point(
+    curves: list[OfUser], net: Mapping[int, Fraction], low: Fraction, most: Fraction
+) -> list[Fraction]:
+    """Approximate shares at a user's optimum on its cheapest server; any point gives a valid bound, this one a tight
+    one.
+    """
+    first = curves[0].above
+    s = min((s for s in net if first[s] > 0), key=lambda s: -net[s] / first[s])
+    terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
+    left, right = approximate_log(most) - 690.0, approximate_log(most)
+    price = approximate_log(-net[s]) if net[s] < 0 else -math.inf
+    if net[s] < 0 and len(terms) == 1:
+        ((alpha, f, c),) = terms
+        left = right = max(min((f - price) / alpha - c, right), left)
+    for _ in range(100 if net[s] < 0 and len(terms) > 1 else 0):
+        middle = 0.5 * (left + right)
+        logs = [f - alpha * (c + middle) - price for alpha, f, c in terms]
+        left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
+    at = Fraction(math.exp(min(right, 700.0))) * (1 + Fraction(1, 10**14))  # beyond the maximum
+    tasks = min(max(at, low), most)
+    return [c.above[s] * tasks for c in curves]
+
+
+def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
+    """The gap of certificates between an upper bound and the value at the tasks."""
+    value = goal.value()
+    curves: list[Curve | CurveOfNumbers] = [*goal.curves, *goal.numbered]
+    if top <= value:  # where shares may be arbitrarily bad, by what rounding adds to capacities
+        if not (len(objective.terms) == 1 and curves and curves[0].alpha >= 1):
+            return ZERO
+        top, value = value, top
+    if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
+        (curve,) = curves
+        weight, p = sum(curve.factor.values()), 1 - curve.alpha
+        if p == 0:
+            return (top - value) / weight
+        over, under = 1 + p * top / weight, 1 + p * value / weight
+        if over <= 0 or under <= 0:
+            raise Fault("the prices give no finite bound")
+        return (log(over).plus(-log(under).low).high if p > 0 else log(under).plus(-log(over).low).high) / abs(p)
+    if len(objective.terms) == 1:
+        return (top - value) / top
+    step = Fraction(1, 10**4)  # the fall to half the tasks grows like 2^alpha
+    fall = min(abs(value - goal.value(Fraction(1, 2))), abs(value - goal.value(1 - step)) / step)
+    if fall == 0:
+        raise Fault("the objective does not depend on the size of the tasks, so no gap is defined")
+    return (top - value) / fall
+
+
+def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], q: Fraction) -> Between:
+    """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
+    if q < 0 and not all(values.values()):
+        return Between(ZERO, ZERO)
+    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
+    if unit == 0:
+        return Between(ZERO, ZERO)
+    parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
+    ends = sorted(power(exact_sum(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
+    return Between(*ends).times(unit)
+
+
+def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
+    """A level of an objective in the units of `Goal`, whose utilities differ by Box-Cox's constant."""
+    for factor, term in objective.terms:
+        alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
+        if alpha not in (0, 1):
+            of = Numbers(cluster, term.share, levelled=True) if term.share.name in COMPOSED else None
+            weights = of.weights.values() if of else (cluster.weights[j] for j in cluster.active)
+            level -= factor * exact_sum(weights) / (1 - alpha)
+    return level
+
+
+def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fraction:
+    """A lower bound on the value of an objective at the current tasks times ``scale``."""
+    goal = Goal(cluster)
+    goal.add(objective, ONE)
+    return goal.value(scale)
+
+
+def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
+    """`objective_value` of ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
+    beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), exact_sum(shares.values())
+    even = (
+        log_of_powers(
+            dict(enumerate(cluster.weights)), {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta
+        )
+        / beta
+    )
+    efficient = lam * log(total).low
+    value = exp(even + efficient) * (1 if beta <= 1 else -1)
+    return value, abs(value) * (1 + abs(even) + abs(efficient))
+
+
+def log_of_powers(weights: Mapping[Any, Fraction], levels: Mapping[Any, Fraction], q: Fraction) -> Fraction:
+    """The logarithm of ``sum_j w_j z_j^q`` for levels z, with ``0^0 = 1``."""
+    weight = exact_sum(weights[t] for t in levels)
+    mean = power_mean(levels, {t: weights[t] / weight for t in levels}, q).low if q else ONE
+    return log(weight).low + q * log(mean).low
+
+
+def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a sum of objectives, by prices."""
+    unit = number(entry.get("unit", 1), "unit")
+    if unit <= 0 or (unit != 1 and len(objective.terms) > 1):
+        raise Fault("unit is not positive, or is not 1 for a sum of objectives")
+    alone, bounded = Goal(cluster), Goal(cluster)
+    for goal in (alone, bounded):
+        goal.add(objective, ONE, unit)
+    evidence = Evidence(cluster, entry, rows, len(cluster.kept_levels))
+    bounded.add_kept_levels(evidence)
+    return relative_gap(objective, alone, bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units())))

@@ -1,0 +1,190 @@
+"""tiers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from fairopt.checker.bundles import objective_value
+from fairopt.checker.constraints import _share_bounds, impose, infeasible
+from fairopt.checker.instance import PRICES, Cluster
+from fairopt.checker.levels import gap_by_levels, gap_by_number_levels
+from fairopt.checker.numbers import (
+    BLOCK_VIOLATION,
+    HUGE,
+    LEAST_FLOAT,
+    ONE,
+    VIOLATION,
+    ZERO,
+    Fraction,
+    Rows,
+    number,
+    numbers,
+    power,
+)
+from fairopt.checker.outcome import CannotCheck, Fault, short
+from fairopt.checker.plane import gap_by_lines
+from fairopt.checker.policy import (
+    COMPOSED,
+    OBJECTIVES,
+    Block,
+    as_alpha_fair,
+    as_max_min,
+    is_levelled,
+    is_linear,
+    is_surplus,
+)
+from fairopt.checker.pool import gap_by_bottlenecks, gap_by_envy
+from fairopt.checker.sums import gap_by_prices, in_goal_units, value_of
+from fairopt.checker.surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise
+from fairopt.checker.teams import Numbers
+
+
+def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> None:
+    """Refuse a stored objective that differs from the value at the tasks by more than rounding."""
+    stored = data.get("objective")
+    if stored is None:
+        return
+    if not isinstance(stored, (int, float)) or isinstance(stored, bool) or math.isnan(stored):
+        raise Fault(f"objective is {short(repr(stored))}, not a number")
+    value = size = ZERO
+    bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+    of_nobody = not cluster.active or of_those_who_rise(cluster, objective) is not objective
+    for factor, term in () if of_nobody else objective.terms:
+        cluster.clock.check()
+        if factor:
+            part, unit = objective_value(cluster, term, bundles or [])
+            value, size = value + factor * part, size + factor * unit
+    overflows = math.isinf(stored) and abs(value) > HUGE and (value > 0) == (stored > 0)
+    if not overflows and (math.isinf(stored) or abs(Fraction(stored) - value) > VIOLATION * size + LEAST_FLOAT):
+        raise Fault(f"objective is {stored:.12g} in the file, but {float(value):.12g} at its tasks")
+
+
+def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> str:
+    """Refuse stored prices that differ from those of the evidence by more than rounding, or say why they are not
+    compared.
+    """
+    entry = (data.get("proof") or [{}])[0]
+    if data.get("prices") is None:
+        return ""
+    if entry.get("kind") != "prices":
+        return f"evidence of kind {entry.get('kind')!r} has no prices to compare with"
+    if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
+        return "the evidence has the prices of an alpha-fair objective"
+    unit, (_, first) = number(entry.get("unit", 1), "unit"), objective.terms[0]
+    alpha = number(first.given["alpha"], "alpha") if first.name == "AlphaFair" else ZERO
+    natural = power(unit, 1 - alpha).low
+    stored, own = (numbers(one["prices"], "prices", cluster.servers, cluster.m) for one in (data, entry))
+    for s, row in enumerate(stored):
+        for i, p in enumerate(row):
+            of_evidence = max(own[s][i], ZERO) * natural
+            if abs(p - of_evidence) > VIOLATION * of_evidence + LEAST_FLOAT:
+                where = f"{cluster.resources[i]!r} on server {s}"
+                raise Fault(f"the price of {where} is {float(p):.12g}, but {float(of_evidence):.12g} in the evidence")
+    return ""
+
+
+def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any]) -> Rows:
+    """Require of later tiers that they keep an earlier tier's level, and return the rows.
+
+    It is the level that the tier's own tasks reach (of leximin, and of alpha-fairness of numbers that are not shares of
+    users, each number's, up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the
+    tolerance of constraints.
+    """
+    keep_bases(cluster, tier)
+    tier = of_those_who_rise(cluster, tier)
+    if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
+        tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
+    (_, term), *more = tier.terms
+    curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0 and term.share.name in COMPOSED
+    in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share, is_levelled(tier))
+    own = entry.get("tasks") if in_levels or "level" in entry else None
+    with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
+        if own and (faults := infeasible(cluster, rows)):
+            raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
+        z = compared.values()
+        value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
+    if in_levels:
+        part = 1 - BLOCK_VIOLATION if own else ONE
+        if any(s < part * z[t] * (1 - BLOCK_VIOLATION) for t, s in compared.values().items()):
+            raise Fault(f"a user or team is below its level of {tier.text}")
+        cluster.given_earlier |= curved
+        if term.share.name in COMPOSED:
+            return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text)
+        at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
+        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": tier.share}, tier.text))
+    level, unit = value, abs(value) or ONE
+    if own:
+        level = number(entry["level"], "level")
+        level, unit = in_goal_units(cluster, tier, level), abs(level) or ONE
+        if not level <= value:
+            raise Fault(f"the tasks of {tier.text} do not reach its level")
+        if value_of(cluster, tier) < level - BLOCK_VIOLATION * unit:
+            raise Fault(f"{tier.text} is below its level")
+    if as_max_min(tier)[1].name == "MaxMin" or is_linear(tier):
+        return impose(cluster, Block("AtLeast", {"objective": tier, "level": level}, tier.text))
+    cluster.kept_levels.append((tier, level, unit))
+    return []
+
+
+class Kind(NamedTuple):
+    """A kind of evidence: the ``objectives`` it proves (alone, or with ``terms`` in sums), the constraint that it
+    ``needs``, its ``keys``, and its gap.
+    """
+
+    objectives: tuple[str, ...]
+    terms: bool
+    needs: str
+    keys: tuple[str, ...]
+    gap: Callable[[Cluster, Block, Rows, Mapping[str, Any]], Fraction]
+
+
+SUMS = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")
+KINDS = {
+    "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), gap_by_bottlenecks),
+    "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), gap_by_envy),
+    "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), gap_by_levels),
+    "number levels": Kind(("Leximin",), False, "", ("levels",), gap_by_number_levels),
+    "prices": Kind(SUMS, True, "", ("unit", "at", *PRICES), gap_by_prices),
+    "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
+}
+
+
+def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of one objective under rows and kept levels, by its evidence."""
+    if entry.get("why"):
+        raise CannotCheck(entry["why"])
+    leave_at_base(cluster, objective, rows, entry)
+    given, objective = objective, of_those_who_rise(cluster, objective)
+    _, levelled = as_max_min(objective)
+    if entry.get("tasks") and levelled.name in ("Leximin", "MaxMin"):
+        return gap_of_earlier(cluster, given, rows, entry)
+    kind = KINDS.get(entry.get("kind", ""))
+    names = {term.name for _, term in objective.terms}
+    if kind is None or not names <= {*OBJECTIVES}:
+        raise CannotCheck("the file has no evidence that this script can check")
+    if not kind.terms:
+        objective, names = levelled, {levelled.name}
+    if not names <= {*kind.objectives}:
+        raise Fault(f"evidence of kind {entry['kind']!r} does not apply to {objective.text}")
+    if kind.needs and kind.needs not in cluster.imposed:
+        raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
+    with bases_kept(cluster, given):
+        for _, term in objective.terms:
+            if is_surplus(term):
+                Numbers(cluster, term.share, levelled=True).refuse_at_base()
+        return kind.gap(cluster, objective, rows, entry)
+
+
+def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a leximin or max-min tier at its own tasks, plus the relative fall of its levels in later tiers."""
+    _, levelled = as_max_min(objective)
+    compared = Numbers(cluster, levelled.share, levelled=True)
+    after = compared.values()
+    with cluster.at(numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)):
+        gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), compared.values(above=True)
+    pairs = [(v / compared.weights[t], after[t] / compared.weights[t]) for t, v in before.items()]
+    if levelled.name == "MaxMin":
+        pairs = [(min(then for then, _ in pairs), min(now for _, now in pairs))]
+    return gap + max((1 - now / then for then, now in pairs if then > now), default=ZERO)

@@ -8,6 +8,7 @@ below. For maintainers, modules import only from those listed before them:
 * `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
 * `validation`, `labels`, `teams`, `dominance`, `fitting`: arguments of an `Instance`; dominant users of each resource;
   tasks that fit on no server.
+* `checker`: proves saved answers; shares no code with the rest.
 * `instance`, `certificate`: the question; the record of what was measured.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.
 * `blocks`: shares, objectives, constraints and bundle bases.
@@ -57,7 +58,7 @@ _MOVED = {
         "OutOfMemory OutOfTime SolverUnavailable Unbounded",
         "online": "Timeline read_jobs",
         "policies": "bottleneck_fairness known_policies named_policy",
-        "proofs": "Verification",
+        "checker": "Verification",
         "properties": "AuditReport Finding Misreport Proof ProofReport PropertyReport Verdict Witness best_misreport "
         "population_monotone replay resource_monotone",
         "report": "Comparison",

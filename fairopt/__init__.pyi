@@ -35,6 +35,7 @@ from fairopt.blocks.shares import ThroughputShare as ThroughputShare
 from fairopt.blocks.teams import OfTeam as OfTeam
 from fairopt.blocks.teams import Surplus as Surplus
 from fairopt.certificate import Certificate as Certificate
+from fairopt.checker import verify as verify
 from fairopt.datasets import read as read
 from fairopt.derivatives.sensitivity import sensitivity as sensitivity
 from fairopt.errors import FairoptError as FairoptError
@@ -63,7 +64,6 @@ from fairopt.policies.tradeoff import MostTasks as MostTasks
 from fairopt.policies.tradeoff import NashWelfare as NashWelfare
 from fairopt.policies.tradeoff import PNormFairness as PNormFairness
 from fairopt.policy import Policy as Policy
-from fairopt.proofs.verify import verify as verify
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
@@ -75,6 +75,7 @@ from fairopt.tradeoff.frontier import frontier as frontier
 
 from . import blocks as blocks
 from . import certificate as certificate
+from . import checker as checker
 from . import derivatives as derivatives
 from . import errors as errors
 from . import exact as exact
@@ -82,7 +83,6 @@ from . import online as online
 from . import operate as operate
 from . import plots as plots
 from . import policies as policies
-from . import proofs as proofs
 from . import properties as properties
 from . import report as report
 from . import scale as scale

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "shorter",
     "unit_shown",
     "visible",
+    "with_all_digits",
     "without_vendor",
 ]
 
@@ -184,3 +187,9 @@ def _same(names: Sequence[str]) -> int:
     """The number of characters with which all names begin."""
     found = (k for k, characters in enumerate(zip(*names, strict=False)) if len(set(characters)) > 1)
     return next(found, min(map(len, names)))
+
+
+def with_all_digits(value: Fraction) -> str:
+    """A fraction such as ``5/11`` as text, also beyond the number of digits that Python converts by default."""
+    n, d = value.as_integer_ratio()
+    return f"{Decimal(n)}" + (f"/{Decimal(d)}" if d != 1 else "")

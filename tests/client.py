@@ -49,7 +49,7 @@ def main() -> None:
     assert_type(again.usage, NDArray[np.float64])
     assert_type(report["pareto"].ok, bool)
     assert_type(report.to_frame(), pd.DataFrame)
-    found: fo.proofs.Verification = fo.verify("answer.json")
+    found: fo.checker.Verification = fo.verify("answer.json")
     print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok, *changed.sentences)
 
 

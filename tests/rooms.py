@@ -2,12 +2,12 @@
 
 ROOMS = (
     "blocks",
+    "checker",
     "derivatives",
     "exact",
     "online",
     "operate",
     "policies",
-    "proofs",
     "properties",
     "report",
     "scale",

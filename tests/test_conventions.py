@@ -86,7 +86,7 @@ def test_results_that_pass_or_fail_have_ok() -> None:
         "Verification",
     ]
     found = {name.rpartition(".")[2]: kind for name, kind in CLASSES.items()}
-    for kind in (*(found[name] for name in kinds), fo.proofs.Verification, BottleneckVerdict):
+    for kind in (*(found[name] for name in kinds), fo.checker.Verification, BottleneckVerdict):
         assert hasattr(kind, "ok") or "ok" in kind.__dataclass_fields__, kind
 
 

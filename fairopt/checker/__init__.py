@@ -1,5 +1,7 @@
 """Prove saved answers with Python's standard library alone; nothing else of fairopt imports it but `fo.verify`.
 
+The names for users are `verify` and `Verification`.
+
 * `answer`: a file as a whole: what it claims, and the sentence that says what is proved (`verify`)
 * `outcome`: results, errors and time limits
 * `numbers`: rational numbers, intervals, logarithms and powers between bounds
@@ -17,4 +19,17 @@
 * `tiers`: which evidence proves which objective, tier by tier
 * `whole`: whole tasks
 * `exact`: exact answers
+* `__main__`: the command ``python -m fairopt.checker ANSWER``, and the checker as one file
 """
+
+from __future__ import annotations
+
+from .answer import verify
+from .outcome import Verification
+
+__all__ = ["Verification", "verify"]
+
+
+def __dir__() -> list[str]:
+    """Public names."""
+    return [*__all__, "__doc__"]

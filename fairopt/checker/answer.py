@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairopt.checker.bundles import gap_of_bundles
-from fairopt.checker.constraints import impose
-from fairopt.checker.exact import proved_exactly, read_differently
-from fairopt.checker.hierarchy import gap_of_filling
-from fairopt.checker.instance import Cluster, check_keys, differences, digest
-from fairopt.checker.numbers import GAP, ZERO, Fraction, at_least, numbers
-from fairopt.checker.outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
-from fairopt.checker.policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
-from fairopt.checker.teams import guaranteed
-from fairopt.checker.tiers import KINDS, check_objective, check_prices, gap_of_tier, keep_level
-from fairopt.checker.whole import leave_out_small_users, loss_of_whole_tasks, violations
+from .bundles import gap_of_bundles
+from .constraints import impose
+from .exact import proved_exactly, read_differently
+from .hierarchy import gap_of_filling, smallest_share
+from .instance import Cluster, check_keys, differences, digest
+from .numbers import GAP, VIOLATION, ZERO, Fraction, at_least, number, numbers, together
+from .outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
+from .policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
+from .teams import guaranteed
+from .tiers import KINDS, check_objective, check_prices, gap_of_tier, keep_level, stored_objective
+from .whole import leave_out_small_users, loss_of_whole_tasks, violations
 
 # keys of a file, and of its instance
 FILE = (
@@ -69,7 +69,7 @@ class Claim(NamedTuple):
     given: tuple[str, ...]
 
     @classmethod
-    def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
+    def made(cls, data: Mapping[str, Any], policy: Block | None, cluster: Cluster) -> Claim:
         """The claim of a file whose instance was checked."""
         instance, of = data["instance"], short(str(data["policy"]))
         if policy is not None and policy.name == "Policy":
@@ -80,7 +80,7 @@ class Claim(NamedTuple):
             "servers": sum(instance["counts"]),
             "resources": len(instance["resources"]),
         }
-        return cls(of, size, digest(instance), tuple(data.get("given") or ()))
+        return cls(of, size, digest(instance), cluster.taken_as_given)
 
     def text(self, how: str = "") -> str:
         """The claim in words, with ``how`` after the objective."""
@@ -133,6 +133,9 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
             raise CannotCheck("it was saved without evidence")
         faults = violations(cluster, data, [])
         gap, how = (ZERO, "") if faults or not cluster.active else gap_of_filling(cluster, policy, data["proof"][0])
+        stored, value = stored_objective(data), smallest_share(cluster, policy)
+        if stored is not None and abs(number(stored, "objective") - value) > (gap + VIOLATION) * value:
+            raise Fault(f"objective is {stored:.12g} in the file, but {float(value):.12g} at its tasks")
         return gap, how, faults
     has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
     if has_guarantees and (data.get("bundles") or data.get("placement")) is not None:
@@ -161,7 +164,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     if not evidence:
         raise CannotCheck("it was saved without evidence")
     gap, stays = ZERO, dict[str, set[str]]()
-    for tier, entry in zip(tiers, evidence, strict=True):
+    for tier, entry in together(tiers, evidence):
         gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
         stays = dict(cluster.stays) if tier is tiers[0] else stays
         cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
@@ -215,7 +218,7 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     try:
         data = read(path)
         policy, cluster = policy_of(data), Cluster(data, clock)
-        claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
+        claim, unchecked, left_out = Claim.made(data, policy, cluster), "", dict(UNREAD)
         others = [] if instance is None else differences(data["instance"], instance.to_dict())
         if instance is not None and data.get("exact"):
             others += read_differently(data, instance)

@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fairopt.checker.instance import Cluster
-from fairopt.checker.numbers import LOG_2, ONE, ROUNDING, VIOLATION, ZERO, Fraction, Table, exact_sum, exp, number, up
-from fairopt.checker.outcome import CannotCheck, Fault
-from fairopt.checker.policy import Block, as_list, is_levelled, is_linear
-from fairopt.checker.sums import approximate_log, log_of_powers, measure
-from fairopt.checker.teams import Numbers
+from .instance import Cluster
+from .numbers import (
+    LOG_2,
+    ONE,
+    ROUNDING,
+    VIOLATION,
+    ZERO,
+    Fraction,
+    Table,
+    exact_sum,
+    exactly,
+    exp,
+    number,
+    together,
+    up,
+)
+from .outcome import CannotCheck, Fault
+from .policy import Block, as_list, is_levelled, is_linear
+from .sums import approximate_log, log_of_powers, measure
+from .teams import Numbers
 
 
 class Dominance:
@@ -24,7 +38,7 @@ class Dominance:
         self.exactly, self.near = exactly, ZERO if exactly else ROUNDING
         for j in cluster.active:
             for s in cluster.open[j]:
-                needs = zip(cluster.demands[j][s], cluster.capacities[s], strict=True)
+                needs = together(cluster.demands[j][s], cluster.capacities[s])
                 parts = [d / c if c else ZERO for d, c in needs]
                 self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - self.near))
 
@@ -52,7 +66,7 @@ class Dominance:
             sums.append([ZERO, ZERO])
             for i, c in enumerate(cluster.capacities[s]):
                 size = 1 if raw or not c else c
-                sums[s] = [x + up_if(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
+                sums[s] = [x + up_if(q * a / size) for x, a in together(sums[s], self.requested(s, i))]
         if aggregate.given.get("over") != "server":
             sums = [[up_if(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
         return [[up_if(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
@@ -156,7 +170,7 @@ def groups_of_bundles(
             cluster.clock.check()
             bases, capped = users.bases(base, s, i), "AtMostRequested" in names and users.short(s, i)
             groups = users.split(s, i) if fractions else [list(users.first[s])]
-            for members, part in zip(groups, users.parts(s, i, fractions[s]) if fractions else [c], strict=True):
+            for members, part in together(groups, users.parts(s, i, fractions[s]) if fractions else [c]):
                 most = {j: cluster.demands[j][s][i] for j in members if capped}
                 yield Group(s, i, q, part, members, {j: bases[j] for j in members if j in bases}, most)
 
@@ -174,14 +188,14 @@ def optimal_bundles(cluster: Cluster, objective: Block, conditions: Sequence[Blo
 
 def fitting(bundle: Table, demands: Table) -> list[Fraction]:
     """The tasks of a user that fit in its bundle, by server."""
-    needs = [[(a, d) for a, d in zip(*pair, strict=True) if d] for pair in zip(bundle, demands, strict=True)]
+    needs = [[(a, d) for a, d in together(*pair) if d] for pair in together(bundle, demands)]
     return [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
 
 
 def tasks_in(cluster: Cluster, bundles: list[Table]) -> Table:
     """The tasks that fit in bundles, by user and server; those above a limit are left out alike on all servers."""
     table = []
-    for bundle, demands, limit in zip(bundles, cluster.demands, cluster.limits, strict=True):
+    for bundle, demands, limit in together(bundles, cluster.demands, cluster.limits):
         fit = fitting(bundle, demands)
         total = exact_sum(fit)
         table.append([x * limit / total for x in fit] if limit is not None and total > limit else fit)
@@ -271,5 +285,5 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
         return value, abs(value) * (1 + abs(1 - alpha))
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
     ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
-    value = exact_sum(x * z for x, z in zip(v, ordered, strict=False))
+    value = exact_sum(x * z for x, z in zip(v, ordered))
     return value, value

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from fairopt.checker.instance import Cluster
-from fairopt.checker.numbers import BLOCK_VIOLATION, ONE, VIOLATION, ZERO, Fraction, Row, Rows, exact_sum, number
-from fairopt.checker.outcome import CannotCheck, Fault
-from fairopt.checker.policy import COMPOSED, Block, as_max_min, is_linear
-from fairopt.checker.sums import Goal, in_goal_units, value_of
-from fairopt.checker.teams import Numbers
+from .instance import Cluster
+from .numbers import BLOCK_VIOLATION, ONE, VIOLATION, ZERO, Fraction, Row, Rows, exact_sum, number, together
+from .outcome import CannotCheck, Fault
+from .policy import COMPOSED, Block, as_max_min, is_linear
+from .sums import Goal, in_goal_units, value_of
+from .teams import Numbers
 
 PAIRS, FLOAT_PAIRS = 160_000, 20_000_000  # pairs of users compared for envy in fractions and in floats: some seconds
 
@@ -40,7 +40,7 @@ def impose(cluster: Cluster, condition: Block) -> Rows:
     elif name == "EqualShares":
         c, _ = cluster.coefficients(condition.share)
         per = {j: {(j, s): c[j][s] / cluster.weights[j] for s in cluster.open[j]} for j in cluster.active}
-        pairs = zip(cluster.active, cluster.active[1:], strict=False)
+        pairs = zip(cluster.active, cluster.active[1:])
         return [(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True) for a, b in pairs]
     elif name == "EnvyFree":
         named = cluster.binding
@@ -129,7 +129,7 @@ def envy(cluster: Cluster, j: int, k: int) -> Row | None:
     theirs = {}
     for s in {*cluster.open[k]} & {*cluster.open[j]} if cluster.limits[j] != 0 != cluster.limits[k] else ():
         mine, other = cluster.demands[j][s], cluster.demands[k][s]
-        runs = min((b / a for a, b in zip(mine, other, strict=True) if a > 0), default=ZERO)
+        runs = min((b / a for a, b in together(mine, other) if a > 0), default=ZERO)
         if runs > 0:
             theirs[k, s] = runs * cluster.weights[j] / cluster.weights[k]
     return (theirs | {(j, s): Fraction(-1) for s in cluster.open[j]}, ZERO, False) if theirs else None

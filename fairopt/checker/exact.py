@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairopt.checker.bundles import optimal_bundles, tasks_in
-from fairopt.checker.constraints import impose
-from fairopt.checker.hierarchy import Filling, Forest, Tree, exactly, is_one_pool
-from fairopt.checker.instance import NUMBERS, Cluster, check_keys, floats_in
-from fairopt.checker.numbers import (
+from .bundles import optimal_bundles, tasks_in
+from .constraints import impose
+from .hierarchy import Filling, Forest, Tree, is_one_pool, smallest_share
+from .instance import NUMBERS, Cluster, check_keys, floats_in
+from .numbers import (
     ONE,
     ZERO,
     Fraction,
@@ -19,16 +19,18 @@ from fairopt.checker.numbers import (
     Table,
     exact_sum,
     exact_text,
+    exactly,
     fraction,
     in_common,
     in_fractions,
     numbers,
     rational,
     rounds_to,
+    together,
     written,
 )
-from fairopt.checker.outcome import CannotCheck, Clock, Fault, short
-from fairopt.checker.policy import (
+from .outcome import CannotCheck, Clock, Fault, short
+from .policy import (
     COMPOSED,
     Block,
     as_alpha_fair,
@@ -39,8 +41,8 @@ from fairopt.checker.policy import (
     rank_weights,
     tiers_of,
 )
-from fairopt.checker.teams import Numbers, guaranteed
-from fairopt.checker.tiers import check_objective
+from .teams import Numbers, guaranteed
+from .tiers import check_objective, stored_objective
 
 
 class Number(NamedTuple):
@@ -124,7 +126,7 @@ class ExactGoal:
         total = self.constant + exact_sum(v * tasks[j][s] for (j, s), v in self.linear.items())
         for term in self.ranked:
             ordered = sorted(one.at(tasks) for one in term.numbers.values())
-            total += term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
+            total += term.factor * exact_sum(v * z for v, z in together(term.v, ordered))
         return total
 
 
@@ -194,7 +196,7 @@ def weights_given(entry: Any, compared: Mapping[str, Number]) -> dict[str, Fract
     found = {str(t): fraction(v) for t, v in dict(entry).items()}
     if found.keys() - compared.keys() or any(v < 0 for v in found.values()):
         raise Fault("a weight is negative, or of an unknown user or team")
-    return dict(zip(found, in_common(found.values()), strict=True))
+    return dict(together(found, in_common(found.values())))
 
 
 def prove_levels(
@@ -247,7 +249,7 @@ def exact_bound(
     if len(times) != len(kept) or any(y < 0 for y in times):
         raise Fault("multipliers of kept levels are missing or negative")
     slopes, constant, terms = dict(linear), ZERO, [(ONE, term) for term in ranked]
-    for y, (other, level) in zip(times, kept, strict=True):
+    for y, (other, level) in together(times, kept):
         constant += y * (other.constant - level)
         for pair, v in other.linear.items():
             slopes[pair] = slopes.get(pair, ZERO) + y * v
@@ -255,10 +257,10 @@ def exact_bound(
     mixtures = entry.get("mixtures") or [{}] * len(terms)
     if len(mixtures) != len(terms):
         raise Fault(f"mixtures: there are {len(mixtures)}, not {len(terms)}")
-    for (y, term), given in zip(terms, mixtures, strict=True):
+    for (y, term), given in together(terms, mixtures):
         weights = dict.fromkeys(term.numbers, ZERO) | weights_given(given, term.numbers)
         mine = theirs = ZERO
-        for a, b in zip(sorted(weights.values()), sorted(term.v), strict=True):
+        for a, b in together(sorted(weights.values()), sorted(term.v)):
             mine, theirs = mine + a, theirs + b * term.factor * y
             if mine < theirs:
                 raise Fault("mixtures: the weights do not bound sorted numbers")
@@ -438,12 +440,12 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
         raise Fault("an exact answer has no placement of whole tasks")
     cluster = Cluster(exact_data(data), clock)
     for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
-        if any(float(x) != float(exact) for x, exact in zip(row, cluster.tasks[j], strict=True)):
+        if any(float(x) != float(exact) for x, exact in together(row, cluster.tasks[j])):
             raise Fault(f"the tasks of user {cluster.users[j]!r} are not those of the exact answer, rounded")
     proof = data["exact"]["proof"]
     if data.get("bundles") is not None:
         shape = cluster.n, cluster.servers, cluster.m
-        pairs = zip(numbers(data["bundles"], "bundles", *shape), proof[0]["bundles"], strict=True)
+        pairs = together(numbers(data["bundles"], "bundles", *shape), proof[0]["bundles"])
         if any(
             [list(map(float, row)) for row in of_user] != [[float(fraction(a)) for a in row] for row in exact]
             for of_user, exact in pairs
@@ -451,7 +453,7 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
             raise Fault("the bundles are not those of the exact answer, rounded")
     policy = block(str(data["policy"]), exactly=True)
     faults, value = prove_exactly(cluster, policy, proof)
-    stored = data.get("objective")
+    stored = stored_objective(data)
     if not faults and value is not None and stored is not None and stored != float(value):
         raise Fault(f"objective is {stored!r} in the file, but {float(value)!r} at its tasks")
     if not faults and decides_bundles(policy):
@@ -467,7 +469,7 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tupl
     """
     cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
     if policy.name == "HDRF":
-        return prove_filling_exactly(cluster, policy, proof[0] if proof else {}), None
+        return prove_filling_exactly(cluster, policy, proof[0] if proof else {}), smallest_share(cluster, policy)
     if decides_bundles(policy):
         return prove_bundles_exactly(cluster, policy, proof[0]["bundles"]), None
     common = in_common(flat)
@@ -505,7 +507,7 @@ def prove_bundles_exactly(cluster: Cluster, policy: Block, given: Any) -> list[s
     best = optimal_bundles(cluster, objective, conditions)
     bundles = [[[fraction(a) for a in row] for row in of_user] for of_user in given]
     runs = tasks_in(cluster, best)
-    for user, own, other, tasks, fit in zip(cluster.users, bundles, best, cluster.tasks, runs, strict=True):
+    for user, own, other, tasks, fit in together(cluster.users, bundles, best, cluster.tasks, runs):
         if own != other or tasks != fit:
             raise Fault(f"user {user!r} does not have the best bundle, or not the tasks that fit in it")
     return broken_exactly(cluster, [])
@@ -561,5 +563,5 @@ def has_room_exactly(
     with cluster.at(table):
         fits = all(cluster.load(s, i) <= room for s, row in enumerate(cluster.room) for i, room in enumerate(row))
         runs = [exact_sum(map(cluster.total, users)) for users in tree.leaves]
-    pairs = zip(runs, tasks, strict=True)
+    pairs = together(runs, tasks)
     return fits and all(x > least if k in waiting else x >= least for k, (x, least) in enumerate(pairs))

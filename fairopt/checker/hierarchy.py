@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from fairopt.checker.instance import TIE, Cluster
-from fairopt.checker.numbers import GAP, ONE, VIOLATION, ZERO, Between, Fraction, Place, dyadic, exact_sum, number
-from fairopt.checker.outcome import CannotCheck, Clock, Fault
-from fairopt.checker.policy import Block
-from fairopt.checker.teams import floors_of
+from .instance import TIE, Cluster
+from .numbers import GAP, ONE, VIOLATION, ZERO, Between, Fraction, Place, dyadic, exact_sum, exactly, number, together
+from .outcome import CannotCheck, Clock, Fault
+from .policy import Block
+from .teams import floors_of
 
 SAME = Fraction(1, 10**12)  # relative: capacities this close are full together, shares of a team are both dominant
 PLACES = 1024  # binary places of `Bounds`
@@ -88,7 +88,7 @@ class Sums:
         if left is nothing or right is nothing:
             self.tree[k] = right if left is nothing else left
         else:
-            self.tree[k] = [a + b for a, b in zip(left, right, strict=True)]
+            self.tree[k] = [a + b for a, b in together(left, right)]
 
     def put(self, place: int, vector: Any) -> None:
         """Replace the vector of a place."""
@@ -299,7 +299,7 @@ class Filling:
         """The tasks of each leaf; branches stay as they are, since numbers grow when they are brought up to date."""
         out = [leaf.tasks for leaf in self.leaves]
         clocks = [(branch.level, branch.alone) for branch in self.branches]
-        for branch, (level, alone) in zip(self.branches, clocks, strict=True):
+        for branch, (level, alone) in together(self.branches, clocks):
             for child in branch.children:
                 if child.state in (STOPPED, WAITING):
                     continue
@@ -314,7 +314,7 @@ class Filling:
 
     def use(self, leaf: Leaf, more: Any) -> None:
         """Count further tasks of a leaf in the rows."""
-        self.used = [u + a * more if a > self.zero else u for u, a in zip(self.used, leaf.uses, strict=True)]
+        self.used = [u + a * more if a > self.zero else u for u, a in together(self.used, leaf.uses)]
 
     def positive(self, x: Any) -> Any:
         """A difference that is negative by rounding only."""
@@ -336,11 +336,11 @@ class Filling:
         by = self.positive(to - branch.clock)
         if by > self.zero:
             rate, m = branch.rate, self.m
-            branch.vector = [v + r * by if r > self.zero else v for v, r in zip(branch.vector, rate, strict=False)]
+            branch.vector = [v + r * by if r > self.zero else v for v, r in zip(branch.vector, rate)]
             if branch.held:
-                branch.held = [v + r * by for v, r in zip(branch.held, rate[m : 2 * m], strict=True)]
+                branch.held = [v + r * by for v, r in together(branch.held, rate[m : 2 * m])]
             if branch.parent is None:
-                self.used = [v + r * by for v, r in zip(self.used, rate[m:], strict=True)]
+                self.used = [v + r * by for v, r in together(self.used, rate[m:])]
         if branch.still:
             branch.alone = to
         else:
@@ -365,7 +365,7 @@ class Filling:
     def share(self, branch: Branch) -> Any:
         """The largest share of a resource that is not saturated."""
         largest = self.zero
-        for v, full in zip(branch.vector, self.full, strict=False):
+        for v, full in zip(branch.vector, self.full):
             if not full and v > largest:
                 largest = v
         return largest
@@ -505,7 +505,7 @@ class Filling:
 
     def stop(self, child: Leaf | Branch, branch: Branch) -> None:
         """A child that rose cannot rise any more."""
-        branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
+        branch.stopped = [a + b for a, b in together(branch.stopped, vector_of(child))]
         sums = branch.alone_sums if child.state == ALONE else branch.sums
         sums.put(child.place, self.nothing)
         branch.still -= child.state == ALONE
@@ -529,8 +529,9 @@ class Filling:
         branch.tied = branch.still = 0
         branch.queue, branch.alone_queue = [], []
         rates = [self.nothing] * len(branch.children)
-        vector, joining = list(branch.stopped), list[Leaf | Branch]()
-        for child, level in zip(rising, levels, strict=True):
+        vector = list(branch.stopped)
+        joining: list[Leaf | Branch] = []
+        for child, level in together(rising, levels):
             if self.reaches(level, branch.level):
                 joining.append(child)
                 child.state = WAITING
@@ -546,7 +547,7 @@ class Filling:
                 self.serial += 1
                 child.serial = self.serial
                 branch.queue.append((level, child.serial, child))
-            vector = [a + b for a, b in zip(vector, parts, strict=True)]
+            vector = [a + b for a, b in together(vector, parts)]
         branch.vector = vector
         for child in joining:
             if isinstance(child, Leaf):
@@ -573,7 +574,7 @@ class Filling:
             if not self.full[r] and (r == row or self.reaches(self.one, self.used[r], self.same)):
                 self.fill(r)
         self.sleep()
-        may_rise = [not (over or sleeps) for over, sleeps in zip(self.ended, self.sleeps, strict=True)]
+        may_rise = [not (over or sleeps) for over, sleeps in together(self.ended, self.sleeps)]
         for branch in reversed(self.branches):
             if self.fresh:
                 branch.stopped = [self.zero] * self.m
@@ -581,7 +582,7 @@ class Filling:
             for child in branch.children:
                 can = child.open > 0 if isinstance(child, Branch) else may_rise[child.number]
                 if not can and (self.fresh or child.state != STOPPED):
-                    branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
+                    branch.stopped = [a + b for a, b in together(branch.stopped, vector_of(child))]
                 child.state = WAITING if can else STOPPED
                 branch.open += can
             if branch.open:
@@ -611,7 +612,7 @@ class Filling:
             above: Branch | None = leaf.parent
             while above is not None:
                 if above.number in self.floors:
-                    above.held = [a + g * leaf.tasks for a, g in zip(above.held, leaf.ratios, strict=True)]
+                    above.held = [a + g * leaf.tasks for a, g in together(above.held, leaf.ratios)]
                 above = above.parent
         return {
             (k, i): (self.branches[k].held[i], floor)
@@ -722,7 +723,7 @@ class Tree(NamedTuple):
         firsts = [users[0] for users in self.leaves]
         for j in firsts:
             demands = cluster.demands[j][cluster.open[j][0]]
-            ratios.append([d / c if c else ZERO for d, c in zip(demands, cluster.capacity, strict=True)])
+            ratios.append([d / c if c else ZERO for d, c in together(demands, cluster.capacity)])
         tops = [[t for j in users if (t := cluster.limits[j]) is not None] for users in self.leaves]
         limits = [exact_sum(some) if some else None for some in tops]
         starts = [exact_sum(cluster.low[j] for j in users) for users in self.leaves]
@@ -747,7 +748,7 @@ class Tree(NamedTuple):
             )
             worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items() if isinstance(s, int))
             earning = [(of, {*cluster.members[name]}) for name, of in on.items() if isinstance(name, str)]
-            for j, limit in zip(firsts, limits, strict=True):
+            for j, limit in together(firsts, limits):
                 needs = cluster.demands[j]
                 cost = min(exact_sum(p * needs[s][i] for i, p in on.get(s, ())) for s in cluster.open[j])
                 earns = exact_sum(p * needs[cluster.open[j][0]][i] for of, team in earning if j in team for i, p in of)
@@ -772,11 +773,6 @@ def significant(x: Fraction) -> tuple[int, int]:
 def power_of_2(exponent: int) -> Fraction:
     """A power of 2 with an integer exponent."""
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
-
-
-def exactly(x: Fraction) -> Fraction:
-    """The number itself."""
-    return x
 
 
 SIGNIFICANT = 38  # binary places of limits and guarantees per weight that are compared: far below `TIE`
@@ -843,19 +839,15 @@ class Replay(NamedTuple):
         """
         forest, gap = self.filling.forest, ZERO
         here = [exact_sum(map(cluster.total, users)) for users in self.tree.leaves]
-        rows = [list(column) for column in zip(*forest.ratios, strict=True)] + [list(row) for row in forest.rows]
+        rows = [list(column) for column in together(*forest.ratios)] + [list(row) for row in forest.rows]
         taken = [ZERO] * self.filling.m + [*forest.taken]
         left = [
-            ONE - SAME - part - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
-            for row, part, full in zip(rows, taken, self.filling.full, strict=True)
+            ONE - SAME - part - exact_sum(dyadic(a * x) for a, x in together(row, here)) if full else None
+            for row, part, full in together(rows, taken, self.filling.full)
         ]
         by_rows = [
             min(
-                (
-                    max(room, ZERO) / row[leaf]
-                    for row, room in zip(rows, left, strict=True)
-                    if row[leaf] and room is not None
-                ),
+                (max(room, ZERO) / row[leaf] for row, room in together(rows, left) if row[leaf] and room is not None),
                 default=None,
             )
             for leaf in range(len(here))
@@ -874,6 +866,25 @@ def is_one_pool(cluster: Cluster) -> bool:
     return all(row == cluster.capacities[0] for row in cluster.capacities[1:]) and all(
         len(cluster.open[j]) == cluster.servers for j in cluster.active
     )
+
+
+def smallest_share(cluster: Cluster, policy: Block) -> Fraction:
+    """The smallest dominant share per weight of the root's children at the tasks: the objective of `HDRF`."""
+    if not cluster.active:
+        return ZERO
+    tree = Tree.of(cluster, policy)
+    shares: dict[tuple[str, int], list[Fraction]] = {}
+    weights: dict[tuple[str, int], Fraction] = {}
+    for j, leaf, _ in tree.parts:
+        child, weight, above = ("leaf", leaf), tree.leaf_weights[leaf], tree.leaf_parents[leaf]
+        while above:
+            child, weight, above = ("branch", above), tree.weights[above], tree.parents[above]
+        held = shares.setdefault(child, [ZERO] * cluster.m)
+        weights[child] = weight
+        for i, (d, c) in enumerate(zip(cluster.demands[j][cluster.open[j][0]], cluster.capacity)):
+            if d:
+                held[i] += d * cluster.total(j) / c
+    return min(max(held) / weights[child] for child, held in shares.items())
 
 
 def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
@@ -915,7 +926,7 @@ def has_room(
     here = [exact_sum(runs[j] for j in users) for users in tree.leaves]
     if reach_floors(cluster, tree, forest, [x.between.high if isinstance(x, Bounds) else x for x in tasks]):
         return True
-    within = all(limit is None or x <= limit * (1 + VIOLATION) for x, limit in zip(here, forest.limits, strict=True))
+    within = all(limit is None or x <= limit * (1 + VIOLATION) for x, limit in together(here, forest.limits))
     return within and reach_floors(cluster, tree, forest, here)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fairopt.checker.numbers import (
+from .numbers import (
     ONE,
     ZERO,
     Between,
@@ -21,10 +21,11 @@ from fairopt.checker.numbers import (
     number,
     numbers,
     power,
+    together,
     up,
 )
-from fairopt.checker.outcome import CannotCheck, Clock, Fault
-from fairopt.checker.policy import COMPOSED, PARAMETERS, Block, as_list
+from .outcome import CannotCheck, Clock, Fault
+from .policy import COMPOSED, PARAMETERS, Block, as_list, block
 
 SPREAD = 10**100  # largest ratio of weights of an instance
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
@@ -49,14 +50,22 @@ class Cluster:
         self.demands = given if self.by_server else [[row] * servers for row in given]
         self.capacities = numbers(instance["capacities"], "capacities", servers, m)
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
-        self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
+        self.room = [[c * q for c in row] for row, q in together(self.capacities, self.counts)]
         self.teams = {str(by): list(labels) for by, labels in (instance.get("teams") or {}).items()}
         if any(len(labels) != n for labels in self.teams.values()):
             raise Fault("teams has not one label per user")
+        for user, own in self.members.items():
+            if user in self.users and [self.users[j] for j in own] != [user]:
+                raise Fault(f"{user!r} is both a user and a team")
+        if len({name for of in self.teams.values() for name in {*of} - {None}}) < sum(
+            len({*of} - {None}) for of in self.teams.values()
+        ):
+            raise Fault("a team has the labels of two kinds")
         self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
         self.guarantees, self.team_guarantees = self._with_teams(instance.get("guarantees") or [0] * n, "guarantees")
         self.weights = self._divided()
         self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
+        self._refuse_negative_amounts(instance)
         rates = instance.get("rates")
         self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
@@ -79,7 +88,13 @@ class Cluster:
             raise Fault("eligible is not true or false for each user on each server")
         lacks = [[i for i, c in enumerate(row) if not c] for row in self.capacities]
         self.open = [
-            [s for s in range(servers) if allowed[j][s] and not any(self.demands[j][s][i] for i in lacks[s])]
+            [
+                s
+                for s in range(servers)
+                if allowed[j][s]
+                and not any(self.demands[j][s][i] for i in lacks[s])
+                and (self.rates is None or self.rates[j][s])
+            ]
             for j in range(n)
         ]
         for j, user in enumerate(self.users):
@@ -87,13 +102,13 @@ class Cluster:
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
-        least = zip(self.guarantees, self.limits, strict=True)
+        least = together(self.guarantees, self.limits)
         self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
         self.high = list(self.limits)
         self.usable = [ONE] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
-        if any(text.partition("(")[0] in PARAMETERS for text in self.given):
+        if any(text.partition("(")[0] in PARAMETERS and not self._may_be_given(text) for text in self.given):
             raise Fault("coefficients are given for a share of fairopt, which are computed instead")
         self._most_tasks: dict[int, Fraction] = {}  # cleared where a constraint is imposed
         self._coefficients: dict[str, tuple[Table, Table]] = {}
@@ -108,6 +123,34 @@ class Cluster:
         if self.binding is None and "proof" in data and not has_row_multipliers(data["proof"]):
             self.binding = []
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
+
+    @property
+    def taken_as_given(self) -> tuple[str, ...]:
+        """The shares and bases whose coefficients are those of the file."""
+        ideals = [text for text in self.given if self._may_be_given(text)]
+        return tuple(text for text in self.given if text not in ideals or self.ideal_gains(block(text)) is None)
+
+    @staticmethod
+    def _may_be_given(text: str) -> bool:
+        """Whether coefficients of a share of fairopt may be in the file: ideals on several servers are not computed."""
+        return text.startswith("IdealGain(")
+
+    def _refuse_negative_amounts(self, instance: Mapping[str, Any]) -> None:
+        """Refuse negative weights and guarantees, and held tasks that are no amounts."""
+        for what, by_team in (("weights", self.team_weights), ("guarantees", self.team_guarantees)):
+            for team, value in by_team.items():
+                amounts = value.values() if isinstance(value, dict) else [value]
+                if isinstance(value, dict) == (what == "weights"):
+                    raise Fault(f"{what} of team {team!r} are not given as an instance has them")
+                for amount in amounts:
+                    number(amount, f"{what} of team {team!r}", 0)
+        if any(v < 0 for v in (*self.own_weights, *self.guarantees)):
+            raise Fault("weights or guarantees hold a negative number")
+        if (held := instance.get("held")) is not None:
+            by_server = bool(held) and isinstance(held[0], list)
+            amounts = numbers(held, "held", self.n, self.servers) if by_server else numbers(held, "held", self.n)
+            if any(v < 0 for row in amounts for v in (row if by_server else [row])):
+                raise Fault("held holds a negative number")
 
     @property
     def members(self) -> dict[str, list[int]]:
@@ -184,7 +227,7 @@ class Cluster:
         """
         if not isinstance(value, dict):
             values = value if isinstance(value, list) else [value] * self.n
-            value = dict(zip(self.users, values, strict=True))
+            value = dict(together(self.users, values))
         if value.keys() - {*self.users}:
             raise Fault(f"{what} names an unknown user")
         found = {user: None if most and v == math.inf else number(v, what, 0) for user, v in value.items()}
@@ -210,6 +253,9 @@ class Cluster:
         return self._coefficients[share.text]
 
     def _computed(self, share: Block) -> tuple[Table, Table]:
+        if share.name == "IdealGain" and (gains := self.ideal_gains(share)) is not None:
+            whole = [[1 / gain if gain > 0 else ONE] * self.servers for gain in gains]
+            return whole, whole
         if share.text in self.given:
             c = self.given[share.text]
             wide = bool(c) and isinstance(c[0], list)
@@ -235,7 +281,7 @@ class Cluster:
             return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
         if share.name == "ThroughputShare":
             return self._throughput(j, s)
-        ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity, strict=True)]
+        ratios = [d / c if c else ZERO for d, c in together(self.demands[j][s], self.capacity)]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
         if share.name == "DominantShare" or share.given.get("p") == math.inf:
@@ -262,6 +308,24 @@ class Cluster:
         if len(ranks) < k or min(ranks) <= 0:
             raise Fault(f"{share.text} needs a positive weight for each rank")
         return math.prod(ratios[:k] + ranks[:k], start=ONE)
+
+    def ideal_gains(self, share: Block) -> list[Fraction] | None:
+        """What each user could have above its base when all others are at theirs (Kalai and Smorodinsky 1975).
+
+        None on several servers with bases, where each is the optimum of a linear program.
+        """
+        given = share.given.get("base")
+        base = self.guarantees if given is None else [b or ZERO for b in self.of_user(given, share.text, False)]
+        base = [b if t is None else min(b, t) for b, t in together(base, self.limits)]
+        if not any(base):
+            gains = [exact_sum(self.tasks_alone(j, s) or ZERO for s in self.open[j]) for j in range(self.n)]
+        elif self.servers > 1:
+            return None
+        else:
+            used = [exact_sum(row[0][i] * b for row, b in together(self.demands, base)) for i in range(self.m)]
+            left = [max(room - u, ZERO) for room, u in together(self.room[0], used)]
+            gains = [min(r / d for r, d in together(left, row[0]) if d) for row in self.demands]
+        return [gain if t is None else min(gain, t - b) for gain, t, b in zip(gains, self.limits, base)]
 
     def _throughput(self, j: int, s: int) -> Fraction:
         """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
@@ -291,7 +355,7 @@ class Cluster:
         return {
             (s, i): r * part
             for s, row in enumerate(self.room)
-            for i, (r, part) in enumerate(zip(row, self.usable, strict=True))
+            for i, (r, part) in enumerate(together(row, self.usable))
         }
 
     def load(self, s: int, i: int) -> Fraction:
@@ -322,9 +386,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     for name in sorted(names):
         yield f"resource {name!r}", {}
     for s in in_order:
-        capacities = {
-            f"capacity of {name!r}": plain(c) for name, c in zip(names, instance["capacities"][s], strict=True)
-        }
+        capacities = {f"capacity of {name!r}": plain(c) for name, c in together(names, instance["capacities"][s])}
         yield f"server {servers[s]!r}", {"count": plain(instance["counts"][s])} | capacities
     for j in sorted(range(len(instance["users"])), key=instance["users"].__getitem__):
         row = instance["demands"][j]
@@ -333,7 +395,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             s
             for s in in_order
             if (instance["eligible"] is None or instance["eligible"][j][s])
-            and all(c or not d for d, c in zip(by_server[s], instance["capacities"][s], strict=True))
+            and all(c or not d for d, c in together(by_server[s], instance["capacities"][s]))
         ]
         user = instance["users"][j]
         weights, guarantees = instance["weights"], instance.get("guarantees") or {}
@@ -346,7 +408,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
-            fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
+            fields |= {f"demand of {name!r}{where}": plain(d) for name, d in together(names, by_server[s])}
         if instance.get("rates") is not None:
             fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
         yield f"user {user!r}", fields

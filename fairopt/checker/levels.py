@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairopt.checker.constraints import row_excess
-from fairopt.checker.instance import LEVEL, NUMBER_LEVEL, Cluster, check_keys
-from fairopt.checker.numbers import (
+from .constraints import row_excess
+from .instance import LEVEL, NUMBER_LEVEL, Cluster, check_keys
+from .numbers import (
     GAP,
     ONE,
     ROUNDING,
@@ -21,12 +21,13 @@ from fairopt.checker.numbers import (
     dyadic,
     exact_sum,
     number,
+    together,
     up,
 )
-from fairopt.checker.outcome import CannotCheck, Fault
-from fairopt.checker.policy import Block
-from fairopt.checker.sums import Evidence, Goal, best_at_ends, bound, value_of
-from fairopt.checker.teams import Numbers
+from .outcome import CannotCheck, Fault
+from .policy import Block
+from .sums import Evidence, Goal, best_at_ends, bound, value_of
+from .teams import Numbers
 
 COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
@@ -108,9 +109,9 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
             if evidence is not None:
                 limit = evidence.right_hand_side(room) + exact_sum(
-                    abs(y) * b for y, b in zip(evidence.rows, broken, strict=True)
+                    abs(y) * b for y, b in together(evidence.rows, broken)
                 )
-                limit += exact_sum(y * b for y, b in zip(evidence.kept_multipliers, below, strict=True))
+                limit += exact_sum(y * b for y, b in together(evidence.kept_multipliers, below))
                 before = {j: upper[j] - z[j] for j in proved} if given else {}
                 tighten_upper_bounds(cluster, level_per_task, evidence, floors, upper, now, limit, before)
             for j in now:
@@ -138,8 +139,8 @@ def fitted(cluster: Cluster, room: Mapping[Place, Fraction], exactly: bool) -> T
     if not exactly:
         factors = [min(ONE, *factors)] * len(factors)
     out = []
-    for row, high in zip(cluster.tasks, cluster.high, strict=True):
-        fitting = [x * part if part != ONE else x for x, part in zip(row, factors, strict=True)]
+    for row, high in together(cluster.tasks, cluster.high):
+        fitting = [x * part if part != ONE else x for x, part in together(row, factors)]
         total = exact_sum(fitting)
         cut = ONE if high is None or total <= high else high / total
         out.append([-dyadic(-x * cut) for x in fitting] if exactly else [x * cut for x in fitting])
@@ -154,8 +155,8 @@ def stays_feasible(
     with cluster.at([[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]):
         try:
             low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
-            kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept_levels, below, strict=True))
-            return low and kept and all(row_excess(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
+            kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in together(cluster.kept_levels, below))
+            return low and kept and all(row_excess(cluster, row)[0] <= b for row, b in together(rows, broken))
         except Fault:  # minus infinity
             return False
 
@@ -246,7 +247,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
             raise Fault(f"level {k} of the evidence has no numbers, or unknown ones")
         pi = {t: max(number(v, "of_numbers"), ZERO) for t, v in one["of_numbers"].items()}
         top = evidence.right_hand_side(room) - exact_sum(p * compared.base[t].low for t, p in pi.items())
-        top += exact_sum(abs(y) * b for y, b in zip(evidence.rows, broken, strict=True))
+        top += exact_sum(abs(y) * b for y, b in together(evidence.rows, broken))
         for j in users:
             paid, c = pi.get(compared.of_user.get(j, ""), ZERO), compared.above[j]
             net = max(paid * c[s] - evidence.cost[j][s] for s in cluster.open[j])

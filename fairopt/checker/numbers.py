@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, NamedTuple
 
-from fairopt.checker.outcome import CannotCheck, Fault, short
+from .outcome import CannotCheck, Fault, short
 
 
 class Fraction:
@@ -150,6 +150,14 @@ class Between(NamedTuple):
         return Between(self.low + other, self.high + other)
 
 
+def together(*rows: Any) -> Iterator[Any]:
+    """Tuples of the values of rows of one length, as by `zip`; `ValueError` if lengths differ."""
+    lists = [row if hasattr(row, "__len__") else [*row] for row in rows]
+    if any(len(row) != len(lists[0]) for row in lists):
+        raise ValueError(f"lists have lengths {', '.join(str(len(row)) for row in lists)}, which should be equal")
+    return zip(*lists)
+
+
 def exact_sum(values: Iterable[Fraction]) -> Fraction:
     """The sum without rounding."""
     n, d = 0, 1
@@ -174,6 +182,11 @@ def up(x: Fraction) -> Fraction:
 def down(x: Fraction) -> Fraction:
     """x rounded down to a numerator of about `BITS` bits."""
     return -up(-x)
+
+
+def exactly(x: Fraction) -> Fraction:
+    """The number itself."""
+    return x
 
 
 def dyadic(x: Fraction) -> Fraction:
@@ -270,7 +283,6 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
 
 
-DIGITS = 4_000  # of integers that Python reads and writes by default
 FLOAT32 = 3.4e38  # the largest
 
 
@@ -307,24 +319,13 @@ def fraction(text: Any) -> Fraction:
 
 def _whole(digits: str) -> int:
     """An integer of any number of digits; Python's own reading has a limit."""
-    if len(digits) <= DIGITS:
-        return int(digits)
-    half = len(digits) // 2
-    return _whole(digits[:-half]) * 10**half + _whole(digits[-half:])
+    return int(Decimal(digits))
 
 
 def written(value: Any) -> str:
     """A fraction as text such as ``5/11``, of any number of digits."""
     n, d = value.as_integer_ratio()
-    return "-" * (n < 0) + _digits(abs(n)) + (f"/{_digits(d)}" if d != 1 else "")
-
-
-def _digits(n: int) -> str:
-    if n.bit_length() <= 3 * DIGITS:
-        return str(n)
-    half = n.bit_length() * 3 // 20
-    high, low = divmod(n, 10**half)
-    return _digits(high) + _digits(low).zfill(half)
+    return f"{Decimal(n)}" + (f"/{Decimal(d)}" if d != 1 else "")
 
 
 LOG_2 = Fraction(6931, 10**4)  # rounded down

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairopt.checker.instance import LINE, Cluster, check_keys
-from fairopt.checker.numbers import ONE, ZERO, Fraction, Rows, exact_sum, log, number, numbers, power, up
-from fairopt.checker.outcome import Fault
-from fairopt.checker.policy import Block
-from fairopt.checker.sums import Evidence, Goal, bound, power_mean
+from .instance import LINE, Cluster, check_keys
+from .numbers import ONE, ZERO, Fraction, Rows, exact_sum, log, number, numbers, power, together, up
+from .outcome import Fault
+from .policy import Block
+from .sums import Evidence, Goal, bound, power_mean
 
 
 class Plane:
@@ -52,7 +52,7 @@ class Plane:
     def line(self, entry: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
         """A line of the evidence, by the gradient of M at the given levels."""
         users, slope = self.cluster.active, number(entry["slope"], "slope")
-        levels = dict(zip(users, numbers(entry["levels"], "levels", len(users)), strict=True))
+        levels = dict(together(users, numbers(entry["levels"], "levels", len(users))))
         if min(levels.values()) <= 0:
             raise Fault("levels: a level is not positive, so there is no gradient")
         middle, factors = power_mean(levels, self.parts, self.q), {}
@@ -87,7 +87,7 @@ class Plane:
         full += [(row, b) for row, b, equal in self.rows if b > 0 or (equal and b)]
         if all(not equal or not b for _, b, equal in self.rows):
             per_unit = (min((per_task[p] / v for p, v in row.items() if v > 0), default=None) for row, _ in full)
-            reached = [rate * b for rate, (_, b) in zip(per_unit, full, strict=True) if rate is not None]
+            reached = [rate * b for rate, (_, b) in together(per_unit, full) if rate is not None]
             low = max(low, min(reached, default=ZERO) / self.total)
         return low, high
 

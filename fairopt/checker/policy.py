@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairopt.checker.numbers import ONE, ROUNDING, ZERO, Fraction, in_decimals, number
-from fairopt.checker.outcome import CannotCheck, Fault
+from .numbers import ONE, ROUNDING, ZERO, Fraction, in_decimals, number, together
+from .outcome import CannotCheck, Fault
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "Policy": ("objective", "constraints", "name"),
@@ -25,6 +25,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "ThroughputShare": (),
     "PNormShare": ("p",),
     "ResourceShare": ("resource",),
+    "IdealGain": ("base",),
     "KDominantShare": ("k", "rank_weights", "short"),
     "OfTeam": ("share", "by", "weights"),
     "Surplus": ("share", "base"),
@@ -50,6 +51,7 @@ SHARES = (
     "PNormShare",
     "ResourceShare",
     "KDominantShare",
+    "IdealGain",
 )
 COMPOSED = ("OfTeam", "Surplus")  # shares of several users, or above a base
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
@@ -97,45 +99,49 @@ def block(text: str, exactly: bool = False) -> Block:
 
 
 def _block(node: ast.AST) -> Any:
+    """What an expression stands for: a number, a list, a dict or a block."""
     text = ast.unparse(node)
-    match node:
-        case ast.Constant(value):
-            return value
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_block(operand)
-        case ast.Tuple() | ast.List():
-            return [_block(part) for part in node.elts]
-        case ast.Dict():
-            return {_block(k): _block(v) for k, v in zip(node.keys, node.values, strict=True)}  # type: ignore[arg-type]
-        case ast.Call(func=ast.Name("float"), args=[ast.Constant(value)], keywords=[]):
-            return float(value)  # type: ignore[arg-type]
-        case ast.Call(
-            func=ast.Name("Fraction"), args=[ast.Constant(int() as n), ast.Constant(int() as d)], keywords=[]
-        ):
-            if d <= 0:
-                raise ValueError(f"{text} is not a fraction")
-            return Fraction(n, d)
-        case ast.BinOp(op=ast.Add()):
-            return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
-        case ast.BinOp(op=ast.Mult()):
-            factor = number(_block(node.left), "a factor", 0)
-            return Block("Sum", {"terms": [(factor * c, term) for c, term in _block(node.right).terms]}, text)
-        case ast.Compare(ops=[ast.GtE()]):
-            return Block("AtLeast", {"objective": _block(node.left), "level": _block(node.comparators[0])}, text)
-        case ast.Call(func=ast.Attribute(value=before, attr="then"), args=[after]):
-            first, second = _block(before), _block(after)
-            tiers = first.given["tiers"] if first.name == "Tiers" else [first]
-            return Block("Tiers", {"tiers": [*tiers, second]}, text)
-        case ast.Call(func=ast.Name(name)):
-            if name not in PARAMETERS:  # user-defined
-                return Block(name, {}, text)
-            given = dict(zip(PARAMETERS[name], map(_block, node.args), strict=False))
-            words = [word.arg for word in node.keywords]
-            once = len({*given, *words}) == len(node.args) + len(words)
-            if not once or {*words} - {*PARAMETERS[name]}:
-                raise CannotCheck(f"{text} has parameters that {name} does not take")
-            return Block(name, given | {str(word.arg): _block(word.value) for word in node.keywords}, text)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_block(node.operand)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return [_block(part) for part in node.elts]
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        return {_block(k): _block(v) for k, v in together(node.keys, node.values)}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return Block("Sum", {"terms": _block(node.left).terms + _block(node.right).terms}, text)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        factor = number(_block(node.left), "a factor", 0)
+        return Block("Sum", {"terms": [(factor * c, term) for c, term in _block(node.right).terms]}, text)
+    if isinstance(node, ast.Compare) and [type(op) for op in node.ops] == [ast.GtE]:
+        return Block("AtLeast", {"objective": _block(node.left), "level": _block(node.comparators[0])}, text)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "then":
+        first, (second,) = _block(node.func.value), map(_block, node.args)
+        return Block("Tiers", {"tiers": [*(first.given["tiers"] if first.name == "Tiers" else [first]), second]}, text)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _called(node.func.id, node, text)
     raise CannotCheck(f"{text} is not a block of fairopt")
+
+
+def _called(name: str, node: ast.Call, text: str) -> Any:
+    """A number or a block that is written as a call."""
+    constants = [part.value for part in node.args if isinstance(part, ast.Constant)]
+    if name == "float" and len(constants) == len(node.args) == 1 and not node.keywords:
+        return float(constants[0])  # type: ignore[arg-type]
+    if name == "Fraction" and len(constants) == len(node.args) == 2 and not node.keywords:
+        n, d = constants
+        if type(n) is int and type(d) is int and d > 0:
+            return Fraction(n, d)
+        raise ValueError(f"{text} is not a fraction")
+    if name not in PARAMETERS:  # user-defined
+        return Block(name, {}, text)
+    given = dict(zip(PARAMETERS[name], map(_block, node.args)))
+    words = [word.arg for word in node.keywords]
+    once = len({*given, *words}) == len(node.args) + len(words)
+    if not once or {*words} - {*PARAMETERS[name]}:
+        raise CannotCheck(f"{text} has parameters that {name} does not take")
+    return Block(name, {**given, **{str(word.arg): _block(word.value) for word in node.keywords}}, text)
 
 
 def is_linear(objective: Block) -> bool:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fairopt.checker.instance import Cluster
-from fairopt.checker.numbers import BITS, GAP, ROUNDING, ZERO, Fraction, Rows, Table, exact_sum, up
-from fairopt.checker.outcome import Fault
-from fairopt.checker.policy import Block
+from .instance import Cluster
+from .numbers import BITS, GAP, ROUNDING, ZERO, Fraction, Rows, Table, exact_sum, together, up
+from .outcome import Fault
+from .policy import Block
 
 
 def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
@@ -80,7 +80,7 @@ class WaterFilling:
         largest = max(cluster.total(j) * below[j][0] / cluster.weights[j] for j in cluster.active)
         shift = bits - largest.n.bit_length() + largest.d.bit_length()
         scale, self.full = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift), 1 << 2 * bits
-        room = [c * part / self.full for c, part in zip(cluster.capacity, cluster.usable, strict=True)]
+        room = [c * part / self.full for c, part in together(cluster.capacity, cluster.usable)]
         self.sizes, self.rates = dict[int, tuple[Fraction, Fraction]](), dict[int, dict[int, tuple[Any, int]]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
         for j in cluster.active:
@@ -89,13 +89,13 @@ class WaterFilling:
             least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
             if least <= 0:
                 raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
-            high = cluster.high[j] if all(r for d, r in zip(needs, room, strict=True) if d) else ZERO
+            high = cluster.high[j] if all(r for d, r in together(needs, room) if d) else ZERO
             self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
             self.rates[j] = {
                 i: (math.floor(d / (r * most)) or d / (r * most), math.ceil(d / (r * least)))
-                for i, (d, r) in enumerate(zip(needs, room, strict=True))
+                for i, (d, r) in enumerate(together(needs, room))
                 if d and r
             }
         self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
@@ -114,7 +114,7 @@ class WaterFilling:
         closed = set[int]()
         while len(self.lower) < len(self.low):
             self.clock.check()
-            left = [(self.full - a - b * level, b) for a, b in zip(self.fixed, self.slope, strict=True)]
+            left = [(self.full - a - b * level, b) for a, b in together(self.fixed, self.slope)]
             full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
             if full:
                 self.settle(full, level, rising)
@@ -180,8 +180,8 @@ def gap_by_envy(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
     loads = {j: [d * total[j] for d in cluster.demands[j][0]] for j in users}
     used = [exact_sum(needs[i] for needs in loads.values()) for i in resources]
-    over = max([ZERO, *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
-    left = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
+    over = max([ZERO, *(u / r - 1 for u, r in together(used, room) if u)])
+    left = [r * (1 + over) - u for r, u in together(room, used)]
     # the lowest level by whose envy each user is bound (0: a lower bound), and the row's relative slack
     base = {j: (ZERO if total[j] <= cluster.low[j] * (1 + ROUNDING) else v, ROUNDING) for j, v in level.items()}
     root = {j: (v, ZERO if v else ROUNDING) for j, (v, _) in base.items()}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairopt.checker.instance import Cluster
-from fairopt.checker.numbers import (
+from .instance import Cluster
+from .numbers import (
     CLOSE,
     ONE,
     ROUNDING,
@@ -26,11 +26,12 @@ from fairopt.checker.numbers import (
     number,
     numbers,
     power,
+    together,
     up,
 )
-from fairopt.checker.outcome import CannotCheck, Fault
-from fairopt.checker.policy import COMPOSED, PARAMETERS, Block, as_alpha_fair, is_levelled, rank_weights
-from fairopt.checker.teams import Numbers
+from .outcome import CannotCheck, Fault
+from .policy import COMPOSED, PARAMETERS, Block, as_alpha_fair, is_levelled, rank_weights
+from .teams import Numbers
 
 
 class Curve(NamedTuple):
@@ -108,7 +109,7 @@ class Goal:
                 self._add_numbers(term, factor, unit)
                 continue
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
-            below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
+            below, above = ([[v / size for v in row] for row, size in together(c, sizes)] for c in tables)
             alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
                 self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
@@ -136,7 +137,7 @@ class Goal:
 
     def add_kept_levels(self, evidence: Evidence) -> None:
         """Add the kept levels at their multipliers."""
-        for (other, level, _), times in zip(self.cluster.kept_levels, evidence.kept_multipliers, strict=True):
+        for (other, level, _), times in together(self.cluster.kept_levels, evidence.kept_multipliers):
             self.add(other, times)
             self.constant = self.constant.plus(-times * level)
 
@@ -159,7 +160,7 @@ class Goal:
                 total = down(total + of_numbers.factor[t] * utility)
         for term in self.ranked:
             ordered = term.levels(cluster)
-            total += scale * term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
+            total += scale * term.factor * exact_sum(v * z for v, z in together(term.v, ordered))
         return down(total)
 
 
@@ -176,23 +177,23 @@ class Evidence:
         prices = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
         y = numbers(entry.get("rows") or [0] * len(rows), "rows", len(rows))
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
-        self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
+        self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in together(y, rows)]
         self.kept_multipliers = [max(t, ZERO) for t in numbers(entry.get("kept") or [0] * kept, "kept", kept)]
         self.levels = [[number(z, "at") for z in row] for row in entry.get("at") or ()]
         costs = entry.get("costs")
-        self.costs = costs and dict(zip(cluster.active, numbers(costs, "costs", len(cluster.active)), strict=True))
+        self.costs = costs and dict(together(cluster.active, numbers(costs, "costs", len(cluster.active))))
         self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
         for j in cluster.active:
             for s in cluster.open[j]:
-                need = zip(self.prices[s], cluster.demands[j][s], strict=True)
+                need = together(self.prices[s], cluster.demands[j][s])
                 self.cost[j][s] = exact_sum(p * d for p, d in need if d)
         self.size: Table = [[*costs] for costs in self.cost]
-        for times, (row, _, _) in zip(self.rows, rows, strict=True):
+        for times, (row, _, _) in together(self.rows, rows):
             cluster.clock.check()
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
                 self.size[j][s] += abs(times * v)
-        self.row_value = exact_sum(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
+        self.row_value = exact_sum(times * bound for times, (_, bound, _) in together(self.rows, rows))
 
     def even_out(self, level_per_task: Mapping[int, Mapping[int, Fraction]]) -> None:
         """Scale the prices of servers so that levels which cost a user the same on several up to rounding do exactly.
@@ -233,13 +234,13 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
     u = [max(x, ZERO) for x in numbers(given, "mixtures", len(names))]
     mine = theirs = ZERO
     scale = ZERO
-    for a, b in zip(sorted(u), sorted(term.v), strict=True):
+    for a, b in together(sorted(u), sorted(term.v)):
         mine, theirs = mine + a, theirs + b
         if theirs > 0:
             if mine == 0:
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
-    return {j: up(x * scale * term.factor) for j, x in zip(names, u, strict=True)}
+    return {j: up(x * scale * term.factor) for j, x in together(names, u)}
 
 
 def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
@@ -249,7 +250,7 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
         raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
     slopes = [row[:] for row in goal.slopes]
     total = up(goal.constant.high + right_hand_side)
-    for term, given in zip(goal.ranked, evidence.mixtures, strict=True):
+    for term, given in together(goal.ranked, evidence.mixtures):
         if term.of is not None:
             weights = term.of.weights
             prices = {t: u / (weights[t] * term.unit) for t, u in mixture(cluster, term, given).items()}
@@ -291,7 +292,7 @@ def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
         return best_at_ends(max(net.values()), *bounds)
     here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
     there = stationary_point(curves, net, *bounds)
-    if all(abs(a - b) <= b * CLOSE for a, b in zip(here, there, strict=True)):
+    if all(abs(a - b) <= b * CLOSE for a, b in together(here, there)):
         here = there
     return min(tangents(curves, z, net, *bounds) for z in ([here] if here is there else [here, there]) if min(z) > 0)
 
@@ -306,7 +307,7 @@ def tangents(
 ) -> Fraction:
     """`best_of_user` by tangents at the shares ``at``, one per curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
     constant, slopes = ZERO, dict(net)
-    for curve, z in zip(curves, at, strict=True):
+    for curve, z in together(curves, at):
         slope = power(z, -curve.alpha)
         constant += curve.factor * (boxcox(z, curve.alpha).high - slope.low * z)
         for s in slopes:

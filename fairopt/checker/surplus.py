@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fairopt.checker.instance import Cluster, check_keys
-from fairopt.checker.numbers import BLOCK_VIOLATION, GAP, ROUNDING, VIOLATION, ZERO, Rows, number
-from fairopt.checker.outcome import CannotCheck, Fault, short
-from fairopt.checker.policy import COMPOSED, Block, is_surplus
-from fairopt.checker.sums import Evidence, Goal, bound
-from fairopt.checker.teams import Numbers
+from .instance import Cluster, check_keys
+from .numbers import BLOCK_VIOLATION, GAP, ROUNDING, VIOLATION, ZERO, Rows, number
+from .outcome import CannotCheck, Fault, short
+from .policy import COMPOSED, Block, is_surplus
+from .sums import Evidence, Goal, bound
+from .teams import Numbers
 
 
 @contextmanager

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairopt.checker.instance import Cluster, check_keys
-from fairopt.checker.numbers import (
+from .instance import Cluster, check_keys
+from .numbers import (
     ONE,
     VIOLATION,
     ZERO,
@@ -19,9 +19,10 @@ from fairopt.checker.numbers import (
     exact_sum,
     number,
     numbers,
+    together,
 )
-from fairopt.checker.outcome import CannotCheck, Fault
-from fairopt.checker.policy import Block
+from .outcome import CannotCheck, Fault
+from .policy import Block
 
 
 class Use:
@@ -51,7 +52,7 @@ class Use:
 
     def cost(self, j: int, s: int) -> Fraction:
         """What a task costs at the prices."""
-        return exact_sum(p * d for p, d in zip(self.prices, self.cluster.demands[j][s], strict=True) if d)
+        return exact_sum(p * d for p, d in together(self.prices, self.cluster.demands[j][s]) if d)
 
 
 def floors_of(cluster: Cluster, team: str, proofs: Mapping[str, Any]) -> dict[int, Fraction]:
@@ -69,11 +70,11 @@ def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int,
     """
     use = Use(cluster, team, proof)
     room = [min(named.get(k, c), c) for k, c in enumerate(cluster.capacity)]
-    over = [load / c for load, c in zip(use.loads, room, strict=True) if load > c > 0]
-    if any(load and not c for load, c in zip(use.loads, room, strict=True)):
+    over = [load / c for load, c in together(use.loads, room) if load > c > 0]
+    if any(load and not c for load, c in together(use.loads, room)):
         raise Fault(f"tasks of a floor of {team!r} use a resource of which it has none")
     floor = use.loads[i] / max([use.over, *over])
-    top = exact_sum(p * c for p, c in zip(use.prices, room, strict=True))
+    top = exact_sum(p * c for p, c in together(use.prices, room))
     for j, limit in use.members.items():
         nets = {tuple(needs := cluster.demands[j][s]): max(needs[i] - use.cost(j, s), ZERO) for s in cluster.open[j]}
         most = exact_sum(net * min(room[k] / d for k, d in enumerate(needs) if d) for needs, net in nets.items())
@@ -95,7 +96,7 @@ def least_share(cluster: Cluster, team: str, floor: Mapping[int, Fraction], shar
     high = times * exact_sum(above[j][s] * x for (j, s), x in use.tasks.items())
     free = [j for j, limit in use.members.items() if limit is None]  # who must gain nothing at the prices
     for needs in (cluster.demands[j][s] for j in free for s in cluster.open[j] if not below[j][s]):
-        use.prices = [ZERO if d else p for p, d in zip(use.prices, needs, strict=True)]
+        use.prices = [ZERO if d else p for p, d in together(use.prices, needs)]
     costs = ((below[j][s], use.cost(j, s)) for j in free for s in cluster.open[j])
     part = min([ONE, *(c / cost for c, cost in costs if cost)])
     low = part * exact_sum(use.prices[i] * v for i, v in floor.items())
@@ -163,7 +164,7 @@ class Numbers:
                 if (t, team.text) not in cluster.worths:
                     cluster.worths[t, team.text] = least_share(cluster, t, cluster.floors[t], team.of_user)
                 worth = cluster.worths[t, team.text]
-                self.base[t] = Between(*(max(ends) for ends in zip(self.base[t], worth, strict=True)))
+                self.base[t] = Between(*(max(ends) for ends in together(self.base[t], worth)))
         if surplus and levelled:
             stay = cluster.stays.get(share.text, set())
             rises = {self.of_user[j] for j in self._with_room()} - stay
@@ -217,7 +218,7 @@ class Numbers:
         """Bounds on the numbers as rows; ``level`` is a number, a list, or a dict by label."""
         names = list(self.weights)
         if not isinstance(level, dict):
-            level = dict(zip(names, level if isinstance(level, list) else [level] * len(names), strict=True))
+            level = dict(together(names, level if isinstance(level, list) else [level] * len(names)))
         if level.keys() - {*self.cluster.users, *self.cluster.members}:
             raise Fault(f"{what} names an unknown user or team")
         members: dict[str, list[int]] = {t: [] for t in names}

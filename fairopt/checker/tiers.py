@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fairopt.checker.bundles import objective_value
-from fairopt.checker.constraints import _share_bounds, impose, infeasible
-from fairopt.checker.instance import PRICES, Cluster
-from fairopt.checker.levels import gap_by_levels, gap_by_number_levels
-from fairopt.checker.numbers import (
+from .bundles import objective_value
+from .constraints import _share_bounds, impose, infeasible
+from .instance import PRICES, Cluster
+from .levels import gap_by_levels, gap_by_number_levels
+from .numbers import (
     BLOCK_VIOLATION,
     HUGE,
     LEAST_FLOAT,
@@ -23,9 +23,9 @@ from fairopt.checker.numbers import (
     numbers,
     power,
 )
-from fairopt.checker.outcome import CannotCheck, Fault, short
-from fairopt.checker.plane import gap_by_lines
-from fairopt.checker.policy import (
+from .outcome import CannotCheck, Fault, short
+from .plane import gap_by_lines
+from .policy import (
     COMPOSED,
     OBJECTIVES,
     Block,
@@ -35,19 +35,27 @@ from fairopt.checker.policy import (
     is_linear,
     is_surplus,
 )
-from fairopt.checker.pool import gap_by_bottlenecks, gap_by_envy
-from fairopt.checker.sums import gap_by_prices, in_goal_units, value_of
-from fairopt.checker.surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise
-from fairopt.checker.teams import Numbers
+from .pool import gap_by_bottlenecks, gap_by_envy
+from .sums import gap_by_prices, in_goal_units, value_of
+from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise
+from .teams import Numbers
+
+
+def stored_objective(data: Mapping[str, Any]) -> float | None:
+    """The objective that a file states, if any."""
+    stored = data.get("objective")
+    if stored is None:
+        return None
+    if not isinstance(stored, (int, float)) or isinstance(stored, bool) or math.isnan(stored):
+        raise Fault(f"objective is {short(repr(stored))}, not a number")
+    return stored
 
 
 def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> None:
     """Refuse a stored objective that differs from the value at the tasks by more than rounding."""
-    stored = data.get("objective")
+    stored = stored_objective(data)
     if stored is None:
         return
-    if not isinstance(stored, (int, float)) or isinstance(stored, bool) or math.isnan(stored):
-        raise Fault(f"objective is {short(repr(stored))}, not a number")
     value = size = ZERO
     bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
     of_nobody = not cluster.active or of_those_who_rise(cluster, objective) is not objective

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairopt.checker.bundles import bundle_violations
-from fairopt.checker.constraints import infeasible
-from fairopt.checker.instance import Cluster
-from fairopt.checker.numbers import (
+from .bundles import bundle_violations
+from .constraints import infeasible
+from .instance import Cluster
+from .numbers import (
     BLOCK_VIOLATION,
     DOWN,
     VIOLATION,
@@ -24,10 +24,10 @@ from fairopt.checker.numbers import (
     outward,
     up,
 )
-from fairopt.checker.outcome import CannotCheck, Fault
-from fairopt.checker.policy import Block, is_linear
-from fairopt.checker.sums import Evidence
-from fairopt.checker.tiers import gap_of_tier
+from .outcome import CannotCheck, Fault
+from .policy import Block, is_linear
+from .sums import Evidence
+from .tiers import gap_of_tier
 
 
 def placement_violations(cluster: Cluster, placement: Any) -> list[str]:

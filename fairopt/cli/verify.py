@@ -8,18 +8,19 @@ from typing import Annotated
 
 import typer
 
+from fairopt import checker
+from fairopt.checker.__main__ import write
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, show_json, working
-from fairopt.proofs import verify as checker
 from fairopt.runtime.clock import checked
 
 VERIFY = """Check saved allocations by arithmetic alone, without a solver.
 
 The check reads only the file. It confirms capacities, limits and constraints in exact fractions, and uses the prices \
-in the file to bound every other allocation. It is one Python file, fairopt/proofs/verify.py, which needs only the \
-standard library and runs alone: python verify.py answer.json.
+in the file to bound every other allocation. The checker shares no code with the rest of fairopt and needs only the \
+standard library. --write-checker writes it as one file for those who have no fairopt: it runs on Python 3.9 and later.
 
 The result shows the size and digest of the cluster. --input compares the cluster in the file with yours and lists the \
 differences. The exit code is 0 if all files are proved, else 1.
@@ -29,7 +30,8 @@ differences. The exit code is 0 if all files are proved, else 1.
   fairopt solve cluster/ --policy drf --out answer.json
   fairopt verify answer.json
   fairopt verify answer.json --input cluster/
-  fairopt verify answers/*.json --json"""
+  fairopt verify answers/*.json --json
+  fairopt verify --write-checker checker.pyz    # then: python3 checker.pyz answer.json"""
 
 
 Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each file.")]
@@ -41,25 +43,35 @@ Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time lim
 def verify(
     source: Source | None,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="JSON files from 'fairopt solve --out' or Allocation.save.")
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="JSON files from 'fairopt solve --out' or Allocation.save."),
+    ] = None,
     as_json: AsJson = False,
     time_limit: Seconds = None,
+    write_checker: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.pyz", help="Write the checker as one file, which runs without fairopt."),
+    ] = None,
 ) -> None:
     """Check saved allocations."""
+    if write_checker is not None:
+        write(write_checker)
+        console_for().print(f"wrote {write_checker}: python3 {write_checker} ANSWER.json", markup=False, soft_wrap=True)
+    elif not paths:
+        raise typer.BadParameter("give the files to check, or --write-checker FILE.pyz")
     checked(time_limit)
-    for path in paths:
+    for path in paths or ():
         if not path.is_file():
             raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
     instance = None if source is None else source.read()
     found: dict[str, checker.Verification] = {}
-    for path in paths:
+    for path in paths or ():
         with working(str(path), verbose=False):
             found[str(path)] = checker.verify(path, instance, time_limit=time_limit)
         if not as_json:
-            name = f"{path}: " if len(paths) > 1 else ""
+            name = f"{path}: " if len(paths or ()) > 1 else ""
             console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
-    if as_json:
+    if as_json and paths:
         show_json("fairopt.verifications/1", {"files": [{"file": name} | asdict(one) for name, one in found.items()]})
     if not all(one.ok for one in found.values()):
         raise typer.Exit(1)

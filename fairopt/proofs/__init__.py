@@ -1,7 +1,5 @@
 """Proofs of answers from the data as given, the final point and evidence; a solver's status is not evidence.
 
-The name for users is `Verification`, what `fairopt.verify` returns.
-
 The files:
 
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
@@ -23,6 +21,15 @@ The files:
 * `verify`: proves saved answers from their files alone, without the rest of the package. `entries`: its evidence.
 """
 
-from fairopt.runtime.lazy import public_names
+import sys
+import warnings
+from typing import Any
 
-__getattr__, __dir__ = public_names(__name__)
+
+def __getattr__(name: str) -> Any:
+    """`Verification`, which has moved, for one version."""
+    if name != "Verification":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    moved = "fairopt.proofs.Verification is now fairopt.checker.Verification; the old name goes in 0.4"
+    warnings.warn(moved, DeprecationWarning, stacklevel=2)
+    return sys.modules["fairopt"].checker.Verification

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import fairopt
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
@@ -20,7 +21,6 @@ from fairopt.operate.explanation import Explanation
 from fairopt.operate.held import described_held
 from fairopt.operate.purchases import Purchases, purchases
 from fairopt.policy import accepted
-from fairopt.proofs.verify import Verification, verify
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
 from fairopt.properties.verdicts import Verdict
@@ -66,7 +66,7 @@ class Saved:
     """A saved answer, and what `verify` proves of it."""
 
     path: Path
-    verification: Verification
+    verification: fairopt.checker.Verification
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -201,7 +201,7 @@ class ClusterReport:
                     warnings.simplefilter("ignore", UserWarning)
                     found.allocation.save(part)
                 tell(f"proving {names[name]}", k, len(names))
-                saved[name] = Saved(folder / names[name], verify(part, time_limit=time_limit or CHECKED))
+                saved[name] = Saved(folder / names[name], fairopt.verify(part, time_limit=time_limit or CHECKED))
             text = self.to_html(saved=saved, origin=origin)
             with replacing([page, *(one.path for one in saved.values())], folder) as (first, *others):
                 first.write(text.encode(errors="backslashreplace"))

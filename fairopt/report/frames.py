@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.shares import DominantShare
+from fairopt.display import with_all_digits
 from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.instance import Instance
 from fairopt.io.tables import escaped
 from fairopt.operate.held import HeldNow, held_now
-from fairopt.proofs.verify import DIGITS, written
 from fairopt.report.tables import price_columns
 from fairopt.team_sums import team_sums
 
@@ -98,11 +98,14 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
     return out
 
 
+DIGITS = 4_000  # of integers that Python reads and writes by default
+
+
 def _exact_tasks(tasks: NDArray[np.object_]) -> list[Fraction] | list[str]:
     """Exact tasks of each user; as text if there are more digits than Python prints."""
     totals: list[Fraction] = tasks.sum(axis=1).tolist() if tasks.size else [Fraction(0)] * len(tasks)
-    longest = max((max(abs(x.numerator), x.denominator) for x in totals), default=0)
-    return totals if longest < 10**DIGITS else [written(x) for x in totals]
+    texts = [with_all_digits(x) for x in totals]
+    return totals if max(map(len, texts), default=0) < DIGITS else texts
 
 
 def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColumns:

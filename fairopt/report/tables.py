@@ -13,11 +13,10 @@ from rich.cells import cell_len
 from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
-from fairopt.display import LEAST, short, shortened, visible
+from fairopt.display import LEAST, short, shortened, visible, with_all_digits
 from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
-from fairopt.proofs.verify import written
 from fairopt.server_sums import ByType, part_of
 from fairopt.team_sums import team_sums
 from fairopt.tolerances import GAP_TOLERANCE, NOISE
@@ -147,7 +146,7 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
     about = [Column("tasks", numbers(allocation.tasks[chosen]))]
     if allocation.exact_tasks is not None:
         totals = allocation.exact_tasks[chosen].sum(axis=1).tolist()
-        about.append(Column("exactly", [text if len(text := written(x)) <= LONGEST else "~" for x in totals]))
+        about.append(Column("exactly", [text if len(text := with_all_digits(x)) <= LONGEST else "~" for x in totals]))
     if np.isfinite(limits).any():
         about.append(Column("limit", numbers(limits[chosen])))
     if (instance._own_weights != 1).any():  # those of teams are in their table
@@ -315,7 +314,7 @@ def _exact_tasks(allocation: Allocation) -> dict[str, dict[str, str]] | None:
     if allocation.exact_tasks is None:
         return None
     return {
-        user: {server: written(x) for server, x in zip(allocation.instance.servers, row, strict=True) if x}
+        user: {server: with_all_digits(x) for server, x in zip(allocation.instance.servers, row, strict=True) if x}
         for user, row in zip(allocation.instance.users, allocation.exact_tasks.tolist(), strict=True)
     }
 

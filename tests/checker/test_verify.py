@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.proofs import verify as checker
+from fairopt.checker.numbers import down, log, power, up
 
 PRECISE = Context(prec=120)
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
@@ -60,14 +60,14 @@ def test_enclosures_hold_the_number(x: float, p: float, n: int, d: int) -> None:
     z, exact = Fraction(x), Fraction(n, d)
     ln = Fraction(PRECISE.ln(Decimal(x)))
     near = abs(ln) / 10**100
-    low, high = checker.log(z)
+    low, high = log(z)
     assert low <= ln + near and ln - near <= high and high - low <= abs(ln) / 10**40 + Fraction(1, 10**399)
-    power = PRECISE.exp(PRECISE.multiply(Decimal(p), PRECISE.ln(Decimal(x))))
-    low, high = checker.power(z, Fraction(p))
-    near = Fraction(power) / 10**90
-    assert low <= Fraction(power) + near and Fraction(power) - near <= high
-    assert checker.down(exact) <= exact <= checker.up(exact)
-    assert checker.up(exact) - checker.down(exact) <= abs(exact) / 2**190
+    root = PRECISE.exp(PRECISE.multiply(Decimal(p), PRECISE.ln(Decimal(x))))
+    low, high = power(z, Fraction(p))
+    near = Fraction(root) / 10**90
+    assert low <= Fraction(root) + near and Fraction(root) - near <= high
+    assert down(exact) <= exact <= up(exact)
+    assert up(exact) - down(exact) <= abs(exact) / 2**190
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_file_that_does_not_fit_into_memory_is_not_proved(tmp_path: Path, monk
     def exhausted(*given: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(checker, "violations", exhausted)
+    monkeypatch.setattr("fairopt.checker.answer.violations", exhausted)
     assert not fo.verify(path).ok and "memory" in str(fo.verify(path))
 
 
@@ -361,7 +361,7 @@ def test_too_many_levels_are_refused_before_they_are_begun(tmp_path: Path, monke
     servers = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
     file = fo.DRF().allocate(servers).save(tmp_path / "a.json")
     assert fo.verify(file).ok
-    monkeypatch.setattr("fairopt.proofs.verify.LEVEL_PAIRS", 0)
+    monkeypatch.setattr("fairopt.checker.levels.LEVEL_PAIRS", 0)
     assert "pairs of users and servers take too long in fractions" in str(fo.verify(file))
 
 

@@ -11,7 +11,12 @@ import pytest
 from oracle.fractions_waterfill import leximin
 
 import fairopt as fo
-from fairopt.proofs import verify as checker
+from fairopt.checker import numbers, tiers
+from fairopt.checker.instance import Cluster, differences, digest
+from fairopt.checker.numbers import number
+from fairopt.checker.outcome import Clock, Late
+from fairopt.checker.policy import block
+from fairopt.checker.pool import gap_by_bottlenecks
 
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 KINDS: dict[str, dict[str, Any]] = {
@@ -61,7 +66,7 @@ def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, p
         changed(file, tasks_by_server=tasks, policy=text, proof=[KINDS[kind]])
         assert not fo.verify(file).ok
     changed(file, tasks_by_server=[[5.0], [5.0]], policy=f"Policy({policy})")
-    objectives = checker.KINDS[kind].objectives
+    objectives = tiers.KINDS[kind].objectives
     if not any(name in policy for name in objectives):
         assert "does not apply to" in str(fo.verify(file))
 
@@ -249,14 +254,14 @@ def test_no_gap_on_a_pool_is_below_the_exact_distance_from_leximin() -> None:
                 "eligible": None,
             },
         }
-        cluster = checker.Cluster(data)
-        cluster.low = [checker.Fraction(v) for v in low]
+        cluster = Cluster(data)
+        cluster.low = [numbers.Fraction(v) for v in low]
         true = max(max(e / Fraction(x) - 1, 1 - e / Fraction(x)) for x, e in zip(tasks, exact, strict=True))
-        found = checker.gap_by_bottlenecks(cluster, checker.block("Leximin(Tasks())"), [], {})
+        found = gap_by_bottlenecks(cluster, block("Leximin(Tasks())"), [], {})
         gap = Fraction(*found.as_integer_ratio())
         assert true <= gap <= true + Fraction(1, 10**20)
         best, mine = (min(Fraction(x) / Fraction(w) for x, w in zip(xs, weights, strict=True)) for xs in (exact, tasks))
-        lowest = checker.gap_by_bottlenecks(cluster, checker.block("MaxMin(Tasks())"), [], {})
+        lowest = gap_by_bottlenecks(cluster, block("MaxMin(Tasks())"), [], {})
         assert Fraction(*lowest.as_integer_ratio()) >= 1 - mine / best
         tried, far = tried + 1, far + (true > 1e-6)
     assert tried > 300 and far > 10
@@ -266,7 +271,7 @@ def test_the_sentence_says_the_policy_with_its_conditions_and_the_cluster(tmp_pa
     limited = fo.Policy(fo.Leximin(fo.Tasks()), [fo.MaxTasks(3), fo.MinTasks({"web": 1.5})])
     found = fo.verify(limited.allocate(POOL).save(tmp_path / "a.json"))
     assert " of Leximin(Tasks()) under MaxTasks(3), MinTasks({'web': 1.5}), for 2 users, 1 server, 3" in str(found)
-    assert f"(SHA-256 {found.digest[:16]})" in str(found) and found.digest == checker.digest(POOL.to_dict())
+    assert f"(SHA-256 {found.digest[:16]})" in str(found) and found.digest == digest(POOL.to_dict())
     shared = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], counts=[2, 1])
     found = fo.verify(fo.HFFMRA().allocate(shared).save(tmp_path / "b.json"))
     assert " under GlobalAggregateResource(), AtMostRequested(), for 2 users, 3 servers" in str(found)
@@ -284,7 +289,7 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         resources=["cpu", "gpu"],
         weights=[1, 2],
     )
-    held = checker.digest(first.to_dict())
+    held = digest(first.to_dict())
     swapped = fo.Instance(
         [[-0.0, 3], [2, 1]],
         [[0, 5], [8, 4]],
@@ -297,8 +302,8 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         notes=["read"],
     )
     by_server = first.replace(demands=first.per_server_demands)  # a cannot run on t, which has no GPU
-    assert checker.digest(swapped.to_dict()) == checker.digest(by_server.to_dict()) == held
-    assert not checker.differences(first.to_dict(), swapped.to_dict())
+    assert digest(swapped.to_dict()) == digest(by_server.to_dict()) == held
+    assert not differences(first.to_dict(), swapped.to_dict())
     changes: list[dict[str, Any]] = [
         {"weights": [1, 2 + 1e-15]},
         {"task_limits": [None, 3]},
@@ -308,7 +313,7 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         {"users": ["a", "c"]},
         {"eligible": {"b": ["t"]}},
     ]
-    assert len({held, *(checker.digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
+    assert len({held, *(digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
 
 
 def test_another_cluster_than_the_readers_is_named_by_user_and_field(tmp_path: Path) -> None:
@@ -346,10 +351,10 @@ def test_a_time_limit_ends_with_what_was_proved(
         def check(_: Any, steps: int = steps) -> None:
             asked[0] += 1
             if asked[0] > steps:
-                raise checker.Late
+                raise Late
 
         asked[0] = 0
-        monkeypatch.setattr(checker.Clock, "check", check)
+        monkeypatch.setattr(Clock, "check", check)
         found = fo.verify(file, time_limit=100)
         assert found.ok or found.statement.startswith("not proved in 100 s: ")
         said.add(found.statement)
@@ -374,8 +379,8 @@ def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:
 
 
 def test_fractions_are_read_as_they_are() -> None:
-    assert checker.number(checker.Fraction(1, 3), "a third") == checker.Fraction(1, 3)
-    assert checker.number(0.1, "a float") == checker.Fraction(0.1)
+    assert number(numbers.Fraction(1, 3), "a third") == numbers.Fraction(1, 3)
+    assert number(0.1, "a float") == numbers.Fraction(0.1)
 
 
 @pytest.mark.parametrize("first", [fo.AlphaFair(1, fo.Tasks()), fo.MaxMin(fo.Tasks()), fo.Leximin(fo.Tasks())])

@@ -1,1 +1,0 @@
-from fairopt.proofs.verify import Verification as Verification

@@ -203,16 +203,17 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
             faults.append(f"{cluster.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
         elif load > usable * (1 + BLOCK_VIOLATION):
             faults.append(f"{cluster.resources[i]!r} on server {s}: tasks use reserved capacity")
+    least, most = 1 - BLOCK_VIOLATION, 1 + BLOCK_VIOLATION
     for j in range(cluster.n):
         total, limit, low, high = cluster.total(j), cluster.limits[j], cluster.low[j], cluster.high[j]
-        who, runs = f"user {cluster.users[j]!r}", f"user {cluster.users[j]!r} runs {float(total):.9g} tasks"
+        who, runs = f"user {cluster.users[j]!r}", "runs {:.9g} tasks"
         ineligible = [cluster.tasks[j][s] for s in range(cluster.servers) if s not in cluster.open[j]]
-        if min(cluster.tasks[j], default=0) < 0 or any(ineligible):
+        if any(x.n < 0 for x in cluster.tasks[j]) or any(ineligible):
             faults.append(f"{who} has negative tasks, or tasks where it may not run")
         if limit is not None and total > limit * (1 + VIOLATION):
-            faults.append(f"{runs}, more than its limit {float(limit):.9g}")
-        if total < low * (1 - BLOCK_VIOLATION) or (high is not None and total > high * (1 + BLOCK_VIOLATION)):
-            faults.append(f"{runs}, outside the bounds of the policy's constraints")
+            faults.append(f"{who} {runs.format(float(total))}, more than its limit {float(limit):.9g}")
+        if (low.n and total < low * least) or (high is not None and total > high * most):
+            faults.append(f"{who} {runs.format(float(total))}, outside the bounds of the policy's constraints")
     floors = [(team, i) for team, floor in cluster.floors.items() for i in floor]
     for k, row in enumerate(rows):
         excess, size = row_excess(cluster, row)

@@ -153,7 +153,7 @@ class Between(NamedTuple):
 def together(*rows: Any) -> Iterator[Any]:
     """Tuples of the values of rows of one length, as by `zip`; `ValueError` if lengths differ."""
     lists = [row if hasattr(row, "__len__") else [*row] for row in rows]
-    if any(len(row) != len(lists[0]) for row in lists):
+    if len({*map(len, lists)}) > 1:
         raise ValueError(f"lists have lengths {', '.join(str(len(row)) for row in lists)}, which should be equal")
     return zip(*lists)
 
@@ -279,7 +279,8 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     if not isinstance(values, list) or len(values) != shape[0]:
         raise Fault(f"{what}: a list of {shape[0]} is missing")
     if len(shape) == 1 and {float}.issuperset(map(type, values)) and all(map(math.isfinite, values)):
-        return [number(v, what) for v in values]
+        ratios = [value.as_integer_ratio() for value in values]
+        return [Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT) for n, d in ratios]
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
 
 

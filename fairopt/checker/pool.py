@@ -89,15 +89,17 @@ class WaterFilling:
             least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
             if least <= 0:
                 raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
-            high = cluster.high[j] if all(r for d, r in together(needs, room) if d) else ZERO
+            high = cluster.high[j] if all(r.n for d, r in zip(needs, room) if d.n) else ZERO
             self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
-            self.rates[j] = {
-                i: (math.floor(d / (r * most)) or d / (r * most), math.ceil(d / (r * least)))
-                for i, (d, r) in enumerate(together(needs, room))
-                if d and r
-            }
+            self.rates[j] = of_user = dict[int, tuple[Any, int]]()
+            for i, (d, r) in enumerate(zip(needs, room)):
+                if d.n and r.n:
+                    # the ratios d / (r most) and d / (r least), without fractions in between
+                    n, q = d.n * r.d, d.d * r.n
+                    at_least = n * most.d // (q * most.n)
+                    of_user[i] = at_least or d / (r * most), -(-n * least.d // (q * least.n))
         self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
 

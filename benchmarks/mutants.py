@@ -15,7 +15,8 @@ With ``--answers`` another question is asked: do the gate or the checker stop a 
 (fairopt/exact, the hierarchy) and of the gate are drawn until so many change an answer to one of some 70 small cases,
 or take it away. A case is a policy on an instance whose tasks, levels and value the oracles know in fractions; an
 answer is changed if it differs by more than 1e-6, an exact one if it differs. For a change of the gate each case is
-also asked with tasks moved or scaled by 1e-3 on their way to the gate. The worst that a change does is counted, in this order:
+also asked with tasks moved or scaled by 1e-3 on their way to the gate. The worst that
+a change does is counted, in this order:
 
 same           no answer differs.
 crashed        an error that is not fairopt's, which any use shows; not counted among those that change an answer.

@@ -7,9 +7,11 @@ from fitting. They share no code with fairopt's methods, exact answers, gate or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import fuzz_verdicts
@@ -201,3 +203,82 @@ def determined(given: dict[str, Any], policy: Any) -> list[Any]:
         else:
             out.append(None)
     return out
+
+
+def ideal_gains(given: dict[str, Any], disagreement: Any = None) -> tuple[tuple[float, ...], ...]:
+    """One over the most tasks of a user above a point where all others stay at it, by user and server; 1 if none."""
+    question = question_of(given)
+    n, tasks = len(given["demands"]), question.shares()
+    least = [Fraction(given["guarantees"].get(f"user{j + 1}", 0)) for j in range(n)]
+    if disagreement is not None:
+        pairs = disagreement if isinstance(disagreement, Mapping) else None
+        listed = [disagreement] * n if np.isscalar(disagreement) else disagreement
+        least = [Fraction(pairs.get(f"user{j + 1}", 0) if pairs is not None else listed[j]) for j in range(n)]
+    limits = question.cluster.limits
+    base = [b if t is None else min(b, t) for b, t in zip(least, limits, strict=True)]
+    kept = [([-v for v in form], -base[j]) for j, form in zip(question.cluster.users, tasks, strict=True)]
+    table = [[1.0] * question.cluster.servers for _ in range(n)]
+    for j, form in zip(question.cluster.users, tasks, strict=True):
+        gain = exact_lp.maximise(form, [*question.all_rows, *kept]).value - base[j]
+        if gain > 0:
+            table[j] = [float(1 / gain)] * question.cluster.servers
+    return tuple(map(tuple, table))
+
+
+def wrong_tree(given: dict[str, Any], policy: Any, data: Mapping[str, Any]) -> str:
+    """What is wrong with a saved answer of HDRF: its tasks, its objective, or its exact tasks."""
+    table = [[Fraction(v) for v in row] for row in data["tasks_by_server"]]
+    problem = tree_of(given, policy)
+    right = hierarchy.filled(problem)
+    exact = data.get("exact")
+    written = [[Fraction(v) for v in row] for row in exact["tasks"]] if exact else table
+    for tasks, allowed in ((table, Fraction(1, 10**6)), *([(written, Fraction(1, 10**12))] if exact else [])):
+        if (over := excess(given, policy, tasks)) > (Fraction(1, 10**12) if tasks is not table else Fraction(2, 10**9)):
+            return f"over: a row by {float(over):.1e}"
+        for mine, other in zip(values(given, policy, tasks), right, strict=True):
+            if abs(mine - other) > allowed * max(abs(other), max(right) / 1000):
+                return f"worse: {float(mine):.9g} tasks where {float(other):.9g} are right"
+    says = data.get("objective")
+    if says is not None:
+        root = hierarchy.Node(problem, problem.tree, right, set(), set())
+        least = min(child.height for child in root.children)
+        if abs(Fraction(says) - least) > Fraction(1, 10**6) * least:
+            return f"objective: says {says:.9g} where its tasks are worth {float(least):.9g}"
+    return ""
+
+
+def wrong_exactly(given: dict[str, Any], policy: Any, data: Mapping[str, Any]) -> str:
+    """What is wrong with the exact tasks of a file, beyond what reading numbers as decimals may move."""
+    near = Fraction(1, 10**12)
+    table = [[Fraction(v) for v in row] for row in data["exact"]["tasks"]]
+    floats = np.array(data["tasks_by_server"], dtype=float)
+    if not np.allclose(np.array(table, dtype=float), floats, rtol=1e-12, atol=0):
+        return "exact: tasks are not the rounded exact ones"
+    if data.get("bundles") is not None:
+        return ""  # judged as bundles
+    if (over := excess(given, policy, table)) > near:
+        return f"over: exact tasks break a row by {float(over):.1e}"
+    right = determined(given, policy)
+    for mine, other in zip(values(given, policy, table), right, strict=True):
+        if other is not None and abs(mine - other) > near * max(abs(v) for v in right if v is not None):
+            return f"worse: exactly {float(mine):.15g} where {float(other):.15g} is right"
+    return ""
+
+
+@contextmanager
+def kept(given: dict[str, Any]) -> Iterator[None]:
+    """The verdicts of fuzz.py with what teams are guaranteed."""
+    plain = Question.of
+
+    def of(own: dict[str, Any], constraints: Any, objective: Any = None) -> Question:
+        Question.of = plain
+        try:
+            return question_of(given, SimpleNamespace(constraints=constraints, objective=objective))
+        finally:
+            Question.of = of
+
+    Question.of = of
+    try:
+        yield
+    finally:
+        Question.of = plain

@@ -36,7 +36,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # by part of the campaign its folders; th
     "hierarchy": ("fairopt/hierarchy", "fairopt/methods/hierarchy"),
     "gate": ("fairopt/proofs", "fairopt/proof"),
 }
-SECONDS = 20  # of a case
+SECONDS, LATE = 5, 3  # of a case, and how many may take longer before a change is left
 MEMORY = 4 << 30
 PART = Fraction(1, 1000)  # by which tasks are spoilt
 SPOILT = ("scaled", "exchanged")
@@ -312,6 +312,7 @@ def _answer(root: str, jobs: list[tuple[int, str]], folder: str, record: str | N
     if record:
         _trace(str(Path(root, "fairopt")), ran.setdefault("", {}))
         __import__("fairopt")
+    late = 0
     with Path(folder, "results.jsonl").open("w", encoding="utf-8") as results:
         for k, how in jobs:
             if record:
@@ -325,8 +326,11 @@ def _answer(root: str, jobs: list[tuple[int, str]], folder: str, record: str | N
                 found = {"error": type(error).__name__, "ours": ours, "text": str(error)[:200]}
             finally:
                 signal.alarm(0)
+            late += found.get("error") == TooLong.__name__
             results.write(json.dumps({"case": k, "how": how} | found) + "\n")
             results.flush()
+            if late == LATE:
+                break
     if record:
         sys.settrace(None)
         lists = {case: {file: sorted(lines) for file, lines in files.items()} for case, files in ran.items()}

@@ -3,13 +3,19 @@
 Draws of fuzz.py are allocated, saved with and without evidence, and verified: by kind how many certified answers are
 ``proved``, ``not proved`` or ``cannot`` be checked this way, with medians of milliseconds. Then each file is changed in
 one place: a number of tasks, a price, a capacity, a parameter in the policy's text, ... by a factor, a part of 1e-12 to
-1e2 of it, its sign, zero, NaN, a string; a key deleted, two users exchanged, the file cut; or it gets
-the proof, the policy or numbers of another file. Of the changed files
+1e2 of it, its sign, zero, NaN, a string, true; another objective; a key deleted or written twice, a team named like a
+user, events left out or in another order, two users exchanged, the file cut; or it gets the proof, the policy or
+numbers of another file. Among the answers are hierarchies, exact ones, users and teams with guarantees, ideals, rates,
+what is held, whole tasks and variables of blocks, and the files of tests/data, which earlier versions wrote. Of the
+changed files
 
 refused    are not proved.
-right      are proved, and the references of fuzz.py, which share no code with fairopt, agree: capacities, limits and
-           eligibility to 2e-9, conditions to 2e-7, the optimum (of leximin each sorted level, both ways) to 2e-6.
-WRONG      are proved, and the references disagree, or the file is not an answer.
+right      are proved, and the references (fuzz_verdicts.py and verify_truth.py), which share no code with fairopt,
+           agree: capacities, limits and eligibility to 2e-9, conditions to 2e-7, the optimum (of leximin each sorted
+           level, both ways) to 2e-6, tasks of a hierarchy and its objective to 1e-6, exact tasks to 1e-12, as numbers
+           are read as decimals there.
+WRONG      are proved, and the references disagree, or the file is not an answer: `Instance` refuses its numbers, a key
+           occurs twice, or a truth value stands for a number.
 undecided  are proved, and the reference's own bound is not close enough to say.
 
 Instances of users of one's own shares are read with the coefficients of the file. Ctrl-C prints what was done.
@@ -32,6 +38,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -315,6 +322,13 @@ def changed(rng: Rng, value: Any) -> Any:
     """Another value: mostly by a relative size from 1e-12 to 1e2."""
     if isinstance(value, bool) or value is None:
         return one_of(rng, not value, 0, 1.5, "no")
+    if isinstance(value, str):  # a fraction, or a name
+        try:
+            exact = Fraction(value)
+        except ValueError:
+            return value + "x"
+        near = exact * (1 + Fraction(one_of(rng, 1, -1), 10 ** int(rng.integers(0, 25))))
+        return str(one_of(rng, near, near, near, -exact, 0, exact + 1, float(exact), f"{exact}/0", exact / 2))
     if rng.random() < 0.7:
         return (float(value) or 1.0) * (1 + one_of(rng, 1.0, -1.0) * 10.0 ** rng.uniform(-12, 2))
     others = (-value, 0, math.nan, math.inf, str(value), None, value + 1, value / 2, [value], True, 1e300, 1e-300)

@@ -96,11 +96,12 @@ def question_of(given: dict[str, Any], policy: Any = None) -> Question:
     """An instance under conditions, with floors of what teams are guaranteed."""
     own = {key: v for key, v in given.items() if key not in ("team_guarantees", "team_weights")}
     objective = getattr(policy, "objective", None)
+    constraints = () if type(objective).__name__ == "WeightedLog" else getattr(policy, "constraints", ())
     if given["team_weights"] and policy is not None and not is_tree(policy):
         raise Unjudged("weights of teams")
     if not own["guarantees"]:
         del own["guarantees"]
-    question = Question.of(own, getattr(policy, "constraints", ()), objective)
+    question = Question.of(own, constraints, objective)
     if given["team_guarantees"] and question.lifted:
         raise Unjudged("surpluses above guarantees of teams")
     cluster = question.cluster
@@ -233,8 +234,8 @@ def wrong_tree(given: dict[str, Any], policy: Any, data: Mapping[str, Any]) -> s
     exact = data.get("exact")
     written = [[Fraction(v) for v in row] for row in exact["tasks"]] if exact else table
     for tasks, allowed in ((table, Fraction(1, 10**6)), *([(written, Fraction(1, 10**12))] if exact else [])):
-        if (over := excess(given, policy, tasks)) > (Fraction(1, 10**12) if tasks is not table else Fraction(2, 10**9)):
-            return f"over: a row by {float(over):.1e}"
+        if wrong := question_of(given).unfit(np.array(tasks, dtype=float)):
+            return wrong
         for mine, other in zip(values(given, policy, tasks), right, strict=True):
             if abs(mine - other) > allowed * max(abs(other), max(right) / 1000):
                 return f"worse: {float(mine):.9g} tasks where {float(other):.9g} are right"

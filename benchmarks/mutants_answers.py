@@ -547,7 +547,7 @@ class Campaign:
 
     def accepted(self, file: Path) -> bool:
         """Whether the checker of the unchanged package accepts a file: in a process of its own, from the file alone."""
-        alone = (self.clean / "fairopt/checker/__main__.py").exists()
+        alone = any((self.clean / "fairopt/checker").glob("__main*.py"))  # else one file, which runs alone
         script = ["-m", "fairopt.checker"] if alone else [str(self.clean / "fairopt/proofs/verify.py")]
         command = [sys.executable, *script, str(file)]
         environment = os.environ | {"PYTHONPATH": str(self.clean)}

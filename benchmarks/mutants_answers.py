@@ -22,7 +22,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -637,17 +637,18 @@ def run(many: int, parts: list[str], seed: int) -> None:
             print(f"{part}: {len(found)} changes in {len({c.file for c, _ in found})} files", flush=True)
             random.Random(f"{seed} {part}").shuffle(found)
         OUT.mkdir(exist_ok=True)
-        while any(drawn.values()):
-            effective = {part: sum(count[word] for word in COUNTED) for part, count in counts.items()}
-            if sum(effective.values()) >= many:
-                break
-            part = min((part for part in parts if drawn[part]), key=lambda name: effective[name])
-            change, cases = drawn[part].pop()
-            result = campaign.tried(change, cases, part)
-            results.append(result)
-            counts[part][result["word"]] += 1
-            print("{part} {file}:{line} {how}: {word} in {seconds} s {what}".format(**result)[:200], flush=True)
-            (OUT / "mutants-answers-all.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+        with suppress(KeyboardInterrupt):  # prints what was done
+            while any(drawn.values()):
+                effective = {part: sum(count[word] for word in COUNTED) for part, count in counts.items()}
+                if sum(effective.values()) >= many:
+                    break
+                part = min((part for part in parts if drawn[part]), key=lambda name: effective[name])
+                change, cases = drawn[part].pop()
+                result = campaign.tried(change, cases, part)
+                results.append(result)
+                counts[part][result["word"]] += 1
+                print("{part} {file}:{line} {how}: {word} in {seconds} s {what}".format(**result)[:200], flush=True)
+                (OUT / "mutants-answers-all.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
         campaign.answers.server.kill()
     rows = [{"part": p, "changes": c.total(), **{w: c[w] for w in WORDS}} for p, c in counts.items()]
     rows.append({"part": "all", **{key: sum(row[key] for row in rows) for key in ("changes", *WORDS)}})

@@ -9,6 +9,21 @@ test that takes a minute longer than before counts as failed. Changes that survi
 
 Run: python benchmarks/mutants.py [--packages proofs,pool,properties --each 60 --seed 1]
      python benchmarks/mutants.py --again  (the changes that survived the last run, by all tests of the package)
+     python benchmarks/mutants.py --answers 200 [--parts exact,hierarchy,gate --seed 1]
+
+With ``--answers`` another question is asked: do the gate or the checker stop a wrong answer? Changes of what answers
+(fairopt/exact, the hierarchy) and of the gate are drawn until so many change an answer to one of some 70 small cases,
+or take it away. A case is a policy on an instance whose tasks, levels and value the oracles know in fractions; an
+answer is changed if it differs by more than 1e-6, an exact one if it differs. For a change of the gate each case is
+also asked with tasks moved or scaled by 1e-3 on their way to the gate. The worst that
+a change does is counted, in this order:
+
+same           no answer differs.
+crashed        an error that is not fairopt's, which any use shows; not counted among those that change an answer.
+raised         NotCertified, Infeasible or another error of fairopt.
+not certified  a wrong answer, whose certificate is not ok.
+refused        a wrong answer with a certificate, whose file the unchanged checker refuses in its own process.
+accepted       a wrong answer that both accept; printed with its case. There should be none.
 
 The tools are installed by ``pip install -e '.[measure]'``. The sources must not change between the two.
 """
@@ -257,7 +272,12 @@ def run(packages: list[str], each: int, seed: int, again: bool) -> None:
 
 
 if __name__ == "__main__":
+    import mutants_answers
     from common import arguments
 
-    options = arguments(str(__doc__), packages=[*PACKAGES], each=60, seed=1, again=False)
-    run(options.packages, options.each, options.seed, options.again)
+    parts = [*mutants_answers.PARTS]
+    options = arguments(str(__doc__), packages=[*PACKAGES], each=60, seed=1, again=False, answers=0, parts=parts)
+    if options.answers:
+        mutants_answers.run(options.answers, options.parts, options.seed)
+    else:
+        run(options.packages, options.each, options.seed, options.again)

@@ -76,6 +76,7 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
     entry = (data.get("proof") or [{}])[0]
     if data.get("prices") is None:
         return ""
+    given = numbers(data["prices"], "prices", cluster.servers, cluster.m)
     if entry.get("kind") != "prices":
         return f"evidence of kind {entry.get('kind')!r} has no prices to compare with"
     if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
@@ -83,8 +84,8 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
     unit, (_, first) = number(entry.get("unit", 1), "unit"), objective.terms[0]
     alpha = number(first.given["alpha"], "alpha") if first.name == "AlphaFair" else ZERO
     natural = power(unit, 1 - alpha).low
-    stored, own = (numbers(one["prices"], "prices", cluster.servers, cluster.m) for one in (data, entry))
-    for s, row in enumerate(stored):
+    own = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
+    for s, row in enumerate(given):
         for i, p in enumerate(row):
             of_evidence = max(own[s][i], ZERO) * natural
             if abs(p - of_evidence) > VIOLATION * of_evidence + LEAST_FLOAT:

@@ -76,7 +76,7 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
 def of_those_who_rise(cluster: Cluster, objective: Block) -> Block:
     """An objective of which nobody can rise above the base is the total of shares that nobody changes."""
     for _, term in objective.terms:
-        if is_surplus(term) and not Numbers(cluster, term.share, levelled=True).weights:
+        if term.share.name == "Surplus" and not Numbers(cluster, term.share, levelled=True).weights:
             if len(objective.terms) > 1:
                 raise CannotCheck(f"nobody can rise above the base of {term.share.text}")
             return Block("Total", {"share": term.share.share}, objective.text)

@@ -25,7 +25,7 @@ from fairopt.blocks.base import (
     refuse_whole_numbers,
 )
 from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
-from fairopt.blocks.guarantees import guarantees_of
+from fairopt.blocks.guarantees import guarantees_of, team_floors
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
@@ -217,13 +217,18 @@ class Program:
     def size(self) -> Float:
         """An estimate of the tasks of each user, the unit of its unknowns, shape (n_users,).
 
-        At least its lower bound: with smaller units solvers reported infeasibility (weights of 1 and 1e12).
+        At least its lower bound, and its part of what its team is guaranteed: with smaller units solvers reported
+        infeasibility (weights of 1 and 1e12).
         """
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
         weights = in_range(instance.weights)
         size = instance._common_level(best, weights) * weights / best
+        for floor in team_floors(instance).values() if instance.team_guarantees else ():
+            for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
+                for j, _, x in use.tasks:
+                    size[j] = max(size[j], x)
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property

@@ -31,6 +31,7 @@ Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 CHUNK = 16_384  # users
+STARVED = 1e-6  # of what a number could be alone: answers with less are asked whether more is possible
 RISES = 1e-8  # of what a number could be alone: a linear program found a rise
 
 
@@ -39,9 +40,16 @@ def of_those_who_rise(program: Program) -> Objective:
     objective, changed = program.objective, dict[Share, Share]()
     for term in objective.terms():
         share = term.share
-        if not isinstance(share, Surplus) or isinstance(share, Rising) or not term.kind.levels_users:
+        if not isinstance(share, Surplus) or isinstance(share, Rising):
+            continue
+        compares = term.kind.levels_users
+        if not compares and len(objective.terms()) > 1:
             continue
         rises = who_rises(program, share)
+        if not compares:  # a total compares nobody, but has no value to measure a gap by if nobody can rise
+            if rises is not None and not rises.any():
+                return Total(share.share)
+            continue
         if rises is None and term.ranks is not None and not term.is_order:  # one who stays would be its smallest
             raise OutOfDomain(
                 f"whether all can rise above the base of {share} is not certain: some by less than 1e-8 of what they "
@@ -100,6 +108,33 @@ def who_rises(program: Program, share: Surplus) -> Mask | None:
         return np.ones(len(numbers), dtype=bool)
     found = _by_programs(program, numbers, c)
     return None if found is None else found.rises
+
+
+def refuse_starved(program: Program, tasks: Float | None) -> None:
+    """`OutOfDomain` if an objective is minus infinity, as the constraints leave a number that it compares nothing.
+
+    Linear programs decide, if some number is nearly 0 at ``tasks``, by pair: an answer that breaks constraints by no
+    more than their tolerances may have a little where every feasible one has exactly 0. None: no answer is certified.
+    """
+    for term in program.objective.terms():
+        share, alpha = term.share, term.alpha
+        if share is None or alpha is None or alpha < 1 or isinstance(share, Surplus):  # those who stay left a surplus
+            continue
+        numbers = share._numbers(program.instance)
+        c = best_server(numbers.per_task, program.instance)
+        alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
+        if tasks is not None and (numbers.at(program.point(tasks)) > STARVED * alone).all():
+            continue
+        found = _by_programs(program, numbers, c)
+        if found is None or found.rises.all():
+            continue
+        name = share._names(program.instance)[int(np.argmin(found.rises))]
+        who = "team" if share._counts_teams else "user"
+        raise OutOfDomain(
+            f"the constraints, such as guarantees, leave {who} {name!r} no tasks at all, so {program.objective} is "
+            f"minus infinity for every allocation; relax them, compare Surplus(share), give the {who} task limits of "
+            "0, or use alpha < 1"
+        )
 
 
 class Staying(NamedTuple):

@@ -34,7 +34,7 @@ from fairopt.formulation.alike import Alike, alike
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
-from fairopt.formulation.rising import who_rises
+from fairopt.formulation.rising import refuse_starved, who_rises
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.bundles import solve_bundles
@@ -208,6 +208,8 @@ def _solve_tier(program: Program, settings: Settings, method: str, is_last: bool
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     answer = _solve_with(program, settings, method)
+    if not settings.clock.late:
+        refuse_starved(program, answer.tasks if answer.ok else None)
     return split_inside_teams(program, answer, settings, best) if is_last and answer.ok else answer
 
 

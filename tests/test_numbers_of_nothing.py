@@ -1,0 +1,73 @@
+"""Numbers that constraints leave nothing, and guarantees whatever the weights."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+
+TEAMS = {"team": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("policy", "instance"),
+    [
+        (
+            fo.Policy(fo.AlphaFair(2, fo.OfTeam())),
+            fo.Instance([[1], [1]], [4], guarantees={"a": {"resource1": 4}}, teams=TEAMS),
+        ),
+        (
+            fo.Policy(fo.AlphaFair(1, fo.OfTeam())),
+            fo.Instance([[1], [1]], [[2], [2]], guarantees=[4, 0], teams=TEAMS),
+        ),
+        (
+            fo.Policy(fo.AlphaFair(1, fo.OfTeam()), [fo.MinShare({"a": 1.0}, fo.OfTeam())]),
+            fo.Instance([[1], [1]], [[2], [2]], teams=TEAMS),
+        ),
+        (
+            fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()), [fo.MinTasks([4, 0])]),
+            fo.Instance([[1, 0], [1, 1]], [[2, 1], [2, 3]]),
+        ),
+    ],
+)
+def test_logarithms_of_what_can_only_be_0_are_refused(policy: Any, instance: fo.Instance) -> None:
+    with pytest.raises(fo.errors.OutOfDomain, match="no tasks at all"):
+        policy.allocate(instance)
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [
+        fo.Instance([[1]], [10], guarantees=[3], task_limits=3),
+        fo.Instance([[1], [2]], [10], guarantees=[0, 5]),
+        fo.Instance([[1], [2]], [[4], [6]], guarantees=[0, 5]),
+    ],
+)
+def test_the_total_above_guarantees_is_0_where_they_leave_nothing(instance: fo.Instance, tmp_path: Any) -> None:
+    answer = fo.Policy(fo.Total(fo.Surplus())).allocate(instance)
+    assert answer.certificate.ok and answer.objective == 0
+    np.testing.assert_allclose(answer.tasks, instance.guarantees, atol=1e-7)
+
+
+def test_the_smallest_share_of_teams_is_0_where_guarantees_leave_one_nothing() -> None:
+    guarantees = {"t0": {"resource1": 4, "resource2": 4 / 3, "resource3": 8 / 3}}
+    instance = fo.Instance([[3, 1, 2]] * 3, [4, 9, 12], guarantees=guarantees, teams={"team": ["t1", "t0", "t0"]})
+    answer = fo.Policy(fo.MaxMin(fo.OfTeam())).allocate(instance)
+    assert answer.certificate.ok and answer.objective == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("weight", [1e-14, 1e-10, 1e-6, 1, 1e6])
+@pytest.mark.parametrize("policy", [fo.Policy(fo.Total()), fo.Policy(fo.MaxMin()), fo.DRF()], ids=str)
+def test_whether_guarantees_of_teams_fit_has_nothing_to_do_with_weights(policy: fo.Policy, weight: float) -> None:
+    instance = fo.Instance(
+        [[1], [1]],
+        [10],
+        users=["a", "b"],
+        teams={"team": ["t", "u"]},
+        weights={"a": weight},
+        guarantees={"t": {"resource1": 2}},
+    )
+    tasks = policy.allocate(instance).tasks
+    assert tasks[0] >= 2 - 1e-6 and tasks.sum() == pytest.approx(10)
+    assert weight > 1e-3 or policy.objective == fo.Total() or tasks == pytest.approx([2, 8])

@@ -209,13 +209,16 @@ class Levels:
         load = needs.data / self.per_task[pair]  # of a unit of level
         tasks, left = self.pair_levels / self.per_task, np.maximum(usable - self.used, 0.0)
         worst_case = len(user) * len(self.judged) <= DECIDED
+        rounded = ROUNDED if worst_case else ONE_ROUNDING
         fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
+        most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
+        most_rise = np.maximum(most_rise, 0.0)
         fall, taken, is_open = np.zeros(n), np.zeros(len(usable)), np.ones(len(user), dtype=bool)
         out = list[float]()
         for c in self.judged:
             check()
             mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
-            over = np.maximum(ROUNDED * usable + taken - left, 0.0)
+            over = np.maximum(rounded * usable + taken - left, 0.0)
             used = needs @ np.where(fixed[user], 0.0, tasks)
             part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
             of_pair = np.zeros(len(user))
@@ -224,20 +227,23 @@ class Levels:
             lowest = self.lowest_part(c.level, lost, ~fixed & (z > 0))
             fall[~fixed] = lowest
             spent = np.where(costs > 0, costs * c.floors, 0.0)
-            money = c.slack + ROUNDED * spent.sum()
+            money = c.slack + rounded * spent.sum()
             if worst_case:
                 money += float((spent * fall).sum())
             else:
                 money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over)
-            rise = np.divide(money, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
-            out.append(float(np.max(rise[mine], initial=lowest)))
+            each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
+            rise = np.minimum(money * each, most_rise)
+            of_rounding = np.minimum((money - c.slack) * each, most_rise)  # `judge` counts the slack
+            out.append(float(np.max(of_rounding[mine], initial=lowest)))
             fixed[mine] = True
             fixed |= at_limit & (z <= c.level)
             is_open &= ~(c.reduced_cost > 0)
             # what they could take of each capacity: one rises by all the money, or each by its own most
             mine_only = np.zeros(n, dtype=bool)
             mine_only[mine] = True
-            some = (is_open & mine_only[user])[pair]
+            # where a capacity that they fill alone has no more, they rise elsewhere
+            some = (mine_only[user] & (worst_case | is_open))[pair]
             best, most = np.zeros(len(usable)), np.zeros(len(usable))
             np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
             np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])

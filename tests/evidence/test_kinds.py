@@ -11,6 +11,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from oracle.chains import chain
 
 import fairopt as fo
 from fairopt.evidence import kinds

@@ -39,7 +39,7 @@ ONE_ROUNDING = 2.5e-16  # relative
 FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 ROUNDED = 1e-15  # relative: what rounding of demands, shares and sums may leave of a full capacity
-DECIDED = 3000  # pairs times levels up to which exact programs decide where rounding might
+DECIDED = 500  # pairs times levels up to which the worst case counts: exact programs then take up to 0.1 s
 TRACE = 1e-7  # the part of a user's level on a pair that is neglected
 
 
@@ -201,7 +201,7 @@ class Levels:
 
         Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
         the capacities that these could take from it, and rise by what they may fall, at its prices. Up to `DECIDED`
-        a user may rise by the falls of all others at its level too; beyond, by what is displaced only.
+        that is the worst case; beyond, users rise by what is displaced only, and on open pairs.
         """
         program, pairs, user, z = self.program, self.pairs, self.user, self.values
         usable, needs, n = program.usable_rows, self.needs, len(self.values)
@@ -220,6 +220,8 @@ class Levels:
             mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
             over = np.maximum(rounded * usable + taken - left, 0.0)
             used = needs @ np.where(fixed[user], 0.0, tasks)
+            if worst_case:
+                over = self.passed_on(over, used == 0, fixed, len(out))
             part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
             of_pair = np.zeros(len(user))
             np.maximum.at(of_pair, pair, part[row])
@@ -248,6 +250,23 @@ class Levels:
             np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
             np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])
             taken += np.minimum(money * best, most)
+        return out
+
+    def passed_on(self, over: Float, alone: Mask, fixed: Mask, times: int) -> Float:
+        """What is to be made room for on each row, if earlier users make room on rows that they fill ``alone``.
+
+        They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
+        """
+        needs, user = self.needs, self.user
+        pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
+        runs, earlier = (fixed[user] & (self.pair_levels > 0))[pair], fixed[user][pair]
+        out = over
+        for _ in range(times):
+            moved = np.zeros(len(fixed))  # tasks of each user
+            np.maximum.at(moved, user[pair[runs]], np.where(alone, out, 0.0)[row[runs]] / needs.data[runs])
+            more = np.zeros(len(over))
+            np.maximum.at(more, row[earlier], (moved[user[pair]] * needs.data)[earlier])
+            out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
         return out
 
     def lowest_part(self, level: float, lost: Float, later: Mask) -> float:

@@ -77,7 +77,7 @@ def _in_fractions(program: Program, settings: Settings, prices: Float) -> Propos
     try:
         cluster, share = cluster_of(program)
         numbers = verify.exact_numbers(cluster, share, levelled=True)
-        table, levels, _ = modelling.leximin(cluster, numbers, (), clock=settings.clock)
+        table, levels, _ = modelling.leximin(cluster, numbers, [], clock=settings.clock)
     except (verify.CannotCheck, verify.Fault, ArithmeticError, MissingExtra, NotCertified) as error:
         return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
     user, server = program.pairs.user.tolist(), program.pairs.server.tolist()

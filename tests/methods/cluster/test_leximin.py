@@ -25,7 +25,8 @@ from fairopt.methods.cluster.level_program import LevelOptimum, LevelProgram
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
-from fairopt.proofs import gate, levels
+from fairopt.proofs import gate
+from fairopt.proofs import levels as proofs_of_levels
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.clock import Clock, Late
@@ -290,7 +291,7 @@ def test_users_alike_share_a_row_of_the_program(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("seed", range(8))
 def test_groups_without_a_row_change_nothing(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Two groups choose at first, and two more at once when prices ask for it."""
-    monkeypatch.setattr(levels, "DECIDED", 0)  # so that floats decide
+    monkeypatch.setattr(proofs_of_levels, "DECIDED", 0)  # so that floats decide
     instance = log_uniform(np.random.default_rng(seed), 30, 3, servers=4, limits=0.4 * (seed % 3), decades=2)
     least = np.where(np.arange(30) % 5 == 0, 0.2 * instance.tasks_alone.sum(axis=1) / 30, 0.0) * (seed % 2)
     low = fo.MinTasks(np.minimum(least, instance.task_limits))

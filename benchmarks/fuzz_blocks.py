@@ -336,9 +336,6 @@ def spoilt(what: str, part: float, by_user: bool) -> Iterator[None]:
     def judge(program: Any, proposal: Any) -> Any:
         evidence = proposal.evidence
         if what == "tasks" and proposal.tasks is not None:
-            if getattr(evidence, "settle", None) is not None:
-                evidence.pool.each(evidence.settle)
-                evidence.settle = None
             proposal = replace(proposal, tasks=less(np.array(proposal.tasks)))
         elif what == "evidence" and evidence is not None:
             for name in ("prices", "log_prices"):

@@ -26,8 +26,7 @@ ORDER = (
     ("proofs",),
     ("evidence",),
     ("derivatives",),
-    ("methods",),
-    ("exact",),
+    ("methods", "exact"),
     ("scale",),
     ("policy",),
     ("policies", "scale"),
@@ -168,6 +167,20 @@ def test_imports_point_one_way() -> None:
         for target in imports_within(module)
         if (why := wrong_direction(module, target))
     ]
+    assert wrong == []
+
+
+def test_what_judges_imports_no_method() -> None:
+    """Not inside functions either, and not for types only."""
+    wrong = []
+    for module, path in SOURCES.items():
+        if room_of(module) in ("proofs", "evidence"):
+            for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                wrong += [f"{module} imports {name}" for name in names if name.startswith("fairopt.methods")]
+                if isinstance(node, ast.ImportFrom) and node.module == "fairopt":
+                    wrong += [f"{module} imports {alias.name}" for alias in node.names if alias.name == "methods"]
     assert wrong == []
 
 

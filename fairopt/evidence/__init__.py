@@ -4,6 +4,7 @@
 * `pool`: bottlenecks on one pool, with or without envy-freeness, and prices of alpha-fairness and of totals.
 * `prices`: prices of sums of one function per user, on several servers, and of ordered weights.
 * `levels`: a dual solution for each level of leximin.
+* `exact_levels`: an exact point of leximin on servers and its prices, as fractions.
 * `number_levels`: the same for leximin of teams, or of what is above a base.
 * `solved`: dual values of a cone program. `bundles`: the same over bundles, and divisions.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.

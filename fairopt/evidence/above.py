@@ -21,7 +21,7 @@ Proposals = Generator[Proposal, Any, None]
 
 @dataclass(frozen=True)
 class AboveBase(Evidence):
-    """Evidence of the program ``above`` the base of a program. Its tasks are those above the base, until measured."""
+    """Evidence of the program ``above`` the base of a program."""
 
     program: Program
     above: Above
@@ -33,16 +33,11 @@ class AboveBase(Evidence):
     def by_level(self) -> bool:
         return self.found.by_level
 
-    @property
-    def writes_tasks(self) -> bool:
-        return self.found.writes_tasks
-
     def applies(self, program: Program) -> bool:
         return self.program is program and self.found.applies(self.above)
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        inner = tasks if self.found.writes_tasks else self.above.part(tasks)
-        found = self.found.measured(self.above, inner, None)
+        found = self.found.measured(self.above, self.above.part(tasks), None)
         violation, beyond = None, 0.0
         if found.load is not None and program.given.n_servers == 1:
             violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
@@ -51,9 +46,8 @@ class AboveBase(Evidence):
             limited = np.isfinite(program.high)
             over = (whole - program.high)[limited] / np.maximum(program.high[limited], TINY)
             beyond = float(over.max(initial=0.0))
-        if inner is not tasks:  # a point of all tasks, from which those below the base were cut
-            short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)
-            beyond = max(beyond, float(short.max(initial=0.0)))
+        short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)  # cut from the part above
+        beyond = max(beyond, float(short.max(initial=0.0)))
         gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
         return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
 
@@ -98,6 +92,5 @@ def lifted(program: Program, inner: Above, proposals: Proposals) -> Proposals:
             return
         if proposal.evidence is not None and proposal.tasks is not None:
             evidence = AboveBase(program, inner, proposal.evidence)
-            tasks = proposal.tasks if evidence.writes_tasks else inner.whole(proposal.tasks)
-            proposal = replace(proposal, tasks=tasks, evidence=evidence)
+            proposal = replace(proposal, tasks=inner.whole(proposal.tasks), evidence=evidence)
         answer = yield proposal

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairopt.evidence.above import AboveBase
 from fairopt.evidence.alike import OfKinds
+from fairopt.evidence.exact_levels import ExactLevels
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.number_levels import NumberLevels
@@ -26,6 +27,7 @@ KINDS: dict[str, type[Evidence]] = {
     "capacity prices": CapacityPrices,
     "row prices": RowPrices,
     "levels": LevelDuals,
+    "exact levels": ExactLevels,
     "number levels": NumberLevels,
     "duals": Solved,
     "tangents": Tangents,

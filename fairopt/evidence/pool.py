@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.allocation import feasibility
 from fairopt.blocks.constraints import EnvyFree
-from fairopt.formulation.pool_users import Chunk, Pool
+from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed, price_entry
@@ -30,21 +30,11 @@ from fairopt.proofs.pool import (
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 from fairopt.tolerances import SUM_ROUNDING
 
-Settle = Callable[[Chunk], None]
-
 
 class OnPool(Evidence):
-    """Evidence on a ``pool`` under bounds on tasks only.
-
-    ``settle`` writes the tasks of a chunk of users while they are measured, which saves a pass over the demands.
-    """
+    """Evidence on a ``pool`` under bounds on tasks only."""
 
     pool: Pool
-    settle: Settle | None
-
-    @property
-    def writes_tasks(self) -> bool:
-        return self.settle is not None
 
     def applies(self, program: Program) -> bool:
         if self.pool.program is not program or not program.single:
@@ -62,7 +52,6 @@ class OnPool(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         proof = self.proof(program, tasks)
-        self.settle = None  # the tasks are written now
         if proof.factor < 1:  # by rounding
             tasks *= proof.factor
         proof = self.closer(program, tasks, proof)
@@ -79,7 +68,7 @@ class OnPool(Evidence):
         return proof
 
 
-@dataclass
+@dataclass(frozen=True)
 class Bottlenecked(OnPool):
     """Leximin or max-min on one pool: each user is at a full resource or its limit. No multipliers are needed.
 
@@ -90,7 +79,6 @@ class Bottlenecked(OnPool):
     pool: Pool
     order: Sequence[int] | None = None
     prices: Float | None = None
-    settle: Settle | None = None
 
     kind = "bottlenecks"
 
@@ -103,7 +91,7 @@ class Bottlenecked(OnPool):
 
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool = self.pool
-        found = bottlenecks(pool, tasks, self.order, self.settle, exact=False)
+        found = bottlenecks(pool, tasks, self.order, exact=False)
         return proof_on_pool(program, pool.usable, pool.n, found, self.prices)
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
@@ -132,14 +120,13 @@ class Bottlenecked(OnPool):
         return cls(pool, order, None if held["prices"] is None else as_numbers(held["prices"], (pool.m,)))
 
 
-@dataclass
+@dataclass(frozen=True)
 class FairPrices(OnPool):
     """Alpha-fairness on one pool: logarithms of prices per whole capacity, for shares in multiples of ``level``."""
 
     pool: Pool
     log_prices: Float
     level: float
-    settle: Settle | None = None
 
     kind = "fair prices"
 
@@ -149,7 +136,7 @@ class FairPrices(OnPool):
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, alpha = self.pool, program.term.alpha
         assert alpha is not None
-        found = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level, self.settle)
+        found = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
         return proof_on_pool(program, pool.usable, pool.n, found, self.log_prices, self.level)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
@@ -166,13 +153,12 @@ class FairPrices(OnPool):
         return cls(pool, as_numbers(held["log_prices"], (pool.m,)), float(held["level"]))
 
 
-@dataclass
+@dataclass(frozen=True)
 class TotalPrices(OnPool):
     """The largest total on one pool: prices per whole capacity."""
 
     pool: Pool
     prices: Float
-    settle: Settle | None = None
 
     kind = "total prices"
 
@@ -181,7 +167,7 @@ class TotalPrices(OnPool):
 
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, prices = self.pool, np.maximum(self.prices, 0.0)
-        return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices, self.settle), prices)
+        return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices), prices)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         return price_entry(program, program.term.factor * self.prices)

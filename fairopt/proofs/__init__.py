@@ -12,6 +12,7 @@ The files:
 * `envy`: bottlenecks under envy-freeness.
 * `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under further constraints.
+* `exact_levels`: leximin on servers in fractions, where rounding decides levels.
 * `number_levels`: leximin of teams, or of what is above a base.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
 * `dual_bound`: the gaps of these bounds.

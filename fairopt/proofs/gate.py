@@ -238,16 +238,12 @@ def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
 def unfinished(
     policy: Any, program: Program, found: Answer | None, proposed: Proposal | None, begun: float
 ) -> Allocation:
-    """The allocation of a call that was stopped, without proof: the best answer found, or the point being judged.
-
-    Points that methods on one pool are still writing are not used.
-    """
+    """The allocation of a call that was stopped, without proof: the best answer found, or the point being judged."""
     if found is not None:
         return allocation(policy, [(program, replace(found, gap=np.inf, evidence=None))], begun)
     tried = () if proposed is None or proposed.attempt is None else (proposed.attempt,)
     tasks = None if proposed is None or proposed.bundles is not None else proposed.tasks
-    evidence = None if proposed is None else proposed.evidence
-    if proposed is not None and tasks is not None and evidence is not None and not evidence.writes_tasks:
+    if proposed is not None and tasks is not None and proposed.evidence is not None:
         with np.errstate(all="ignore"):
             answer = _answer(program, proposed.method, Measured(conditions.repair(program, tasks), np.inf, np.inf))
         answer.solver, answer.tried = proposed.solver, tried

@@ -38,6 +38,8 @@ EQUAL = 1e-14  # relative: equal sums, and equal costs at polished prices
 ONE_ROUNDING = 2.5e-16  # relative
 FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
+ROUNDED = 1e-15  # relative: what rounding of demands, shares and sums may leave of a full capacity
+DECIDED = 500  # pairs times levels up to which the worst case counts: exact programs then take up to 0.1 s
 TRACE = 1e-7  # the part of a user's level on a pair that is neglected
 
 
@@ -188,9 +190,94 @@ class Levels:
             further = self.displaced_further(c, excess, lower)
             gaps.append(float(np.max([*excess[mine], c.slack / spent, displaced, at_reduced_cost, further])))
             self.judged.append(c)
+        if self.further is None:
+            gaps = [max(gap, by) for gap, by in zip(gaps, self.moved_by_rounding(), strict=True)]
         on_worse = np.where(by_prices <= GAP_TOLERANCE, 0.0, self.held_on_worse_servers())
         gap = float(np.max([0.0, *gaps, *excess, *on_worse]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+
+    def moved_by_rounding(self) -> list[float]:
+        """How far rounding may move each level judged, relative to it, with what it leaves to later ones (Bound 5.18).
+
+        Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
+        the capacities that these could take from it, and rise by what they may fall, at its prices. Up to `DECIDED`
+        that is the worst case; beyond, users rise by what is displaced only, and on open pairs.
+        """
+        program, pairs, user, z = self.program, self.pairs, self.user, self.values
+        usable, needs, n = program.usable_rows, self.needs, len(self.values)
+        pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
+        load = needs.data / self.per_task[pair]  # of a unit of level
+        tasks, left = self.pair_levels / self.per_task, np.maximum(usable - self.used, 0.0)
+        worst_case = len(user) * len(self.judged) <= DECIDED
+        rounded = ROUNDED if worst_case else ONE_ROUNDING
+        fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
+        most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
+        most_rise = np.maximum(most_rise, 0.0)
+        fall, taken, is_open = np.zeros(n), np.zeros(len(usable)), np.ones(len(user), dtype=bool)
+        out = list[float]()
+        for c in self.judged:
+            check()
+            mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
+            over = np.maximum(rounded * usable + taken - left, 0.0)
+            used = needs @ np.where(fixed[user], 0.0, tasks)
+            if worst_case:
+                over = self.passed_on(over, used == 0, fixed, len(out))
+            part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
+            of_pair = np.zeros(len(user))
+            np.maximum.at(of_pair, pair, part[row])
+            lost = np.divide(pairs.sum(of_pair * self.pair_levels), z, out=np.zeros(n), where=z > 0)
+            lowest = self.lowest_part(c.level, lost, ~fixed & (z > 0))
+            fall[~fixed] = lowest
+            spent = np.where(costs > 0, costs * c.floors, 0.0)
+            money = c.slack + rounded * spent.sum()
+            if worst_case:
+                money += float((spent * fall).sum())
+            else:
+                money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over)
+            each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
+            rise = np.minimum(money * each, most_rise)
+            of_rounding = np.minimum((money - c.slack) * each, most_rise)  # `judge` counts the slack
+            out.append(float(np.max(of_rounding[mine], initial=lowest)))
+            fixed[mine] = True
+            fixed |= at_limit & (z <= c.level)
+            is_open &= ~(c.reduced_cost > 0)
+            # what they could take of each capacity: one rises by all the money, or each by its own most
+            mine_only = np.zeros(n, dtype=bool)
+            mine_only[mine] = True
+            # where a capacity that they fill alone has no more, they rise elsewhere
+            some = (mine_only[user] & (worst_case | is_open))[pair]
+            best, most = np.zeros(len(usable)), np.zeros(len(usable))
+            np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
+            np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])
+            taken += np.minimum(money * best, most)
+        return out
+
+    def passed_on(self, over: Float, alone: Mask, fixed: Mask, times: int) -> Float:
+        """What is to be made room for on each row, if earlier users make room on rows that they fill ``alone``.
+
+        They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
+        """
+        needs, user = self.needs, self.user
+        pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
+        runs, earlier = (fixed[user] & (self.pair_levels > 0))[pair], fixed[user][pair]
+        out = over
+        for _ in range(times):
+            moved = np.zeros(len(fixed))  # tasks of each user
+            np.maximum.at(moved, user[pair[runs]], np.where(alone, out, 0.0)[row[runs]] / needs.data[runs])
+            more = np.zeros(len(over))
+            np.maximum.at(more, row[earlier], (moved[user[pair]] * needs.data)[earlier])
+            out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
+        return out
+
+    def lowest_part(self, level: float, lost: Float, later: Mask) -> float:
+        """The part by which a level may fall if later users lose parts of theirs; who comes down to it falls alike."""
+        lowest = 0.0
+        while True:
+            near = later & (self.values * (1 - lost) <= level * (1 - lowest))
+            parts = 1 - (self.values * (1 - lost))[near] / np.minimum(self.values[near], level)
+            if not np.max(parts, initial=0.0) > lowest:
+                return lowest
+            lowest = float(parts.max())
 
     @cached_property
     def most_per_task(self) -> Float:

@@ -56,11 +56,6 @@ class Evidence(ABC):
         """Whether it proves level by level: after later tiers the gap is its own plus the fall of levels."""
         return False
 
-    @property
-    def writes_tasks(self) -> bool:
-        """Whether the tasks of the point are written while they are measured."""
-        return False
-
     @abstractmethod
     def applies(self, program: Program) -> bool:
         """Whether it belongs to the program, and bounds its objective under its constraints."""

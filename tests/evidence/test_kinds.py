@@ -11,6 +11,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from oracle.chains import chain
 
 import fairopt as fo
 from fairopt.evidence import kinds
@@ -134,6 +135,71 @@ def test_no_evidence_holds_an_expression(policy: fo.Policy, monkeypatch: pytest.
     held = [part for evidence in judged for part in parts(evidence)]
     assert any(isinstance(part, np.ndarray) for part in held)
     assert not [part for part in held if isinstance(part, (ConeModel, cp.Expression, cp.Constraint, cp.Problem))]
+
+
+ONE, TWO = fo.Instance([[1, 2], [3, 1]], [6, 5]), fo.Instance([[1, 2], [3, 1]], [[6, 5], [4, 7]])
+TEAMS = fo.Instance([[1, 2], [3, 1], [2, 2]], [[6, 5], [4, 7]], teams={"team": ["a", "b", "b"]})
+ALIKE = fo.Instance([[1, 2]] * 40 + [[3, 1]] * 40, [6, 5])
+KEPT = fo.Instance([[1, 2], [3, 1]], [6, 5], guarantees=[1, 0])
+OF_EACH_KIND = {
+    "bottlenecks": (fo.DRF(), ONE),
+    "pulled": (
+        fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
+        fo.Instance([[2, 1], [1, 3], [1, 0]], [6, 5], weights=[1, 3, 1]),
+    ),
+    "rows": (fo.Policy(fo.Total(), [fo.EnvyFree()]), fo.Instance([[2, 3], [2, 1]], [6, 4])),
+    "fair prices": (fo.Policy(fo.AlphaFair(2)), ONE),
+    "total prices": (fo.Policy(fo.Total(TASKS)), ONE),
+    "user prices": (fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(TASKS)), ONE),
+    "row prices": (fo.Policy(fo.AlphaFair(2)), TWO),
+    "capacity prices": (fo.Policy(fo.OrderedWeighted([2, 1])), ONE),
+    "levels": (fo.DRF(), TWO),
+    "exact levels": (fo.Policy(fo.Leximin(TASKS)), fo.Instance(**chain(2))),
+    "number levels": (fo.Policy(fo.Leximin(fo.OfTeam())), TEAMS),
+    "duals": (fo.Policy(Saturating()), TWO),
+    "tangents": (fo.Policy(fo.FairnessEfficiency(2, -0.1)), TWO),
+    "above a base": (fo.Policy(fo.Leximin(fo.Surplus())), KEPT),
+    "users alike": (fo.Policy(fo.AlphaFair(2), [fo.EnvyFree()]), ALIKE),
+}
+
+
+def all_held(value: Any, seen: set[int]) -> Iterator[Any]:
+    """All that an object reaches through fields and containers, but for programs: they follow from the instance."""
+    if id(value) in seen or isinstance(value, Program):
+        return
+    seen.add(id(value))
+    yield value
+    held: list[Any] = []
+    if isinstance(value, np.ndarray):
+        held = value.ravel().tolist() if value.dtype == object else []
+    elif isinstance(value, Mapping):
+        held = [*value.keys(), *value.values()]
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        held = list(value)
+    elif type(value).__module__.startswith("fairopt."):
+        held = [getattr(value, name) for name in (*getattr(value, "__slots__", ()), *getattr(value, "__dict__", ()))]
+    for one in held:
+        yield from all_held(one, seen)
+
+
+@pytest.mark.parametrize("kind", OF_EACH_KIND)
+def test_evidence_holds_nothing_that_can_be_called(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, judged = gate.judge, list[Any]()
+
+    def kept(program: Program, proposal: Proposal) -> gate.Answer:
+        judged.append(proposal.evidence)  # as the method gave it, before it is measured
+        before = [type(one) for one in all_held(proposal.evidence, set()) if callable(one)]
+        assert before == []
+        return judge(program, proposal)
+
+    monkeypatch.setattr(gate, "judge", kept)
+    policy, instance = OF_EACH_KIND[kind]
+    assert policy.allocate(instance, method="water-filling" if kind == "pulled" else "auto").certificate.ok
+    assert kind in {one.kind for evidence in judged for one in all_held(evidence, set()) if isinstance(one, Evidence)}
+
+
+def test_every_kind_is_drawn() -> None:
+    assert KINDS.keys() == OF_EACH_KIND.keys()
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)

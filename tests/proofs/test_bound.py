@@ -79,7 +79,8 @@ def test_prices_of_any_size_are_optimal_where_lower_bounds_fill_a_resource_but_l
 
     def gap(price: float) -> float:
         log_prices = np.log(np.array([price]))
-        evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
+        users.pool.each(users.settling(log_prices))
+        evidence = FairPrices(users.pool, log_prices, users.level)
         return gate.judge(program, Proposal("prices", users.tasks, evidence)).gap
 
     assert gap(1e13) > 1e-3 and gap(1e3) <= 1e-11

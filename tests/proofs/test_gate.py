@@ -1007,10 +1007,6 @@ def test_no_number_that_is_not_finite_reaches_a_certificate(name: str, monkeypat
     honest = gate.judge
 
     def kept(program: Any, proposal: Proposal) -> gate.Answer:
-        settle = getattr(proposal.evidence, "settle", None)
-        if settle is not None:  # write the tasks at once
-            proposal.evidence.pool.each(settle)  # type: ignore[union-attr]
-            proposal.evidence.settle = None  # type: ignore[union-attr]
         if proposal.tasks is not None:
             proposed.append((program, replace(proposal, tasks=proposal.tasks.copy())))
         return honest(program, proposal)

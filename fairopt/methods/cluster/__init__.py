@@ -1,7 +1,7 @@
 """Exact methods on several different servers.
 
-* `leximin`: leximin level by level, with `level_program`, the linear program of a level in HiGHS, and `exact_levels`,
-  the same in integers where floating point is not enough.
+* `leximin`: leximin level by level, and in fractions where floating point is not enough, with `level_program`, the
+  linear program of a level in HiGHS.
 * `alpha_fair`: alpha-fairness and max-min, by prices per server row and resource.
 * `responses`: the same for many users and few prices, by best responses, where shares differ by server.
 * `sums`: sums of one concave function per user.

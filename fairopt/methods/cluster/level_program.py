@@ -14,10 +14,11 @@ servers a later level took a twentieth of the first by primal steps, and up to a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from fairopt.methods.arrays import Bool, Float, Int
-from fairopt.methods.cluster.exact_levels import Basic, LevelOptimum
 from fairopt.methods.simplex import BASIC, TOLERANCE, UPPER, Simplex
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
@@ -27,6 +28,14 @@ MORE = 5  # columns added to a group at once
 AT_ONCE = 500  # settled groups that begin to choose at once because of reduced costs
 SOME, CHOOSING = 4, 500  # first columns of a group, on average, and the number of groups that can always choose
 SPREAD = 2.0  # times the square root of groups times servers: the number that choose at first and are drawn later
+
+
+class LevelOptimum(NamedTuple):
+    """The largest common level, the amounts of pairs at it, and prices per whole capacity."""
+
+    level: float
+    amounts: Float
+    prices: Float
 
 
 def choosing_at_first(n_groups: int, n_servers: int, n_rows: int) -> int:
@@ -109,14 +118,6 @@ class LevelProgram:
     def in_units(self, unit: Float) -> None:
         """Change the units of groups."""
         self.unit, self.passed = unit, False
-
-    def basic(self) -> Basic:
-        """The last basis, with a row for each group."""
-        return Basic(
-            self.of_level == BASIC,
-            np.flatnonzero(np.concatenate([self.of_row == BASIC, self.of_group, self.of_low[self.low > 0]])),
-            np.flatnonzero(self.of_pair),
-        )
 
     def solve(self, clock: Clock) -> LevelOptimum | None:
         """The optimum, from the last basis; None if HiGHS finds none in time."""

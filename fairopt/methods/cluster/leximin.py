@@ -1,31 +1,34 @@
 """Leximin of a linear share on several different servers, level by level (Propositions 5.5 and 5.6).
 
 One linear program (`LevelProgram`), started by the interior point, is changed from level to level. The prices of each
-level are the evidence. If the gate refuses them, exact programs (`ExactProgram`) find the levels again.
+level are the evidence. If the gate refuses them, exact linear programs decide, up to `LARGEST_EXACT` pairs.
 """
 
 from __future__ import annotations
 
 import time
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.certificate import Try
+from fairopt.errors import MissingExtra, NotCertified
+from fairopt.evidence.exact_levels import ExactLevels
 from fairopt.evidence.levels import LevelDuals
+from fairopt.exact import modelling
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.clean_levels import without_noise
 from fairopt.methods.cluster.alpha_fair import LARGEST_SYSTEM
-from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_first
+from fairopt.methods.cluster.level_program import LevelOptimum, LevelProgram, choosing_at_first
 from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.settings import Proposals, Settings
+from fairopt.proofs import verify
 from fairopt.proofs.conditions import repair
+from fairopt.proofs.exact_levels import cluster_of
 from fairopt.proofs.levels import LevelDual
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.clock import check
@@ -33,10 +36,9 @@ from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 from fairopt.tolerances import NOISE, TINY
 
-EXACT_TIE = 1e-13  # relative difference of costs that is rounding, where prices are exact
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels so far above a program's units need other units: HiGHS drops small numbers
-LARGEST_EXACT = 3000  # pairs: with 19,000 and 81 capacities all levels take minutes
+LARGEST_EXACT = 3000  # pairs times levels, of the programs that decide in fractions
 STEPS = 30  # of the interior point; 6 to 10 are typical
 NEAR = 1e-6  # tolerance of the interior point from which the first program starts
 SAMPLE, FEWEST = 0.25, 32  # part of the remaining groups that is drawn at once, and at least how many
@@ -51,36 +53,50 @@ def leximin_on_servers_applies(program: Program) -> bool:
 
 def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     """Leximin level by level, and again by exact programs if the gate refuses the first proposal."""
-    for exact in (False, True):
-        begun = time.perf_counter()
-        with np.errstate(all="ignore"):  # the gate refuses NaN
-            filling = _LevelsOnServers(program, exact)
-            complete, tasks, holdings = filling.fill(settings), filling.tasks(), filling.holdings()
-            if complete and not exact:
-                holdings = without_noise(program, None, holdings, repair(program, tasks))
-        status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
-        if not complete:
-            status = "time limit reached" if settings.clock.late else status.replace("optimal", "no answer")
-        evidence = LevelDuals(holdings, prices=filling.prices)
-        attempt = Try("levels", status, time.perf_counter() - begun)
-        answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
-        if answer is None or answer.ok or settings.clock.late or filling.found is None:
-            return
-        if len(filling.closed) > LARGEST_EXACT:
-            return
+    begun = time.perf_counter()
+    with np.errstate(all="ignore"):  # the gate refuses NaN
+        filling = _LevelsOnServers(program)
+        complete, tasks, holdings = filling.fill(settings), filling.tasks(), filling.holdings()
+        if complete:
+            holdings = without_noise(program, None, holdings, repair(program, tasks))
+    status = f"{'optimal' if complete else 'no answer'} ({filling.solves} programs)"
+    if not complete and settings.clock.late:
+        status = "time limit reached"
+    evidence = LevelDuals(holdings, prices=filling.prices)
+    attempt = Try("levels", status, time.perf_counter() - begun)
+    answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
+    if answer is None or answer.ok or settings.clock.late or filling.found is None:
+        return
+    if len(program.pairs) * max(len(holdings), 1) <= LARGEST_EXACT:
+        yield _in_fractions(program, settings, filling.prices)
+
+
+def _in_fractions(program: Program, settings: Settings, prices: Float) -> Proposal:
+    """The exact answer, rounded once."""
+    begun = time.perf_counter()
+    try:
+        cluster, share = cluster_of(program)
+        numbers = verify.exact_numbers(cluster, share, levelled=True)
+        table, levels, _ = modelling.leximin(cluster, numbers, [], clock=settings.clock)
+    except (verify.CannotCheck, verify.Fault, ArithmeticError, MissingExtra, NotCertified) as error:
+        return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
+    user, server = program.pairs.user.tolist(), program.pairs.server.tolist()
+    tasks = np.array([float(table[j][s]) for j, s in zip(user, server, strict=True)])
+    point = [(j, s, str(table[j][s])) for j, s in zip(user, server, strict=True) if table[j][s]]
+    duals = [[(s, i, str(price)) for s, i, price in level.get("prices", ())] for level in levels]
+    attempt = Try("levels", f"optimal ({len(levels)} exact programs)", time.perf_counter() - begun)
+    return Proposal("levels", tasks, ExactLevels(point, duals, prices), attempt=attempt)
 
 
 class _LevelsOnServers:
     """Users' levels, in units of about the max-min level, found by one program after another.
 
     ``user_levels``, ``fixed_at``, ``level_limits`` and ``per_level``, tasks per unit of level, are by user; ``rate``,
-    ``limit`` and ``low`` by user who can run anything (``users``), in tasks of the first user of the group, as
-    fractions if the programs are ``exact``.
+    ``limit`` and ``low`` by user who can run anything (``users``), in tasks of the first user of the group.
     """
 
-    def __init__(self, program: Program, exact: bool = False) -> None:
-        self.program, self.exact = program, exact
-        self.noise, self.tie = (0.0, EXACT_TIE) if exact else (NOISE, NOISE)  # relative, of prices and of costs
+    def __init__(self, program: Program) -> None:
+        self.program = program
         instance, share = program.instance, program.term.share
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
         self.per_level = instance.weights * self.unit / share.coefficients(instance)  # tasks
@@ -108,17 +124,11 @@ class _LevelsOnServers:
         _, first, self.group = np.unique(keys, return_index=True, return_inverse=True)
         ratio = size / size[first][self.group]
         by_user: list[Any] = [by[users] * ratio for by in (self.per_level, program.high, program.low)]
-        if self.exact:
-            by_user = [_fractions(v) for v in by_user]
         self.rate, self.limit, self.low = by_user
         self.models = users[first]
         self.pairs = Pairs(instance.select_users(self.models))
 
     def _sum(self, by_user: Float) -> Float:
-        if self.exact:
-            out = np.zeros(len(self.models), dtype=object)
-            np.add.at(out, self.group, by_user)
-            return out
         return np.asarray(np.bincount(self.group, by_user, len(self.models)), dtype=float)
 
     def fill(self, settings: Settings) -> bool:
@@ -128,19 +138,13 @@ class _LevelsOnServers:
         self._group()
         free, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
         rates, bases = self._targets(free, fixed)
-        by_server, interior = self._parts(np.asarray(rates, dtype=float), settings)
+        by_server, interior = self._parts(rates, settings)
         if settings.clock.late:
             return False
-        scale, start = self._start(np.asarray(rates, dtype=float), by_server, interior)  # scale: level of its units
+        scale, start = self._start(rates, by_server, interior)  # scale: level of its units
         sums = (self._units(scale, free, fixed), rates, bases, self._sum(self.low))
-        by_group = (np.asarray(v, dtype=float) for v in sums)
         check()
-        first = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *by_group)
-        program: LevelProgram | ExactProgram = first
-        if self.exact:
-            if settings.clock.late or not first.solve(settings.clock):
-                return False
-            program = self._exact(first, rates, bases)
+        program = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *sums)
         while free.any():
             tell("levels, users settled", len(free) - int(free.sum()), len(free))
             found = None if settings.clock.late else program.solve(settings.clock)
@@ -148,12 +152,12 @@ class _LevelsOnServers:
             if found is None or not found.level > 0:
                 return False
             self.found = found
-            level: Any = found.level
+            level = found.level
             newly = free & (self.limit <= level * self.rate)
             fixed[newly] = self.limit[newly]
             self.user_levels[self.users[newly]] = self.level_limits[self.users[newly]]
             if not newly.any():
-                prices = np.where(found.prices > self.noise * found.prices.max(), found.prices, 0.0)
+                prices = np.where(found.prices > NOISE * found.prices.max(), found.prices, 0.0)
                 by_pair, cheapest = self._costs(prices)
                 newly = free & (cheapest[self.group] > 0)
                 if not newly.any():
@@ -164,12 +168,12 @@ class _LevelsOnServers:
                 self.user_levels[self.users[newly]] = level
                 self.fixed_at[self.users[newly]] = len(self.levels)
                 self.levels.append(prices)
-                costly = by_pair > cheapest[self.pair_group] * (1 + self.tie)
+                costly = by_pair > cheapest[self.pair_group] * (1 + NOISE)
                 self.closed |= costly
                 program.close(np.flatnonzero(costly))
             free &= ~newly
             program.change(*self._targets(free, fixed))
-            if isinstance(program, LevelProgram) and level > FAR * scale:
+            if level > FAR * scale:
                 scale = level
                 program.in_units(self._units(scale, free, fixed))
         return True
@@ -178,15 +182,6 @@ class _LevelsOnServers:
         """About what groups hold at a level, given the tasks of fixed users."""
         tasks = np.where(free, np.maximum(self.low, np.minimum(self.limit, scale * self.rate)), fixed)
         return np.asarray(self._sum(tasks), dtype=float)
-
-    def _exact(self, program: LevelProgram, rates: Float, bases: Float) -> ExactProgram:
-        """The exact program, from the optimum of a program."""
-        instance, needs = self.pairs.instance, self.loads.copy()
-        user = self.pair_group[np.repeat(np.arange(needs.shape[1]), np.diff(needs.indptr))]
-        needs.data = instance.per_server_demands[user, *divmod(needs.indices, instance.n_resources)]
-        capacities, usable = (instance.capacities * instance.counts[:, None]).ravel(), self.program.usable_rows
-        low, start = self._sum(self.low), program.basic()
-        return ExactProgram(needs, capacities, self.pair_group, usable, program.unit, rates, bases, low, start)
 
     def _targets(self, free: Bool, fixed: Float) -> tuple[Float, Float]:
         """What groups must hold, per unit of level and constant."""
@@ -211,7 +206,7 @@ class _LevelsOnServers:
         n_groups, n_servers = by_server.shape
         most = choosing_at_first(n_groups, n_servers, len(usable))
         choosing, home = np.ones(n_groups, dtype=bool), np.zeros(n_groups, dtype=np.intp)
-        if interior is not None and n_groups > most and not self.exact:
+        if interior is not None and n_groups > most:
             choosing[np.argpartition(by_server.max(axis=1) / whole, most)[most:]] = False
             settled, at = np.flatnonzero(~choosing), np.zeros(by_server.shape, dtype=np.intp)
             at[group, self.pairs.server[self.kept]] = np.arange(len(group))
@@ -289,8 +284,3 @@ def _balanced(interior: Interior, groups: Int) -> Int:
         drawn[np.arange(len(now)), out[now]] = parts.sum(axis=1)
         missing += load - demands.loads(drawn, users)
     return out
-
-
-def _fractions(values: Float) -> Float:
-    """The numbers as fractions, infinite ones as they are."""
-    return np.array([Fraction(v) if np.isfinite(v) else v for v in values.tolist()], dtype=object)

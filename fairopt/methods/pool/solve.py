@@ -46,14 +46,15 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
         infeasible.explain(program)
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
     events, order = filled.events, [event.resource for event in filled.events]
-    evidence = Bottlenecked(pool, order, filled.prices, lambda chunk: users.settle(chunk, events))
+    pool.each(lambda chunk: users.settle(chunk, events))
+    evidence = Bottlenecked(pool, order, filled.prices)
     answer = yield Proposal("water-filling", users.tasks, evidence)
     if answer is None or answer.ok:
         return
     if rounding_decides(program, bottlenecks(pool, answer.tasks, order)):
         tasks = exact_tasks(program, answer.tasks)
         if tasks is not None:
-            yield Proposal("water-filling", tasks, Bottlenecked(pool, order, filled.prices))
+            yield Proposal("water-filling", tasks, evidence)
 
 
 def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
@@ -110,7 +111,8 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
 
 def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposal:
     """The best responses to prices, which overwrite the tasks of the last try."""
-    evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
+    users.pool.each(users.settling(log_prices))
+    evidence = FairPrices(users.pool, log_prices, users.level)
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 
@@ -130,7 +132,8 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
         yield Proposal("linear", attempt=Try("linear", "no prices found", time.perf_counter() - begun))
         return
     tasks = np.empty(pool.n)
-    evidence = TotalPrices(pool, mix.prices, partial(users.settle, mix=mix, tasks=tasks))
+    pool.each(partial(users.settle, mix=mix, tasks=tasks))
+    evidence = TotalPrices(pool, mix.prices)
     yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
 
 

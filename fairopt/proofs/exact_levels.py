@@ -1,0 +1,127 @@
+"""Leximin on servers proved in fractions, where rounding may move later levels (Proposition 5.17).
+
+The levels of a point in fractions are proved by prices in fractions, without any tolerance. The gap of other tasks is
+how far their levels are from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fairopt.formulation.program import Float, Program
+from fairopt.proofs import verify
+
+Row = tuple[int, int]  # a server and a resource
+Amounts = dict[tuple[int, int], Fraction]  # by user and server
+Prices = dict[Row, Fraction]
+
+
+class NotProved(Exception):
+    """What the numbers do not satisfy."""
+
+
+def cluster_of(program: Program) -> tuple[verify.Cluster, verify.Block]:
+    """The instance of a program and its share, with numbers as fractions; `CannotCheck` or `Fault` without such."""
+    instance = program.instance
+    nothing = [[0.0] * instance.n_servers] * instance.n_users
+    cluster = verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": nothing})
+    cluster.low = [verify.Fraction(v) for v in program.low.tolist()]
+    cluster.high = [None if v == float("inf") else verify.Fraction(v) for v in program.high.tolist()]
+    cluster.usable = [verify.Fraction(v) for v in program.usable.tolist()]
+    _, objective = verify.as_max_min(verify.block(repr(program.objective)))
+    return cluster, objective.share
+
+
+@dataclass(frozen=True)
+class ExactData:
+    """A program of leximin on servers in fractions.
+
+    ``loads`` are the units of each row that a task of a pair takes, ``per_task`` the level of a task by user.
+    """
+
+    loads: dict[tuple[int, int], Prices]
+    usable: Prices
+    per_task: dict[int, Fraction]
+    low: list[Fraction]
+    high: list[Fraction | None]
+
+    @classmethod
+    def of(cls, program: Program) -> ExactData:
+        """The data of a program; `NotProved` if a coefficient of its share is not known as a fraction."""
+        try:
+            cluster, share = cluster_of(program)
+            c = verify.exact_coefficients(cluster, share)
+        except (verify.CannotCheck, verify.Fault, ArithmeticError) as error:
+            raise NotProved(str(error)) from error
+        loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()
+        for j in cluster.active:
+            per_task[j] = _fraction(c[j][cluster.open[j][0]] / cluster.weights[j])
+            for s in cluster.open[j]:
+                loads[j, s] = {(s, i): _fraction(d) for i, d in enumerate(cluster.demands[j][s]) if d}
+        usable = {row: _fraction(units) for row, units in cluster.usable_units().items()}
+        high = [None if v is None else _fraction(v) for v in cluster.high]
+        return cls(loads, usable, per_task, [_fraction(v) for v in cluster.low], high)
+
+    def levels(self, amounts: Amounts) -> dict[int, Fraction]:
+        """Users' levels."""
+        total = dict.fromkeys(self.per_task, Fraction(0))
+        for (j, _), x in amounts.items():
+            total[j] += x
+        return {j: x * self.per_task[j] for j, x in total.items()}
+
+    def require_feasible(self, amounts: Amounts) -> None:
+        """`NotProved` unless the amounts satisfy all constraints exactly."""
+        if any(x < 0 for x in amounts.values()) or not amounts.keys() <= self.loads.keys():
+            raise NotProved("negative tasks, or tasks where a user may not run")
+        used, total = dict.fromkeys(self.usable, Fraction(0)), dict.fromkeys(self.per_task, Fraction(0))
+        for (j, s), x in amounts.items():
+            total[j] += x
+            for row, d in self.loads[j, s].items():
+                used[row] += d * x
+        if any(units > self.usable[row] for row, units in used.items()):
+            raise NotProved("a capacity is exceeded")
+        for j, x in total.items():
+            if x < self.low[j] or ((high := self.high[j]) is not None and x > high):
+                raise NotProved("a bound on tasks is not kept")
+
+    def fixed_by(self, prices: Prices, levels: dict[int, Fraction]) -> set[int]:
+        """The users who cannot rise while those with less keep their levels, by Proposition 5.7."""
+        if any(p < 0 for p in prices.values()) or not prices.keys() <= self.usable.keys():
+            raise NotProved("negative prices, or prices of no row")
+        cost = dict[int, Fraction]()
+        for (j, _), load in self.loads.items():
+            unit = sum((d * prices.get(row, Fraction(0)) for row, d in load.items()), Fraction(0)) / self.per_task[j]
+            cost[j] = min(cost[j], unit) if j in cost else unit
+        worth = sum((p * self.usable[row] for row, p in prices.items()), Fraction(0))
+        if worth != sum((v * levels[j] for j, v in cost.items()), Fraction(0)):
+            raise NotProved("prices do not fix the levels")
+        paying = {j for j, v in cost.items() if v > 0}
+        above = [levels[j] for j in paying if levels[j] > self.low[j] * self.per_task[j]]
+        reference = max(above, default=Fraction(0))
+        return {j for j in paying if levels[j] >= reference}
+
+    def proved_levels(self, amounts: Amounts, duals: Sequence[Prices]) -> dict[int, Fraction]:
+        """The levels of an exact point, proved to be leximin; `NotProved` if the numbers do not prove it."""
+        self.require_feasible(amounts)
+        levels, proved = self.levels(amounts), set[int]()
+        for prices in duals:
+            proved |= self.fixed_by(prices, levels)
+        for j in levels.keys() - proved:
+            high = self.high[j]
+            if high is None or levels[j] < high * self.per_task[j]:
+                raise NotProved("no prices fix a user below its limit")
+        return levels
+
+
+def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tasks: Float) -> float:
+    """The largest relative difference of the levels of tasks by pair from exact levels."""
+    pairs = zip(program.pairs.user.tolist(), program.pairs.server.tolist(), tasks.tolist(), strict=True)
+    found = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
+    apart = [abs(found[j] - z) / z if z else Fraction(found[j] > 0) for j, z in levels.items()]
+    return float(max(apart, default=Fraction(0)))
+
+
+def _fraction(value: verify.Fraction) -> Fraction:
+    return Fraction(value.n, value.d)

@@ -13,8 +13,8 @@ from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertifi
 from fairopt.exact.allocate import made_exact
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.cluster.hierarchy import fill, floors
-from fairopt.proofs import gate, verify
+from fairopt.methods.cluster.hierarchy import fill
+from fairopt.proofs import gate
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
@@ -93,7 +93,7 @@ class HDRF:
         return "HDRF"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None, exact: bool = False) -> Allocation:
-        """Fill the tree, and prove the tasks by filling it again with bounds on rounding.
+        """Fill the tree, and prove the tasks from the levels at its events.
 
         Parameters
         ----------
@@ -108,10 +108,10 @@ class HDRF:
         Returns
         -------
         Allocation
-            Its gap is the largest relative distance of a user's tasks from those of the filling, or gain that
-            capacities leave to it. Its objective is the smallest dominant share per weight of the outermost teams and
-            users. Its ``evidence`` lists the events: the level of the root, the cause (``limit`` of a user, ``full``
-            for a resource, ``placement`` for a row), and the users who stopped. It has no prices.
+            Its gap is the largest relative distance of a level at an event from what the definition says there, or of a
+            user's tasks from those at these levels. Its objective is the smallest dominant share per weight of the
+            outermost teams and users. Its ``evidence`` lists the events: the level of the root, the cause (``limit`` of
+            a user, ``full`` for a resource, ``placement`` for a row), and the users who stopped. It has no prices.
 
         Raises
         ------
@@ -147,17 +147,10 @@ class HDRF:
 
     def _filled(self, instance: Instance, clock: Clock) -> Allocation:
         """The certified allocation."""
-        merged = instance.merged()
-        tasks, entry = None, dict[str, Any](kind="filling")
-        if (instance.task_limits > 0).any() and (merged.n_servers > 1 or instance.team_guarantees):
-            cluster = gate.cluster_of(merged)
-            entry["floors"] = floors(merged)
-            try:
-                found = fill(merged, cluster, verify.block(repr(self)), entry["floors"], clock)
-            except ArithmeticError as error:
-                raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
-            entry |= found.entry
-            tasks = found.tasks if merged.n_servers > 1 else None
+        try:
+            tasks, entry = fill(instance.merged(), self, clock)
+        except ArithmeticError as error:
+            raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, clock.begun)
         if not answer.certificate.ok:

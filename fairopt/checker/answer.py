@@ -100,7 +100,7 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         return None
     if isinstance(policy, Block) and policy.name == "HDRF":
         for k, entry in enumerate(data.get("proof") or []):
-            check_keys(entry, ("kind", "rows", "placements", "floors", "why"), f"entry {k} of the proof")
+            check_keys(entry, ("kind", "rows", "placements", "floors", "states", "why"), f"entry {k} of the proof")
         return policy
     if not isinstance(policy, Block) or policy.name != "Policy":
         return None
@@ -132,7 +132,8 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         if not data.get("proof"):
             raise CannotCheck("it was saved without evidence")
         faults = violations(cluster, data, [])
-        gap, how = (ZERO, "") if faults or not cluster.active else gap_of_filling(cluster, policy, data["proof"][0])
+        proof = data["proof"][0]
+        gap, how = (ZERO, "") if faults else gap_of_filling(cluster, policy, proof, data.get("objective"))
         return gap, how, faults
     has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
     if has_guarantees and (data.get("bundles") or data.get("placement")) is not None:

@@ -226,4 +226,5 @@ def written(allocation: Allocation) -> dict[str, Any]:
         team: {i: use | {"tasks": [[j, of_class[k][0], x] for j, k, x in use["tasks"]]} for i, use in uses.items()}
         for team, uses in (entry.get("floors") or {}).items()
     }
-    return {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}
+    made = {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}
+    return made | ({"states": entry["states"]} if "states" in entry else {})

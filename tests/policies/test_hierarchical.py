@@ -13,9 +13,9 @@ import pytest
 from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
+from fairopt.checker.answer import verify
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.methods.cluster.filling import Tree
-from fairopt.proofs import verify as checker
 from fairopt.properties.misreports.best import verified_misreport
 
 
@@ -135,7 +135,7 @@ def test_users_alike_of_teams_with_floors_are_filled_as_by_recursion_over_each_a
         assert len(leaves) < instance.n_users and exact != without
         answer = policy.allocate(instance)
         np.testing.assert_allclose(answer.tasks, list(map(float, exact)), rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
-        assert fo.verify(answer.save(tmp_path / "answer.json"), instance).ok
+        assert verify(answer.save(tmp_path / "answer.json"), instance).ok
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -330,7 +330,7 @@ def test_users_alike_wait_as_one_and_their_room_is_proved(tmp_path: Path) -> Non
     np.testing.assert_allclose(answer.tasks, [4, 2, 4, 10], rtol=1e-12)
     file = answer.save(tmp_path / "answer.json")
     assert json.loads(file.read_text())["proof"][0]["placements"]
-    assert fo.verify(file).ok
+    assert verify(file).ok
 
 
 def test_resource_that_is_full_when_a_team_catches_up_stops_its_users_at_once():
@@ -356,19 +356,15 @@ def test_identical_servers_are_one_row():
 
 
 @pytest.mark.parametrize("servers", [1, 3])
-def test_saved_answers_are_proved_by_filling_again(servers: int, tmp_path: Path, monkeypatch: Any) -> None:
+def test_saved_answers_are_proved_by_the_levels_at_events(servers: int, tmp_path: Path) -> None:
     for seed in range(0, 24, 3):
         instance, _, policy = drawn(seed, servers, copies=1 if seed % 2 else 3)
         answer = policy.allocate(instance)
         file = answer.save(tmp_path / "answer.json")
-        found = fo.verify(file, instance)
-        assert found.ok and "filled again in fractions" in found.statement, found
+        found = verify(file, instance)
+        assert found.ok and "by the levels at" in found.statement, found
         loaded = fo.Allocation.load(file)
         assert loaded.certificate.ok and loaded.policy == policy
-        with monkeypatch.context() as few:
-            few.setattr(checker, "EXACT_LEAVES", 1)
-            found = fo.verify(file, instance)
-            assert found.ok and "filled again in intervals of 1024 binary places" in found.statement, found
 
 
 def changed(file: Path, **values: Any) -> Path:
@@ -381,7 +377,7 @@ def changed(file: Path, **values: Any) -> Path:
 def test_other_tasks_are_not_proved(tmp_path: Path) -> None:
     pool = fo.Instance([[4, 2], [4, 2], [1, 0]], [1000, 100], teams={"team": ["nlp", "vision", "vision"]})
     file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
-    found = fo.verify(changed(file, tasks_by_server=[[25], [25], [800]]))
+    found = verify(changed(file, tasks_by_server=[[25], [25], [800]]))
     assert not found.ok and "proves only a gap of 1.0e-01" in str(found)
 
 
@@ -391,10 +387,10 @@ def test_users_alike_with_other_parts_of_their_sum_are_not_proved(servers: int, 
     instance = fo.Instance([[1, 0], [1, 0], [1, 1]], [[6, 6], [6, 3]][:servers], **given)
     answer = fo.HDRF().allocate(instance)
     file = answer.save(tmp_path / "answer.json")
-    assert fo.verify(file).ok
+    assert verify(file).ok
     tasks = answer.tasks_by_server.copy()
     moved = tasks[:2].sum(axis=0) / 2
-    found = fo.verify(changed(file, tasks_by_server=[moved.tolist(), moved.tolist(), tasks[2].tolist()]))
+    found = verify(changed(file, tasks_by_server=[moved.tolist(), moved.tolist(), tasks[2].tolist()]))
     assert not found.ok
 
 
@@ -420,7 +416,7 @@ def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:
     proof = json.loads(file.read_text())["proof"][0]
     assert proof["rows"] and proof["placements"]
     for worse in (proof | {"rows": []}, proof | {"placements": []}, {"kind": "filling", "why": "none"}):
-        found = fo.verify(changed(file, proof=[worse]))
+        found = verify(changed(file, proof=[worse]))
         assert not found.ok
     assert not fo.Allocation.load(changed(file, evidence=[])).certificate.ok
 
@@ -434,22 +430,23 @@ def test_floors_that_are_not_proved_are_refused(tmp_path: Path) -> None:
         guarantees={"a": {"gpu": 16, "cpu": 10}},
     )
     file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
-    assert fo.verify(file).ok
+    assert verify(file).ok
     proof = json.loads(file.read_text())["proof"][0]
     proof["floors"]["a"]["1"]["tasks"] = []
-    found = fo.verify(changed(file, proof=[proof]))
+    found = verify(changed(file, proof=[proof]))
     assert not found.ok and "the floor of 'a' of 'gpu' is not proved" in str(found)
 
 
-def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path, monkeypatch: Any) -> None:
+def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(MIXED).save(tmp_path / "answer.json")
     proof = json.loads(file.read_text())["proof"][0]
     assert any(isinstance(where, str) for row in proof["rows"] for where, _, _ in row)
-    assert fo.verify(file, MIXED).ok
-    found = fo.verify(changed(file, proof=[proof | {"rows": []}]))
-    assert not found.ok and "of the 10 memory guaranteed to it" in str(found)
-    monkeypatch.setattr(checker, "EXACT_LEAVES", 1)
-    assert fo.verify(file, MIXED).ok
+    assert verify(file, MIXED).ok
+    found = verify(changed(file, proof=[proof | {"rows": []}]))
+    assert not found.ok and "a row is full twice, or unknown" in str(found)
+    without = [state | {"full": [r for r in state["full"] if r < 2]} for state in proof["states"]]
+    found = verify(changed(file, proof=[proof | {"rows": [], "states": without}]))
+    assert not found.ok
 
 
 def test_a_filling_that_drops_weights_of_teams_is_not_certified(monkeypatch: Any) -> None:

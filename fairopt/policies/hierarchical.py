@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,24 @@ def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
             f"guarantees do not fit: those of users need {used[i] * capacity:.6g} {instance.resources[i]}, "
             f"{(used[i] - 1) * capacity:.6g} more than there are; lower some"
         )
+
+
+def refilled(allocation: Allocation) -> Allocation:
+    """An answer of a version that saved no levels at events: its tasks, proved by those of a new filling.
+
+    `NotCertified` if the tasks are not those.
+    """
+    instance, policy = allocation.instance, allocation.policy
+    again = policy.allocate(instance, exact=allocation.exact_tasks is not None)
+    if allocation.exact_tasks is not None:
+        if (allocation.exact_tasks.sum(axis=1) != again.exact_tasks.sum(axis=1)).any():
+            raise NotCertified("the exact tasks are not those of the filling", best=again)
+        return replace(allocation, exact_proof={**allocation.exact_proof, "proof": again.exact_proof["proof"]})
+    tasks = instance._sum_by_class(allocation.tasks_by_server)
+    proved = gate.of_filling(policy, instance, tasks, again.evidence[0], time.perf_counter())
+    if not proved.certificate.ok:
+        raise NotCertified(f"the tasks are not those of the filling: {proved.certificate}", best=again)
+    return replace(allocation, certificate=proved.certificate, evidence=proved.evidence)
 
 
 def written(allocation: Allocation) -> dict[str, Any]:

@@ -370,9 +370,9 @@ class _Step:
                 if moved[c] and above > CLOSE:
                     raise Unconfirmed(f"{tree.names[c]!r} rose above the level of its team")
                 worst = max(worst, abs(above) if moved[c] and self.end.open[c] else 0.0)
-            if tree.depth[k] > 1 and moved[k]:
-                if high[k] > self.start.level[k] * (1 + CLOSE) or tree.children[k]:
-                    self._without_gap(k)
+            apart = high[k] > self.start.level[k] * (1 + CLOSE) or tree.children[k]
+            if tree.depth[k] > 1 and moved[k] and apart:
+                self._without_gap(k)
             self._alone(k)
         return worst
 

@@ -132,6 +132,18 @@ def test_files_without_events_are_to_be_upgraded(tmp_path: Path) -> None:
     assert "written by 0.2; upgrade it with fairopt verify --upgrade" in verify(file).statement
 
 
+def test_an_answer_without_events_is_loaded_with_those_of_a_new_filling(tmp_path: Path) -> None:
+    data = saved("servers", tmp_path)
+    del data["evidence"][0]["states"]
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps(data))
+    again = fo.Allocation.load(file)
+    assert again.certificate.ok and verify(again.save(tmp_path / "upgraded.json")).ok
+    data["tasks_by_server"][0][0] -= 0.01
+    file.write_text(json.dumps(data))
+    assert not fo.Allocation.load(file).certificate.ok
+
+
 def test_exact_levels_that_differ_by_little_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("flint", reason="exact answers need python-flint, the extra `exact`")
     file = fo.HDRF().allocate(POOL, exact=True).save(tmp_path / "answer.json")

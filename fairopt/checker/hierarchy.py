@@ -83,6 +83,13 @@ class Shape(NamedTuple):
         for name in by:
             if name not in cluster.teams:
                 raise Fault(f"users have no label {name!r}")
+        outer: dict[str, str] = {}
+        for j in range(cluster.n):
+            above = ""
+            for label in (cluster.teams[name][j] for name in by):
+                if label is not None and outer.setdefault(label, above) != above:
+                    raise Fault(f"team {label!r} is in two teams")
+                above = above if label is None else label
         named = {"": Node("", None, ONE)}
         shape = cls([named[""]], {}, {})
         teams = {str(label) for name in by for label in cluster.teams[name] if label is not None}
@@ -96,8 +103,6 @@ class Shape(NamedTuple):
                     weight = number(given.get(label, cluster.team_weights.get(label, 1)), "weights", 0)
                     named[label] = Node(label, at, weight)
                     shape.nodes.append(named[label])
-                if named[label].above is not at:
-                    raise Fault(f"team {label!r} is in two teams")
                 at = named[label]
             user = cluster.users[j]
             own = cluster.own_weights[j] if user in teams else given.get(user, cluster.own_weights[j])

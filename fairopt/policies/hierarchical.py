@@ -219,7 +219,9 @@ def refilled(allocation: Allocation) -> Allocation:
     if allocation.exact_tasks is not None:
         if (allocation.exact_tasks.sum(axis=1) != again.exact_tasks.sum(axis=1)).any():
             raise NotCertified("the exact tasks are not those of the filling", best=again)
-        return replace(allocation, exact_proof={**allocation.exact_proof, "proof": again.exact_proof["proof"]})
+        return replace(
+            allocation, exact_proof={**dict(allocation.exact_proof or {}), "proof": again.exact_proof["proof"]}
+        )
     tasks = instance._sum_by_class(allocation.tasks_by_server)
     proved = gate.of_filling(policy, instance, tasks, again.evidence[0], time.perf_counter())
     if not proved.certificate.ok:

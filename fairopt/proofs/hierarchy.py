@@ -81,6 +81,8 @@ class _Tree:
                     self.names.append(name)
                     self.parents.append(at)
                     weights.append(given.get(name, instance.team_weights.get(name, 1.0)))
+                if self.parents[place[name]] != at:
+                    raise Unconfirmed(f"team {name!r} is in two teams")
                 at = place[name]
             parent.append(at)
         self.parent, self.weights = np.array(parent, dtype=int), np.array(weights, dtype=float)
@@ -359,7 +361,7 @@ class _Step:
         high = np.zeros(len(tree.names))
         height = self.before / tree.per
         np.maximum.at(high, tree.parent[self.rising], height[self.rising])
-        for k in np.flatnonzero(self.start.open):
+        for k in np.flatnonzero(self.start.open).tolist():
             level = self.clock[k]
             for c in (c for c in tree.children[k] if self.start.open[c]):
                 above = self.end.height[c] / level - 1 if level > 0 else np.inf if self.end.height[c] > 0 else 0.0
@@ -416,7 +418,7 @@ class _Step:
             early = self.moved & (self.limits_per < last * (1 - CLOSE))
         if (late | early).any():
             raise Unconfirmed("a state before a full row is missing")
-        for k in np.flatnonzero(self.start.open):
+        for k in np.flatnonzero(self.start.open).tolist():
             self.in_one_line_below(k, [c for c in tree.children[k] if moved[c]])
 
     @property

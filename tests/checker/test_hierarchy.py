@@ -144,6 +144,12 @@ def test_an_answer_without_events_is_loaded_with_those_of_a_new_filling(tmp_path
     assert not fo.Allocation.load(file).certificate.ok
 
 
+def test_a_team_in_two_teams_is_refused(tmp_path: Path) -> None:
+    data = saved("deep", tmp_path)
+    data["instance"]["teams"]["team"] = ["y", "y", "y", "y", "y"]
+    assert proved(data, tmp_path) == (False, False)
+
+
 def test_exact_levels_that_differ_by_little_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("flint", reason="exact answers need python-flint, the extra `exact`")
     file = fo.HDRF().allocate(POOL, exact=True).save(tmp_path / "answer.json")

@@ -307,7 +307,8 @@ class Filling:
     ) -> None:
         self.forest, self.watch, zero = forest, watch, number(0)
         self.zero, self.one = zero, number(1)
-        self.tie, self.same = (TIE, SAME) if rounded else (zero, zero)
+        self.tie: Any = TIE if rounded else zero
+        self.same: Any = SAME if rounded else zero
         self.m, self.serial, self.again = len(forest.ratios[0]), 0, False
         self.n_rows = self.m + len(forest.rows)
         self.branches: list[Branch] = []

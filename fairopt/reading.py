@@ -30,7 +30,7 @@ from fairopt.io.saving import write_whole
 from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
-from fairopt.policies.hierarchical import HDRF, written
+from fairopt.policies.hierarchical import HDRF, refilled, written
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
@@ -198,6 +198,11 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Alloc
         return replace(judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
     elif isinstance(policy, HDRF):
         entry = evidence[0] if evidence else {"kind": "filling"}
+        if evidence and "states" not in entry:  # of 0.2
+            try:
+                return refilled(loaded)
+            except FairoptError as error:
+                return gate.of_nothing(instance, tasks, policy, note=f"it could not be certified again: {error}")
         return gate.of_filling(policy, instance, instance._sum_by_class(tasks), entry, time.perf_counter())
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .bundles import optimal_bundles, tasks_in
 from .constraints import impose
-from .hierarchy import Filling, Forest, Tree, is_one_pool, smallest_share
+from .hierarchy import prove_filling_exactly
 from .instance import NUMBERS, Cluster, check_keys, floats_in
 from .numbers import (
     ONE,
@@ -19,7 +19,6 @@ from .numbers import (
     Table,
     exact_sum,
     exact_text,
-    exactly,
     fraction,
     in_common,
     in_fractions,
@@ -465,11 +464,13 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
 def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tuple[list[str], Fraction | None]:
     """Prove that the tasks of a cluster read by `exact_data` are optimal; what they violate, and the objective's value.
 
-    `Fault` if they are not proved. Of several tiers, the value is that of the first; None for mechanisms and bundles.
+    `Fault` if they are not proved. Of several tiers, the value is that of the first; None for bundles.
     """
     cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
     if policy.name == "HDRF":
-        return prove_filling_exactly(cluster, policy, proof[0] if proof else {}), smallest_share(cluster, policy)
+        if faults := broken_exactly(cluster, []):
+            return faults, None
+        return [], prove_filling_exactly(cluster, policy, proof[0] if proof else {})
     if decides_bundles(policy):
         return prove_bundles_exactly(cluster, policy, proof[0]["bundles"]), None
     common = in_common(flat)
@@ -511,57 +512,3 @@ def prove_bundles_exactly(cluster: Cluster, policy: Block, given: Any) -> list[s
         if own != other or tasks != fit:
             raise Fault(f"user {user!r} does not have the best bundle, or not the tasks that fit in it")
     return broken_exactly(cluster, [])
-
-
-def fill_exactly(
-    cluster: Cluster, policy: Block, rows: Sequence[Mapping[tuple[int | str, int], Fraction]]
-) -> tuple[Tree, Forest, Filling, list[Fraction]]:
-    """The tree of `HDRF` filled without tolerances under rows of prices, and the tasks of its leaves."""
-    if cluster.team_guarantees:
-        raise CannotCheck("guarantees of teams are filled by tolerances")
-    tree = Tree.of(cluster, policy)
-    forest = tree.forest(cluster, rows)
-    filling = Filling(forest, exactly, cluster.clock, not is_one_pool(cluster), ZERO)
-    return tree, forest, filling, filling.run()
-
-
-def prove_filling_exactly(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> list[str]:
-    """Compare tasks with those of `HDRF`, filled again under the rows of the evidence; `Fault` if they differ.
-
-    As the tasks fit, rows that bound all tasks that fit stop nobody too late; a user who waits when it is stopped is
-    shown to have had room until then.
-    """
-    check_keys(entry, ("rows", "placements"), "the exact proof")
-    if not cluster.active:
-        return broken_exactly(cluster, [])
-    rows: list[dict[tuple[int | str, int], Fraction]] = []
-    for row in entry.get("rows") or ():
-        rows.append({(int(s), int(i)): fraction(p) for s, i, p in row})
-        if any(p < 0 for p in rows[-1].values()):
-            raise Fault("a price is negative")
-    tree, _, filling, found = fill_exactly(cluster, policy, rows)
-    for j, leaf, part in tree.parts:
-        if cluster.total(j) != found[leaf] * part:
-            raise Fault(
-                f"user {cluster.users[j]!r} does not run the {exact_text(found[leaf] * part)} tasks of the filling"
-            )
-    placements = entry.get("placements") or ()
-    for k, (tasks, waiting) in enumerate(filling.waited):
-        if k >= len(placements) or not has_room_exactly(cluster, tree, tasks, waiting, placements[k]):
-            user = cluster.users[tree.leaves[waiting[0]][0]]
-            raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
-    return broken_exactly(cluster, [])
-
-
-def has_room_exactly(
-    cluster: Cluster, tree: Tree, tasks: Sequence[Fraction], waiting: Sequence[int], placement: Any
-) -> bool:
-    """Whether a placement fits in which leaves have their tasks and those that wait have more."""
-    table = table_of(cluster, placement)
-    if any(x < 0 or (x and s not in cluster.open[j]) for j, row in enumerate(table) for s, x in enumerate(row)):
-        return False
-    with cluster.at(table):
-        fits = all(cluster.load(s, i) <= room for s, row in enumerate(cluster.room) for i, room in enumerate(row))
-        runs = [exact_sum(map(cluster.total, users)) for users in tree.leaves]
-    pairs = together(runs, tasks)
-    return fits and all(x > least if k in waiting else x >= least for k, (x, least) in enumerate(pairs))

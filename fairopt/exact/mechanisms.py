@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.exact.linear import LinearProgram, Optimum
 from fairopt.exact.modelling import as_fraction, as_rational
+from fairopt.methods.cluster.filling import Filling, Forest, Leaf, Tree, vector_of
 from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
 
@@ -43,17 +44,22 @@ def filled(
     cluster: verify.Cluster, policy: verify.Block, clock: Clock | None = None
 ) -> tuple[verify.Table, Entry, verify.Fraction]:
     """The tasks of `HDRF`, the evidence, and the smallest dominant share per weight of the root's children."""
-    cluster.tie = verify.ZERO
     if not cluster.active:
-        return [[verify.ZERO] * cluster.servers for _ in range(cluster.n)], {}, verify.ZERO
+        return [[verify.ZERO] * cluster.servers for _ in range(cluster.n)], {"states": []}, verify.ZERO
+    if cluster.team_guarantees:
+        raise verify.CannotCheck("guarantees of teams are filled by tolerances")
+    tree, one_pool = _tree(cluster, policy), verify.is_one_pool(cluster)
     rows: list[Prices] = []
     while True:
         check("filling the tree in fractions", len(rows))
-        tree, forest, filling, found = verify.fill_exactly(cluster, policy, rows)
-        if verify.is_one_pool(cluster):
+        forest = _forest(cluster, tree, rows)
+        filling = Filling(forest, verify.Fraction, not one_pool, rounded=False)
+        found = filling.run()
+        entry: Entry = {"states": tree.entries(filling, verify.written)}
+        if one_pool:
             copies = sum(cluster.counts)
             table = [[x * q / copies for q in cluster.counts] for x in _by_user(cluster, tree, found)]
-            return table, {}, _smallest(filling, forest)
+            return table, entry, _smallest(filling, forest)
         placed = _place(cluster, tree, found, [], clock)
         missing, placements = placed.prices if placed.value < 1 else None, []
         for before, waiting in filling.waited if missing is None else ():
@@ -63,11 +69,11 @@ def filled(
                 break
             placements.append([[j, s, verify.written(x)] for j, s, x in _spread(tree, room.tasks)])
         if missing is None:
-            entry = {"rows": [_listed(row) for row in rows], "placements": placements}
+            more = {"rows": [_listed(row) for row in rows], "placements": placements}
             table = [[verify.ZERO] * cluster.servers for _ in range(cluster.n)]
             for j, s, x in _spread(tree, placed.tasks):
                 table[j][s] = x
-            return table, {key: value for key, value in entry.items() if value}, _smallest(filling, forest)
+            return table, entry | {key: value for key, value in more.items() if value}, _smallest(filling, forest)
         if not rows and any(forest.starts):
             _refuse_unfit(cluster, tree, forest, clock)
         if missing in rows or len(rows) > MOST * len(found):
@@ -75,7 +81,55 @@ def filled(
         rows.append(missing)
 
 
-def _refuse_unfit(cluster: verify.Cluster, tree: verify.Tree, forest: verify.Forest, clock: Clock | None) -> None:
+def _tree(cluster: verify.Cluster, policy: verify.Block) -> Tree:
+    """The tree of a policy in fractions."""
+    given = {name: verify.number(w, "weights") for name, w in (policy.given.get("weights") or {}).items()}
+    columns = [cluster.teams[by] for by in policy.given.get("by", ["team"])]
+    labels = {j: [column[j] for column in columns] for j in cluster.active}
+    weights = {j: given.get(cluster.users[j], cluster.own_weights[j]) for j in cluster.active}
+
+    def kind(j: int) -> Any:
+        per_weight = (None if x is None else x / weights[j] for x in (cluster.limits[j], cluster.low[j]))
+        return *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *per_weight
+
+    def of_team(name: str) -> verify.Fraction:
+        return given.get(name) or verify.number(cluster.team_weights.get(name, 1), "weights")
+
+    return Tree.of(labels, of_team, weights, kind)
+
+
+def _forest(cluster: verify.Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
+    """What the tree fills: all capacities, and rows of prices, of which a task costs at least its smallest cost."""
+    firsts = [users[0] for users in tree.leaves]
+    demands = [cluster.demands[j][cluster.open[j][0]] for j in firsts]
+    limits = [[t for j in users if (t := cluster.limits[j]) is not None] for users in tree.leaves]
+    costs = []
+    for row in rows:
+        on: dict[int | str, list[tuple[int, verify.Fraction]]] = {}
+        for (s, i), p in row.items():
+            on.setdefault(s, []).append((i, p))
+        worth = verify.exact_sum(p * cluster.room[int(s)][i] for (s, i), p in row.items())
+        costs.append(
+            [
+                min(verify.exact_sum(p * needs[i] for i, p in on.get(s, ())) for s in cluster.open[j]) / worth
+                for j, needs in zip(firsts, demands, strict=True)
+            ]
+        )
+    return Forest(
+        tree.parents,
+        tree.weights,
+        tree.leaf_parents,
+        tree.leaf_weights,
+        [[d / c if c else verify.ZERO for d, c in zip(needs, cluster.capacity, strict=True)] for needs in demands],
+        [verify.exact_sum(some) if some else None for some in limits],
+        [verify.exact_sum(cluster.low[j] for j in users) for users in tree.leaves],
+        costs,
+        [verify.ZERO] * len(rows),
+        {},
+    )
+
+
+def _refuse_unfit(cluster: verify.Cluster, tree: Tree, forest: Forest, clock: Clock | None) -> None:
     """Raise `Infeasible` if the tasks that are guaranteed do not fit."""
     if _place(cluster, tree, forest.starts, [], clock).value < 1:
         raise Infeasible("guarantees do not fit in rational numbers; lower some")
@@ -83,7 +137,7 @@ def _refuse_unfit(cluster: verify.Cluster, tree: verify.Tree, forest: verify.For
 
 def _place(
     cluster: verify.Cluster,
-    tree: verify.Tree,
+    tree: Tree,
     tasks: Sequence[verify.Fraction],
     waiting: Sequence[int],
     clock: Clock | None,
@@ -129,14 +183,12 @@ def _place(
     return Placed(out, as_fraction(found.point[rise]), row)
 
 
-def _spread(
-    tree: verify.Tree, of_leaves: Sequence[dict[int, verify.Fraction]]
-) -> list[tuple[int, int, verify.Fraction]]:
+def _spread(tree: Tree, of_leaves: Sequence[dict[int, verify.Fraction]]) -> list[tuple[int, int, verify.Fraction]]:
     """Tasks by user and server from those of leaves."""
     return [(j, s, x * part) for j, leaf, part in tree.parts for s, x in of_leaves[leaf].items()]
 
 
-def _by_user(cluster: verify.Cluster, tree: verify.Tree, tasks: Sequence[verify.Fraction]) -> list[verify.Fraction]:
+def _by_user(cluster: verify.Cluster, tree: Tree, tasks: Sequence[verify.Fraction]) -> list[verify.Fraction]:
     """Tasks of each user from those of leaves."""
     out = [verify.ZERO] * cluster.n
     for j, leaf, part in tree.parts:
@@ -144,13 +196,13 @@ def _by_user(cluster: verify.Cluster, tree: verify.Tree, tasks: Sequence[verify.
     return out
 
 
-def _smallest(filling: verify.Filling, forest: verify.Forest) -> verify.Fraction:
+def _smallest(filling: Filling, forest: Forest) -> verify.Fraction:
     """The smallest dominant share per weight of the root's children."""
-    return min(
-        max(verify.vector_of(child))
-        / (forest.leaf_weights if isinstance(child, verify.Leaf) else forest.weights)[child.number]
+    found: verify.Fraction = min(
+        max(vector_of(child)) / (forest.leaf_weights if isinstance(child, Leaf) else forest.weights)[child.number]
         for child in filling.branches[0].children
     )
+    return found
 
 
 def _listed(row: Prices) -> list[list[Any]]:

@@ -35,7 +35,6 @@ from fairopt.instance import Instance
 from fairopt.methods.cluster import hierarchy
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
-from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import Clock, begin
 
 __all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
@@ -332,20 +331,9 @@ class FilledAgain:
                 weights[of] = self.weight(of) * (1 + by)
         kept = [change for change in changes if change.kind not in ("capacity", "weight")]
         bounded = _changed(instance, kept) if kept else instance
-        cluster = gate.cluster_of(bounded)
-        block = verify.block(repr(HDRF(self.policy.by, weights or None)))
-        out = np.zeros(instance.eligible.shape)
-        if not cluster.active:
-            return out
-        floors = hierarchy.floors(bounded)
-        if instance.n_servers > 1 or instance.team_guarantees:
-            roomy = bounded.with_capacities(capacities)
-            return hierarchy.fill(roomy, cluster, block, floors, self.clock, more.tolist()).tasks
-        tree = verify.Tree.of(cluster, block)
-        of_leaf = hierarchy.filling(tree.forest(cluster, (), floors), more.tolist()).run()
-        for j, leaf, part in tree.parts:
-            out[j, 0] = of_leaf[leaf] * float(part)
-        return out
+        roomy = bounded.with_capacities(capacities)
+        policy = HDRF(self.policy.by, weights or None)
+        return hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist()).tasks
 
 
 def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:

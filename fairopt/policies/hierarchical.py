@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertifi
 from fairopt.exact.allocate import made_exact
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.cluster.hierarchy import fill, floors
-from fairopt.proofs import gate, verify
+from fairopt.methods.cluster.hierarchy import fill
+from fairopt.proofs import gate
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
@@ -93,7 +94,7 @@ class HDRF:
         return "HDRF"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None, exact: bool = False) -> Allocation:
-        """Fill the tree, and prove the tasks by filling it again with bounds on rounding.
+        """Fill the tree, and prove the tasks from the levels at its events.
 
         Parameters
         ----------
@@ -108,10 +109,10 @@ class HDRF:
         Returns
         -------
         Allocation
-            Its gap is the largest relative distance of a user's tasks from those of the filling, or gain that
-            capacities leave to it. Its objective is the smallest dominant share per weight of the outermost teams and
-            users. Its ``evidence`` lists the events: the level of the root, the cause (``limit`` of a user, ``full``
-            for a resource, ``placement`` for a row), and the users who stopped. It has no prices.
+            Its gap is the largest relative distance of a level at an event from what the definition says there, or of a
+            user's tasks from those at these levels. Its objective is the smallest dominant share per weight of the
+            outermost teams and users. Its ``evidence`` lists the events: the level of the root, the cause (``limit`` of
+            a user, ``full`` for a resource, ``placement`` for a row), and the users who stopped. It has no prices.
 
         Raises
         ------
@@ -147,17 +148,10 @@ class HDRF:
 
     def _filled(self, instance: Instance, clock: Clock) -> Allocation:
         """The certified allocation."""
-        merged = instance.merged()
-        tasks, entry = None, dict[str, Any](kind="filling")
-        if (instance.task_limits > 0).any() and (merged.n_servers > 1 or instance.team_guarantees):
-            cluster = gate.cluster_of(merged)
-            entry["floors"] = floors(merged)
-            try:
-                found = fill(merged, cluster, verify.block(repr(self)), entry["floors"], clock)
-            except ArithmeticError as error:
-                raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
-            entry |= found.entry
-            tasks = found.tasks if merged.n_servers > 1 else None
+        try:
+            tasks, entry = fill(instance.merged(), self, clock)
+        except ArithmeticError as error:
+            raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, clock.begun)
         if not answer.certificate.ok:
@@ -215,6 +209,26 @@ def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
         )
 
 
+def refilled(allocation: Allocation) -> Allocation:
+    """An answer of a version that saved no levels at events: its tasks, proved by those of a new filling.
+
+    `NotCertified` if the tasks are not those.
+    """
+    instance, policy = allocation.instance, allocation.policy
+    again = policy.allocate(instance, exact=allocation.exact_tasks is not None)
+    if allocation.exact_tasks is not None:
+        if (allocation.exact_tasks.sum(axis=1) != again.exact_tasks.sum(axis=1)).any():
+            raise NotCertified("the exact tasks are not those of the filling", best=again)
+        return replace(
+            allocation, exact_proof={**dict(allocation.exact_proof or {}), "proof": again.exact_proof["proof"]}
+        )
+    tasks = instance._sum_by_class(allocation.tasks_by_server)
+    proved = gate.of_filling(policy, instance, tasks, again.evidence[0], time.perf_counter())
+    if not proved.certificate.ok:
+        raise NotCertified(f"the tasks are not those of the filling: {proved.certificate}", best=again)
+    return replace(allocation, certificate=proved.certificate, evidence=proved.evidence)
+
+
 def written(allocation: Allocation) -> dict[str, Any]:
     """The evidence for `verify`: of an instance in which identical servers are not one row."""
     instance, entry = allocation.instance, allocation.evidence[0]
@@ -233,4 +247,5 @@ def written(allocation: Allocation) -> dict[str, Any]:
         team: {i: use | {"tasks": [[j, of_class[k][0], x] for j, k, x in use["tasks"]]} for i, use in uses.items()}
         for team, uses in (entry.get("floors") or {}).items()
     }
-    return {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}
+    made = {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}
+    return made | ({"states": entry["states"]} if "states" in entry else {})

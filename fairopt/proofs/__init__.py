@@ -18,6 +18,7 @@ The files:
 * `dual_bound`: the gaps of these bounds.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
+* `hierarchy`: hierarchical DRF, from the levels at its events.
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
 * `verify`: proves saved answers from their files alone, without the rest of the package. `entries`: its evidence.
 """

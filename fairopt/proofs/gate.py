@@ -24,13 +24,12 @@ from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
-from fairopt.proofs import conditions, verify
+from fairopt.proofs import conditions, hierarchy
 from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
-from fairopt.runtime.clock import check
 from fairopt.tolerances import GAP_TOLERANCE
 
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
@@ -385,75 +384,29 @@ def of_equilibrium(
     return Allocation(instance, policy, tasks, certificate, value)
 
 
-class _Clock(verify.Clock):
-    """The time limit of the current call."""
+def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, Any], begun: float) -> Allocation:
+    """The allocation of hierarchical DRF; its gap is the largest relative distance of a user's tasks from those at the
+    levels of its filling, or of a level from its definition.
 
-    def check(self) -> None:
-        check()
-
-
-def cluster_of(instance: Instance) -> verify.Cluster:
-    """An instance as `verify` reads it from a file, with no tasks."""
-    tasks = np.zeros((instance.n_users, instance.n_servers)).tolist()
-    return verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": tasks}, _Clock())
-
-
-def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict[str, Any], begun: float) -> Allocation:
-    """The allocation of hierarchical DRF; its gap is the largest relative distance of a user's tasks from the filling,
-    or gain that is left to a user.
-
-    ``tasks`` are by user and class of servers, and ``entry`` is for these. On one pool the filling gives the tasks. The
-    objective is the smallest dominant share per weight of the children of the root.
+    ``tasks`` are by user and class of servers, and ``entry`` is for these. The objective is the smallest dominant share
+    per weight of the children of the root.
     """
-    merged = instance.merged()
-    cluster, value, note = cluster_of(merged), 0.0, ""
-    table = np.zeros(merged.eligible.shape) if tasks is None else tasks
-    gap, short, events, method = np.inf, 0.0, list[dict[str, Any]](), "hierarchical filling"
-    if not cluster.active:
+    merged, value, note = instance.merged(), 0.0, ""
+    gap, short, method = np.inf, 0.0, "hierarchical filling"
+    if not (instance.task_limits > 0).any():
         gap, method = 0.0, "empty"
     else:
         try:
-            replay = verify.Replay.of(cluster, verify.block(repr(policy)), entry)
-            if tasks is None:
-                table = _one_pool(merged, replay)
-            with cluster.at(verify.numbers(table.tolist(), "tasks", *table.shape)):
-                gap = verify.at_least(replay.gap(cluster))
-                shortage, note = replay.shortage(cluster)
-                short = float(shortage)
-            events, children = _events(instance, replay), replay.filling.branches[0].children
-            value = min(max(map(float, verify.vector_of(c))) / float(replay.weight(c)) for c in children)
-        except (verify.CannotCheck, verify.Fault, ArithmeticError) as error:
+            gap, short, note, value = hierarchy.confirm(merged, policy, entry, tasks)
+        except hierarchy.Unconfirmed as error:
             note = str(error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
-    spread = instance._spread(table)
+    spread = instance._spread(tasks)
     certificate = _certificate(
         begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note
     )
-    kept = {key: values for key, values in entry.items() if key != "events"}
-    return Allocation(instance, policy, spread, certificate, value, evidence=({**kept, "events": events},))
-
-
-def _one_pool(pool: Instance, replay: verify.Replay) -> Float:
-    """The tasks of a filling, (n_users, 1), within capacities and limits in spite of rounding."""
-    tasks = np.zeros(pool.n_users)
-    middle = [(low + high) / 2 for low, high in replay.tasks]
-    for j, leaf, part in replay.tree.parts:
-        tasks[j] = float(middle[leaf] * part)
-    used = tasks @ pool.ratios
-    fitting: Float = np.minimum(tasks / max(float(used.max()), 1.0), pool.task_limits)
-    return fitting[:, None]
-
-
-def _events(instance: Instance, replay: verify.Replay) -> list[dict[str, Any]]:
-    """Why users stopped, in order: the root's level, the cause, the user, resource or number of the row, and users."""
-    names = [[instance.users[j] for j in users] for users in replay.tree.leaves]
-    out = []
-    for level, cause, of, leaves in replay.filling.events:
-        what = names[of][0] if cause == "limit" else instance.resources[of] if cause == "full" else of
-        stopped = [name for leaf in leaves for name in names[leaf]]
-        out.append({"level": level, "cause": cause, "of": what, "stopped": stopped})
-    return out
+    return Allocation(instance, policy, spread, certificate, value, evidence=(entry,))
 
 
 def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begun: float) -> Allocation:

@@ -4214,7 +4214,7 @@ def prove_filling_exactly(cluster: Cluster, policy: Block, entry: Mapping[str, A
     As the tasks fit, rows that bound all tasks that fit stop nobody too late; a user who waits when it is stopped is
     shown to have had room until then.
     """
-    check_keys(entry, ("rows", "placements"), "the exact proof")
+    check_keys(entry, ("rows", "placements", "states"), "the exact proof")
     if not cluster.active:
         return broken_exactly(cluster, [])
     rows: list[dict[tuple[int | str, int], Fraction]] = []
@@ -4610,7 +4610,7 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         return None
     if isinstance(policy, Block) and policy.name == "HDRF":
         for k, entry in enumerate(data.get("proof") or []):
-            check_keys(entry, ("kind", "rows", "placements", "floors", "why"), f"entry {k} of the proof")
+            check_keys(entry, ("kind", "rows", "placements", "floors", "states", "why"), f"entry {k} of the proof")
         return policy
     if not isinstance(policy, Block) or policy.name != "Policy":
         return None

@@ -306,10 +306,10 @@ def test_a_file_that_does_not_fit_into_memory_is_not_proved(tmp_path: Path, monk
     assert not fo.verify(path).ok and "memory" in str(fo.verify(path))
 
 
-def test_a_small_hierarchy_is_filled_again_in_fractions(tmp_path: Path) -> None:
+def test_a_hierarchy_is_confirmed_by_the_levels_at_its_events(tmp_path: Path) -> None:
     instance = fo.Instance([[1, 2], [2, 1]], [6, 6], teams={"team": ["one", "two"]})
     found = fo.verify(fo.HDRF().allocate(instance).save(tmp_path / "a.json"))
-    assert found.ok and "filled again in fractions" in str(found)
+    assert found.ok and "by the levels at 1 event" in str(found)
 
 
 def test_who_a_guarantee_leaves_nothing_is_stopped_by_prices_of_what_the_team_holds(tmp_path: Path) -> None:

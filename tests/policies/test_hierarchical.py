@@ -14,8 +14,7 @@ from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
-from fairopt.proofs import gate
-from fairopt.proofs import verify as checker
+from fairopt.methods.cluster.filling import Tree
 from fairopt.properties.misreports.best import verified_misreport
 
 
@@ -103,7 +102,7 @@ def test_users_alike_are_filled_as_by_recursion_over_each(servers: int, seeds: A
     merged = 0
     for seed in seeds:
         instance, problem, policy = drawn(seed, servers, copies=3)
-        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        leaves = Tree.in_floats(instance, policy).leaves
         merged += len(leaves) < instance.n_users
         exact = [float(x) for x in filled(problem)]
         np.testing.assert_allclose(policy.allocate(instance).tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
@@ -130,7 +129,7 @@ def test_users_alike_of_teams_with_floors_are_filled_as_by_recursion_over_each_a
 ) -> None:
     for seed in seeds:
         instance, problem, policy = drawn(seed, servers, floors=True, copies=3)
-        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        leaves = Tree.in_floats(instance, policy).leaves
         exact, without = filled(problem), filled(dataclasses.replace(problem, guarantees=()))
         assert len(leaves) < instance.n_users and exact != without
         answer = policy.allocate(instance)
@@ -356,19 +355,15 @@ def test_identical_servers_are_one_row():
 
 
 @pytest.mark.parametrize("servers", [1, 3])
-def test_saved_answers_are_proved_by_filling_again(servers: int, tmp_path: Path, monkeypatch: Any) -> None:
+def test_saved_answers_are_proved_by_the_levels_at_events(servers: int, tmp_path: Path) -> None:
     for seed in range(0, 24, 3):
         instance, _, policy = drawn(seed, servers, copies=1 if seed % 2 else 3)
         answer = policy.allocate(instance)
         file = answer.save(tmp_path / "answer.json")
         found = fo.verify(file, instance)
-        assert found.ok and "filled again in fractions" in found.statement, found
+        assert found.ok and "by the levels at" in found.statement, found
         loaded = fo.Allocation.load(file)
         assert loaded.certificate.ok and loaded.policy == policy
-        with monkeypatch.context() as few:
-            few.setattr("fairopt.checker.hierarchy.EXACT_LEAVES", 1)
-            found = fo.verify(file, instance)
-            assert found.ok and "filled again in intervals of 1024 binary places" in found.statement, found
 
 
 def changed(file: Path, **values: Any) -> Path:
@@ -410,10 +405,9 @@ def test_users_alike_with_other_parts_of_their_sum_are_not_proved(servers: int, 
 )
 def test_leaves_that_differ_in_a_number_per_weight_or_place_are_two(differs: Any) -> None:
     alike = {"weights": [1, 2], "teams": {"team": ["a", "a"]}, "task_limits": [1.1, 1.1 * 2]}
-    policy = checker.block(repr(fo.HDRF()))
     for given, leaves in ((alike, 1), (alike | differs, 2)):
         instance = fo.Instance([[1], [1]], [[9], [5]], **given)
-        assert len(checker.Tree.of(gate.cluster_of(instance), policy).leaves) == leaves
+        assert len(Tree.in_floats(instance, fo.HDRF()).leaves) == leaves
 
 
 def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:
@@ -442,15 +436,34 @@ def test_floors_that_are_not_proved_are_refused(tmp_path: Path) -> None:
     assert not found.ok and "the floor of 'a' of 'gpu' is not proved" in str(found)
 
 
-def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path, monkeypatch: Any) -> None:
+def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(MIXED).save(tmp_path / "answer.json")
     proof = json.loads(file.read_text())["proof"][0]
     assert any(isinstance(where, str) for row in proof["rows"] for where, _, _ in row)
     assert fo.verify(file, MIXED).ok
     found = fo.verify(changed(file, proof=[proof | {"rows": []}]))
-    assert not found.ok and "of the 10 memory guaranteed to it" in str(found)
-    monkeypatch.setattr("fairopt.checker.hierarchy.EXACT_LEAVES", 1)
-    assert fo.verify(file, MIXED).ok
+    assert not found.ok and "a row is full twice, or unknown" in str(found)
+    without = [state | {"full": [r for r in state["full"] if r < 2]} for state in proof["states"]]
+    found = fo.verify(changed(file, proof=[proof | {"rows": [], "states": without}]))
+    assert not found.ok
+
+
+def test_a_filling_that_drops_weights_of_teams_is_not_certified(monkeypatch: Any) -> None:
+    pool = fo.Instance([[4, 2], [4, 2], [1, 0]], [1000, 100], teams={"team": ["nlp", "vision", "vision"]})
+    pool = pool.with_weights({"vision": 3})
+    np.testing.assert_allclose(fo.HDRF().allocate(pool).tasks, [100 / 7, 250 / 7, 800], rtol=1e-12)
+    right = Tree.in_floats
+
+    def wrong(instance: fo.Instance, policy: fo.HDRF) -> Tree:
+        tree = right(instance, policy)
+        return tree._replace(weights=[1.0] * len(tree.weights))
+
+    monkeypatch.setattr(Tree, "in_floats", wrong)
+    with pytest.raises(NotCertified) as refused:
+        fo.HDRF().allocate(pool)
+    assert refused.value.best is not None
+    np.testing.assert_allclose(refused.value.best.tasks, [300 / 11, 250 / 11, 800], rtol=1e-12)
+    assert "level of its team" in refused.value.best.certificate.note
 
 
 def test_evidence_lists_what_stopped_users():
@@ -482,7 +495,7 @@ def test_malformed_evidence_is_no_proof_and_no_crash(tmp_path):
     file = fo.HDRF().allocate(given).save(tmp_path / "answer.json")
     assert fo.Allocation.load(file).certificate.ok
     held = json.loads(file.read_text())
-    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 6.0]], "prices": []}}
+    held["evidence"][0]["states"][0]["levels"] = {"nobody": 1.0}
     file.write_text(json.dumps(held))
     again = fo.Allocation.load(file).certificate
     assert not again.ok and "malformed" in again.note

@@ -8,5 +8,6 @@
 * `fixed_sum`: the most even shares of a fixed sum.
 * `interior_point`: the primal-dual interior point of these, with `utilities`, marginal utilities of levels, and
   `lower_bounds` on levels.
-* `psdsf`: PS-DSF, by filling servers in turn. `hierarchy`: HDRF, by rows of placements that stop users.
+* `psdsf`: PS-DSF, by filling servers in turn. `hierarchy`: HDRF, by rows of placements that stop users, and
+  `filling`, the filling of its tree from event to event.
 """

@@ -3,7 +3,7 @@
 The tasks that can be placed are those within rows ``sum_j cost_j(p) x_j <= p C``, one for each prices p of resources on
 servers, where ``cost_j`` is the smallest cost of a task on a server. Those of which there can be more that keep the
 floors of teams are within such rows too, from whose costs and worth prices of the floors are taken. The tree is filled
-under the rows known so far (`proofs.verify.Filling`). If the tasks at the end do not fit, the dual of that program is a
+under the rows known so far (`filling`). If the tasks at the end do not fit, the dual of that program is a
 further row, and the tree is filled again; likewise if a user waited until a row stopped it and had no room before.
 """
 
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import feasibility
-from fairopt.blocks.guarantees import team_floors
+from fairopt.blocks.guarantees import TeamFloor, team_floors
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
+from fairopt.methods.cluster.filling import TIE, Filling, Forest, Tree
 from fairopt.methods.simplex import DUAL, Simplex
 from fairopt.methods.unfit_guarantees import refuse_unfit
-from fairopt.proofs import verify
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
@@ -32,6 +32,7 @@ from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 # Tasks that exceed capacities by less fit, as they do by less than the second if no new row shows it. Prices below the
 # third, relative to the largest, are solver noise.
 FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
+ROOM = 2e-6  # of the tasks that a user could run alone: room for more; proofs ask for a twentieth
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
 MOST = 10  # rows per leaf: at most 1 was needed
 LONGEST = 64  # steps between two tries to place the tasks
@@ -40,43 +41,39 @@ Row = list[tuple[int | str, int, float]]  # prices by server and resource, then 
 
 
 class Filled(NamedTuple):
-    """Tasks by user and server, (n_users, n_servers), and the entry of evidence for `verify.gap_of_filling`."""
+    """Tasks by user and server, (n_users, n_servers), and the evidence for `proofs.hierarchy`."""
 
     tasks: Float
     entry: dict[str, Any]
 
 
-def floors(instance: Instance) -> dict[str, Any]:
-    """Evidence for what teams are guaranteed: tasks that use so much, and prices by which none use more."""
-    return {team: {str(i): use.entry for i, use in floor.uses.items()} for team, floor in team_floors(instance).items()}
-
-
-def filling(forest: verify.Forest, more: Sequence[float], watch: bool = False) -> verify.Filling:
-    """A filling in floats with ``more`` capacity of each resource, as a part of the total of which shares are taken."""
-    made = verify.Filling(forest, float, watch=watch)
-    made.used = [used - by for used, by in zip(made.used, [*more, *[0.0] * len(forest.rows)], strict=True)]
-    return made
-
-
 def fill(
     instance: Instance,
-    cluster: verify.Cluster,
-    policy: verify.Block,
-    floors: Mapping[str, Any] | None,
+    policy: Any,
     clock: Clock,
+    shares_of: Instance | None = None,
     more: Sequence[float] | None = None,
 ) -> Filled:
-    """Fill the tree of a policy on several different servers or with ``floors``, as by the function of that name.
+    """Fill the tree of `HDRF` on an instance in which identical servers are one row.
 
-    Shares are fractions of the capacities of ``cluster``; the instance may have ``more`` of each resource, as fractions
-    of these.
+    Shares are of the capacities of ``shares_of``, of whose resources the instance may have ``more``, as fractions.
     """
-    tree = verify.Tree.of(cluster, policy)
-    forest, several = tree.forest(cluster, (), floors), instance.n_servers > 1
-    programs = _Placements(instance, cluster, tree, forest, clock)
-    rows = _Rows(programs)
+    known = instance if shares_of is None else shares_of
+    floors, several = team_floors(known), known.n_servers > 1
+    entry: dict[str, Any] = {"kind": "filling", "floors": _entry(floors)}
+    tree = Tree.in_floats(known, policy)
+    if not tree.leaves:
+        return Filled(np.zeros(instance.eligible.shape), entry)
+    units = {team: {i: float(floor.units[i]) for i in floor.uses if floor.units[i]} for team, floor in floors.items()}
+    forest = tree.forest_in_floats(known, units)
     more = [0.0] * instance.n_resources if more is None else more
-    start = np.array([float(x) for x in forest.starts])
+    if not several and not instance.team_guarantees:
+        made = filling(forest, more)
+        table = _on_one(instance, tree, made.run())
+        return Filled(table, entry | {"states": tree.entries(made), "events": tree.events(made, known)})
+    programs = _Placements(instance, known, tree, forest, clock)
+    rows = _Rows(programs)
+    start = np.array(forest.starts)
     if (over := programs.place(start)[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; lower some")
@@ -85,7 +82,8 @@ def fill(
     while True:
         check("filling the tree", len(rows.prices))
         made = filling(rows.of(forest), more, watch=several)
-        over, row, table = programs.place(np.array(made.run()))
+        found = made.run()
+        over, row, table = programs.place(np.array(found))
         if over > FITS and (over > NEARLY or row not in rows.prices):
             rows.add(row)
             continue
@@ -96,12 +94,35 @@ def fill(
                 break
             placements.append(placement)
         if missing is None:
-            listed = [[list(price) for price in row] for row in rows.prices]
-            return Filled(table, {"rows": listed, "placements": placements})
+            entry |= {"rows": [[list(price) for price in row] for row in rows.prices], "placements": placements}
+            entry |= {"states": tree.entries(made), "events": tree.events(made, known)}
+            return Filled(table if several else _on_one(instance, tree, found), entry)
         rows.add(missing)
 
 
-def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows, start: Float, more: Sequence[float]) -> None:
+def filling(forest: Forest, more: Sequence[float], watch: bool = False) -> Filling:
+    """A filling in floats with ``more`` capacity of each resource, as a part of the total of which shares are taken."""
+    made = Filling(forest, watch=watch)
+    made.used = [used - by for used, by in zip(made.used, [*more, *[0.0] * len(forest.rows)], strict=True)]
+    return made
+
+
+def _entry(floors: Mapping[str, TeamFloor]) -> dict[str, Any]:
+    """Evidence for what teams are guaranteed: tasks that use so much, and prices by which none use more."""
+    return {team: {str(i): use.entry for i, use in floor.uses.items()} for team, floor in floors.items()}
+
+
+def _on_one(pool: Instance, tree: Tree, tasks: Sequence[float]) -> Float:
+    """The tasks of users on one pool, (n_users, 1), within capacities and limits in spite of rounding."""
+    out = np.zeros(pool.n_users)
+    for j, leaf, part in tree.parts:
+        out[j] = tasks[leaf] * part
+    used = out @ pool.ratios
+    fitting: Float = np.minimum(out / max(float(used.max()), 1.0), pool.task_limits)
+    return fitting[:, None]
+
+
+def _explore(forest: Forest, programs: _Placements, rows: _Rows, start: Float, more: Sequence[float]) -> None:
     """Find rows in the order in which they stop users, from the tasks at which they start.
 
     The filling goes on until tasks cannot be placed. Within the step in which that begins, the first row is found as by
@@ -147,7 +168,7 @@ class _Rows:
         self.costs: list[Any] = []
         self.taken: list[Any] = []
 
-    def of(self, forest: verify.Forest) -> verify.Forest:
+    def of(self, forest: Forest) -> Forest:
         """A forest with these rows."""
         return forest._replace(rows=self.costs, taken=self.taken)
 
@@ -170,9 +191,7 @@ class _Placements:
     may have further tasks within their limits, by which they are.
     """
 
-    def __init__(
-        self, instance: Instance, cluster: verify.Cluster, tree: verify.Tree, forest: verify.Forest, clock: Clock
-    ) -> None:
+    def __init__(self, instance: Instance, shares_of: Instance, tree: Tree, forest: Forest, clock: Clock) -> None:
         self.instance, self.clock, self.parts = instance, clock, list(tree.parts)
         self.users = np.array([users[0] for users in tree.leaves])
         eligible = instance.eligible[self.users]
@@ -185,10 +204,10 @@ class _Placements:
         pairs = np.arange(len(self.user))
         used, kind = np.nonzero(loads)
         self.floors = [(tree.names[k], i) for k, of in forest.floors.items() for i in of]
-        self.floor = np.array([float(v) for of in forest.floors.values() for v in of.values()])
-        teams = [np.isin(self.users, cluster.members[team]) for team, _ in self.floors]
+        self.floor = np.array([v for of in forest.floors.values() for v in of.values()])
+        teams = [np.isin(self.users, shares_of.teams.names[team]) for team, _ in self.floors]
         kinds = [i for _, i in self.floors]
-        shares = np.array([[float(g) for g in row] for row in forest.ratios])[:, kinds]
+        shares = np.array(forest.ratios)[:, kinds]
         self.ratios = shares.T * np.reshape(teams, (-1, n)) / self.floor[:, None]
         held = (self.ratios / self.mu)[:, self.user]  # of each floor, by a share of each pair
         floored, holder = np.nonzero(held)
@@ -205,7 +224,7 @@ class _Placements:
         )
         self.matrix = sp.csc_array(entries, shape=(servers * m + n + len(self.floors), excess + 1))
         self.most = instance.tasks_alone[self.users].sum(axis=1) * self.mu
-        self.limits = np.array([np.inf if t is None else float(t) for t in forest.limits]) * self.mu
+        self.limits = np.array([np.inf if t is None else t for t in forest.limits]) * self.mu
         self.basis: tuple[Int, Int] | None = None
         self.simplex = Simplex()
 
@@ -230,7 +249,7 @@ class _Placements:
 
     def _short(self, held: Float) -> bool:
         """Whether some floor is not reached at shares of leaves."""
-        return bool((self.ratios @ (held / self.mu) * (1 + float(verify.TIE)) < 1).any())
+        return bool((self.ratios @ (held / self.mu) * (1 + TIE) < 1).any())
 
     def place(self, tasks: Float) -> tuple[float, Row, Float]:
         """By how much tasks of leaves exceed capacities at best, a row that shows it, and tasks by user and server."""
@@ -260,7 +279,7 @@ class _Placements:
             costs[:-1][wanted] = -1.0 / self.most[self.user[wanted]]
             values, row = self._run(costs, 0.0, held * (1 - NOISE / 2), held + more, NOISE / 2)
             runs = np.bincount(self.user, values[:-1], len(held))
-            still = left[(runs - held)[left] < 20 * rounds * float(verify.ROOM) * self.most[left]]
+            still = left[(runs - held)[left] < rounds * ROOM * self.most[left]]
             if len(still) == len(left):
                 return [], row
             mean, left = mean + values, still
@@ -287,7 +306,7 @@ class _Placements:
         least: Float = np.where(eligible, table, np.inf).min(axis=1)
         most = np.minimum(self.most, self.limits) / self.mu
         worth = float((prices * self.room_of).sum() + (np.maximum(earnings - least, 0.0) * most).sum())
-        costs = np.where(least - earnings > float(verify.TIE) * earnings, least - earnings, 0.0) / worth
+        costs = np.where(least - earnings > TIE * earnings, least - earnings, 0.0) / worth
         return costs.tolist(), floor / worth
 
     def _row(self, prices: Float, floors: Float) -> Row:

@@ -116,6 +116,8 @@ def refuse_starved(program: Program, tasks: Float | None) -> None:
     Linear programs decide, if some number is nearly 0 at ``tasks``, by pair: an answer that breaks constraints by no
     more than their tolerances may have a little where every feasible one has exactly 0. None: no answer is certified.
     """
+    if not program.rest and not distinct(program.low).any():  # nobody has to make room for others
+        return
     for term in program.objective.terms():
         share, alpha = term.share, term.alpha
         if share is None or alpha is None or alpha < 1 or isinstance(share, Surplus):  # those who stay left a surplus

@@ -46,7 +46,7 @@ from fuzz_blocks import NAMES, Draw
 from fuzz_draws import ALPHAS, CATEGORIES, a_share, any_instance, one_of, sizes
 
 import fairopt as fo
-from fairopt.proofs.verify import Verification
+from fairopt.checker.outcome import Verification
 
 Rng = np.random.Generator
 Data = dict[str, Any]

@@ -63,10 +63,10 @@ from fairopt.policies.tradeoff import MostTasks as MostTasks
 from fairopt.policies.tradeoff import NashWelfare as NashWelfare
 from fairopt.policies.tradeoff import PNormFairness as PNormFairness
 from fairopt.policy import Policy as Policy
-from fairopt.proofs.verify import verify as verify
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
+from fairopt.reading import verify as verify
 from fairopt.report.comparison import compare as compare
 from fairopt.runtime.progress import progress as progress
 from fairopt.scale.many import allocate_many as allocate_many

@@ -34,6 +34,7 @@ ORDER = (
     ("metrics", "server_sums", "team_sums", "properties"),
     ("tradeoff",),
     ("online", "operate"),
+    ("checker",),
     ("testing", "plots", "reading"),
     ("report",),
     ("cli", "__main__"),

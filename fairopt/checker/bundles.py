@@ -13,6 +13,11 @@ from fairopt.checker.sums import approximate_log, log_of_powers, measure
 from fairopt.checker.teams import Numbers
 
 
+def _same(x: Fraction) -> Fraction:
+    """The number itself."""
+    return x
+
+
 class Dominance:
     """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties.
 
@@ -46,7 +51,7 @@ class Dominance:
         Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
         """
         cluster, sums = self.cluster, list[list[Fraction]]()
-        more, up_if = (ONE, exactly) if self.exactly else (1 + Fraction(1, 2**100), up)
+        more, up_if = (ONE, _same) if self.exactly else (1 + Fraction(1, 2**100), up)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
             sums.append([ZERO, ZERO])

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from fairopt import reading
+from fairopt.checker.outcome import Verification
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, show_json, working
-from fairopt.proofs import verify as checker
 from fairopt.runtime.clock import checked
 
 VERIFY = """Check saved allocations by arithmetic alone, without a solver.
@@ -52,10 +53,10 @@ def verify(
         if not path.is_file():
             raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
     instance = None if source is None else source.read()
-    found: dict[str, checker.Verification] = {}
+    found: dict[str, Verification] = {}
     for path in paths:
         with working(str(path), verbose=False):
-            found[str(path)] = checker.verify(path, instance, time_limit=time_limit)
+            found[str(path)] = reading.verify(path, instance, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths) > 1 else ""
             console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)

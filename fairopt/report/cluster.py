@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairopt.allocation import Allocation
+from fairopt.checker.outcome import Verification
 from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
@@ -20,10 +21,10 @@ from fairopt.operate.explanation import Explanation
 from fairopt.operate.held import described_held
 from fairopt.operate.purchases import Purchases, purchases
 from fairopt.policy import accepted
-from fairopt.proofs.verify import Verification, verify
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
 from fairopt.properties.verdicts import Verdict
+from fairopt.reading import verify
 from fairopt.report import cluster_words as words
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, mechanisms, outcome

@@ -13,9 +13,10 @@ import pytest
 from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
+from fairopt.checker import hierarchy as checker
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.proofs import gate
-from fairopt.proofs import verify as checker
+from fairopt.proofs import verify as engine
 from fairopt.properties.misreports.best import verified_misreport
 
 
@@ -103,7 +104,7 @@ def test_users_alike_are_filled_as_by_recursion_over_each(servers: int, seeds: A
     merged = 0
     for seed in seeds:
         instance, problem, policy = drawn(seed, servers, copies=3)
-        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        leaves = engine.Tree.of(gate.cluster_of(instance), engine.block(repr(policy))).leaves
         merged += len(leaves) < instance.n_users
         exact = [float(x) for x in filled(problem)]
         np.testing.assert_allclose(policy.allocate(instance).tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
@@ -130,7 +131,7 @@ def test_users_alike_of_teams_with_floors_are_filled_as_by_recursion_over_each_a
 ) -> None:
     for seed in seeds:
         instance, problem, policy = drawn(seed, servers, floors=True, copies=3)
-        leaves = checker.Tree.of(gate.cluster_of(instance), checker.block(repr(policy))).leaves
+        leaves = engine.Tree.of(gate.cluster_of(instance), engine.block(repr(policy))).leaves
         exact, without = filled(problem), filled(dataclasses.replace(problem, guarantees=()))
         assert len(leaves) < instance.n_users and exact != without
         answer = policy.allocate(instance)
@@ -329,7 +330,7 @@ def test_users_alike_wait_as_one_and_their_room_is_proved(tmp_path: Path) -> Non
     answer = fo.HDRF().allocate(both)
     np.testing.assert_allclose(answer.tasks, [4, 2, 4, 10], rtol=1e-12)
     file = answer.save(tmp_path / "answer.json")
-    assert json.loads(file.read_text())["proof"][0]["placements"]
+    assert json.loads(file.read_text())["evidence"][0]["placements"]
     assert fo.verify(file).ok
 
 
@@ -410,18 +411,18 @@ def test_users_alike_with_other_parts_of_their_sum_are_not_proved(servers: int, 
 )
 def test_leaves_that_differ_in_a_number_per_weight_or_place_are_two(differs: Any) -> None:
     alike = {"weights": [1, 2], "teams": {"team": ["a", "a"]}, "task_limits": [1.1, 1.1 * 2]}
-    policy = checker.block(repr(fo.HDRF()))
+    policy = engine.block(repr(fo.HDRF()))
     for given, leaves in ((alike, 1), (alike | differs, 2)):
         instance = fo.Instance([[1], [1]], [[9], [5]], **given)
-        assert len(checker.Tree.of(gate.cluster_of(instance), policy).leaves) == leaves
+        assert len(engine.Tree.of(gate.cluster_of(instance), policy).leaves) == leaves
 
 
 def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(WAITING).save(tmp_path / "answer.json")
-    proof = json.loads(file.read_text())["proof"][0]
+    proof = json.loads(file.read_text())["evidence"][0]
     assert proof["rows"] and proof["placements"]
     for worse in (proof | {"rows": []}, proof | {"placements": []}, {"kind": "filling", "why": "none"}):
-        found = fo.verify(changed(file, proof=[worse]))
+        found = fo.verify(changed(file, evidence=[worse]))
         assert not found.ok
     assert not fo.Allocation.load(changed(file, evidence=[])).certificate.ok
 
@@ -436,18 +437,18 @@ def test_floors_that_are_not_proved_are_refused(tmp_path: Path) -> None:
     )
     file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
     assert fo.verify(file).ok
-    proof = json.loads(file.read_text())["proof"][0]
+    proof = json.loads(file.read_text())["evidence"][0]
     proof["floors"]["a"]["1"]["tasks"] = []
-    found = fo.verify(changed(file, proof=[proof]))
+    found = fo.verify(changed(file, evidence=[proof]))
     assert not found.ok and "the floor of 'a' of 'gpu' is not proved" in str(found)
 
 
 def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path, monkeypatch: Any) -> None:
     file = fo.HDRF().allocate(MIXED).save(tmp_path / "answer.json")
-    proof = json.loads(file.read_text())["proof"][0]
+    proof = json.loads(file.read_text())["evidence"][0]
     assert any(isinstance(where, str) for row in proof["rows"] for where, _, _ in row)
     assert fo.verify(file, MIXED).ok
-    found = fo.verify(changed(file, proof=[proof | {"rows": []}]))
+    found = fo.verify(changed(file, evidence=[proof | {"rows": []}]))
     assert not found.ok and "of the 10 memory guaranteed to it" in str(found)
     monkeypatch.setattr(checker, "EXACT_LEAVES", 1)
     assert fo.verify(file, MIXED).ok
@@ -482,7 +483,7 @@ def test_malformed_evidence_is_no_proof_and_no_crash(tmp_path):
     file = fo.HDRF().allocate(given).save(tmp_path / "answer.json")
     assert fo.Allocation.load(file).certificate.ok
     held = json.loads(file.read_text())
-    held["evidence"][0]["floors"]["a"] = {"0": {"tasks": [[1000, 6.0]], "prices": []}}
+    held["evidence"][0]["of_solver"]["floors"]["a"] = {"0": {"tasks": [[1000, 6.0]], "prices": []}}
     file.write_text(json.dumps(held))
     again = fo.Allocation.load(file).certificate
     assert not again.ok and "malformed" in again.note

@@ -14,8 +14,10 @@ from oracle.instances import cluster
 from oracle.whole import small
 
 import fairopt as fo
+from fairopt.checker.bundles import Dominance
+from fairopt.checker.instance import Cluster
+from fairopt.checker.policy import block
 from fairopt.formulation.whole import number_of, whole_instance
-from fairopt.proofs import verify as checker
 
 EXAMPLE = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], counts=[2, 1], task_limits=[6, None])
 SHORT = fo.Instance([[6, 4], [5, 7], [2, 0]], [9, 10])  # one task of each user asks for more than there is
@@ -71,16 +73,16 @@ def test_parts_and_bases_recomputed_are_those_of_the_oracle(units: str, tmp_path
     """Without requests as limits the sum over a group is its part, and bundles inside it are in proportion to bases."""
     for seed in range(12):
         instance = cluster(np.random.default_rng(seed), 4, 2, 3, seed % 2 == 1).replace(weights=None)
-        users = checker.Dominance(checker.Cluster(read(fo.HFFMRA(units).allocate(instance), tmp_path)))
+        users = Dominance(Cluster(read(fo.HFFMRA(units).allocate(instance), tmp_path)))
         demands, eligible = instance.per_server_demands.tolist(), instance.eligible.tolist()
         counts = instance.counts.tolist()
         exact = oracle.hffmra(demands, instance.capacities.tolist(), units, eligible, counts)
-        fractions = users.fractions(checker.block(f"GlobalAggregateResource('{units}')"))
+        fractions = users.fractions(block(f"GlobalAggregateResource('{units}')"))
         for s in range(2):
             for i in range(3):
                 if users.short(s, i):
                     continue
-                bases = users.bases(checker.block("FairShareBase()"), s, i)
+                bases = users.bases(block("FairShareBase()"), s, i)
                 groups = zip(users.split(s, i), users.parts(s, i, fractions[s]), strict=True)
                 for members, part in groups:
                     base = sum(bases.get(j, 0) for j in members)
@@ -246,6 +248,6 @@ def test_prices_made_up_for_whole_tasks_claim_no_smaller_loss(tmp_path: Path) ->
     data = read(fo.MostTasks().allocate(fo.Instance([[2], [2]], [6]), integral=True), tmp_path)
     data["placement"] = data["tasks_by_server"] = [[1.0], [1.0]]
     for price in (0.0, 0.1, 0.5, 3.0):
-        data["proof"][0]["prices"] = [[price]]
+        data["evidence"][0]["prices"] = [[price]]
         proof = checked(data, tmp_path)
         assert proof.ok and proof.gap >= 1 / 3

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,11 @@ import pytest
 from oracle.fractions_waterfill import leximin
 
 import fairopt as fo
-from fairopt.proofs import verify as checker
+from fairopt.checker import outcome, tiers
+from fairopt.checker.instance import Cluster, differences, digest
+from fairopt.checker.numbers import Fraction, number
+from fairopt.checker.policy import block
+from fairopt.checker.pool import gap_by_bottlenecks
 
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 KINDS: dict[str, dict[str, Any]] = {
@@ -29,16 +32,11 @@ def changed(file: Path, **entries: Any) -> Path:
     return file
 
 
-def test_binding_pairs_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_path: Path) -> None:
+def test_pairs_of_users_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_path: Path) -> None:
     limited = fo.Instance([[1], [1]], [10], task_limits=[1, None])
     file = fo.DRF().allocate(limited).save(tmp_path / "a.json")  # (1, 9)
     assert fo.verify(file).ok
-    changed(file, tasks_by_server=[[1.0], [1.0]], binding=[[0, 1]], proof=[{"kind": "pulled"}])
-    found = fo.verify(file)
-    assert not found.ok and "binding lists pairs of users" in str(found)
-    data = json.loads(file.read_text())
-    del data["binding"]
-    file.write_text(json.dumps(data))
+    changed(file, tasks_by_server=[[1.0], [1.0]], evidence=[{"kind": "pulled", "pairs": [["user1", "user2"]]}])
     assert "needs the constraint EnvyFree" in str(fo.verify(file))
 
 
@@ -58,10 +56,10 @@ def test_binding_pairs_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_p
 def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, policy: str, tmp_path: Path) -> None:
     file = fo.DRF().allocate(fo.Instance([[1], [1]], [10])).save(tmp_path / "a.json")
     for tasks, text in (([[1.0], [1.0]], f"Policy({policy})"), ([[3.0], [7.0]], f"Policy({policy}, [EnvyFree()])")):
-        changed(file, tasks_by_server=tasks, policy=text, proof=[KINDS[kind]])
+        changed(file, tasks_by_server=tasks, policy=text, evidence=[KINDS[kind]])
         assert not fo.verify(file).ok
     changed(file, tasks_by_server=[[5.0], [5.0]], policy=f"Policy({policy})")
-    objectives = checker.KINDS[kind].objectives
+    objectives = tiers.KINDS[kind].objectives
     if not any(name in policy for name in objectives):
         assert "does not apply to" in str(fo.verify(file))
 
@@ -71,8 +69,8 @@ def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, p
     [
         (("extra",), "the file has an unknown key 'extra'"),
         (("instance", "extra"), "the instance has an unknown key 'extra'"),
-        (("proof", 0, "prices"), "entry 0 of the proof has an unknown key 'prices'"),
-        (("proof", 0, "tasks"), "entry 0 of the proof has an unknown key 'tasks'"),
+        (("evidence", 0, "rows"), "entry 0 of the evidence has an unknown key 'rows'"),
+        (("evidence", 0, "tasks"), "entry 0 of the evidence has an unknown key 'tasks'"),
         (("given", "Mine()"), "coefficients are given for Mine()"),
     ],
 )
@@ -199,7 +197,7 @@ def test_prices_of_a_file_are_those_of_its_evidence(policy: fo.Policy, tmp_path:
 def test_prices_that_are_not_compared_are_no_part_of_the_claim(policy: fo.Policy, reason: str, tmp_path: Path) -> None:
     found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))
     assert found.ok and reason in found.not_proved["prices"]
-    assert {*found.not_proved} == {"prices", "certificate", "evidence"}
+    assert {*found.not_proved} == {"prices", "certificate"}
 
 
 def near_ties(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -249,14 +247,14 @@ def test_no_gap_on_a_pool_is_below_the_exact_distance_from_leximin() -> None:
                 "eligible": None,
             },
         }
-        cluster = checker.Cluster(data)
-        cluster.low = [checker.Fraction(v) for v in low]
+        cluster = Cluster(data)
+        cluster.low = [Fraction(v) for v in low]
         true = max(max(e / Fraction(x) - 1, 1 - e / Fraction(x)) for x, e in zip(tasks, exact, strict=True))
-        found = checker.gap_by_bottlenecks(cluster, checker.block("Leximin(Tasks())"), [], {})
+        found = gap_by_bottlenecks(cluster, block("Leximin(Tasks())"), [], {})
         gap = Fraction(*found.as_integer_ratio())
         assert true <= gap <= true + Fraction(1, 10**20)
         best, mine = (min(Fraction(x) / Fraction(w) for x, w in zip(xs, weights, strict=True)) for xs in (exact, tasks))
-        lowest = checker.gap_by_bottlenecks(cluster, checker.block("MaxMin(Tasks())"), [], {})
+        lowest = gap_by_bottlenecks(cluster, block("MaxMin(Tasks())"), [], {})
         assert Fraction(*lowest.as_integer_ratio()) >= 1 - mine / best
         tried, far = tried + 1, far + (true > 1e-6)
     assert tried > 300 and far > 10
@@ -266,7 +264,7 @@ def test_the_sentence_says_the_policy_with_its_conditions_and_the_cluster(tmp_pa
     limited = fo.Policy(fo.Leximin(fo.Tasks()), [fo.MaxTasks(3), fo.MinTasks({"web": 1.5})])
     found = fo.verify(limited.allocate(POOL).save(tmp_path / "a.json"))
     assert " of Leximin(Tasks()) under MaxTasks(3), MinTasks({'web': 1.5}), for 2 users, 1 server, 3" in str(found)
-    assert f"(SHA-256 {found.digest[:16]})" in str(found) and found.digest == checker.digest(POOL.to_dict())
+    assert f"(SHA-256 {found.digest[:16]})" in str(found) and found.digest == digest(POOL.to_dict())
     shared = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], counts=[2, 1])
     found = fo.verify(fo.HFFMRA().allocate(shared).save(tmp_path / "b.json"))
     assert " under GlobalAggregateResource(), AtMostRequested(), for 2 users, 3 servers" in str(found)
@@ -284,7 +282,7 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         resources=["cpu", "gpu"],
         weights=[1, 2],
     )
-    held = checker.digest(first.to_dict())
+    held = digest(first.to_dict())
     swapped = fo.Instance(
         [[-0.0, 3], [2, 1]],
         [[0, 5], [8, 4]],
@@ -297,8 +295,8 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         notes=["read"],
     )
     by_server = first.replace(demands=first.per_server_demands)  # a cannot run on t, which has no GPU
-    assert checker.digest(swapped.to_dict()) == checker.digest(by_server.to_dict()) == held
-    assert not checker.differences(first.to_dict(), swapped.to_dict())
+    assert digest(swapped.to_dict()) == digest(by_server.to_dict()) == held
+    assert not differences(first.to_dict(), swapped.to_dict())
     changes: list[dict[str, Any]] = [
         {"weights": [1, 2 + 1e-15]},
         {"task_limits": [None, 3]},
@@ -308,7 +306,7 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         {"users": ["a", "c"]},
         {"eligible": {"b": ["t"]}},
     ]
-    assert len({held, *(checker.digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
+    assert len({held, *(digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
 
 
 def test_another_cluster_than_the_readers_is_named_by_user_and_field(tmp_path: Path) -> None:
@@ -346,10 +344,10 @@ def test_a_time_limit_ends_with_what_was_proved(
         def check(_: Any, steps: int = steps) -> None:
             asked[0] += 1
             if asked[0] > steps:
-                raise checker.Late
+                raise outcome.Late
 
         asked[0] = 0
-        monkeypatch.setattr(checker.Clock, "check", check)
+        monkeypatch.setattr(outcome.Clock, "check", check)
         found = fo.verify(file, time_limit=100)
         assert found.ok or found.statement.startswith("not proved in 100 s: ")
         said.add(found.statement)
@@ -374,8 +372,8 @@ def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:
 
 
 def test_fractions_are_read_as_they_are() -> None:
-    assert checker.number(checker.Fraction(1, 3), "a third") == checker.Fraction(1, 3)
-    assert checker.number(0.1, "a float") == checker.Fraction(0.1)
+    assert number(Fraction(1, 3), "a third") == Fraction(1, 3)
+    assert number(0.1, "a float") == Fraction(0.1)
 
 
 @pytest.mark.parametrize("first", [fo.AlphaFair(1, fo.Tasks()), fo.MaxMin(fo.Tasks()), fo.Leximin(fo.Tasks())])
@@ -384,11 +382,11 @@ def test_an_earlier_tier_keeps_what_its_own_tasks_reach_and_the_answer_too(first
     file = fo.Policy(first.then(fo.Total(fo.Tasks()))).allocate(POOL).save(tmp_path / "tiers.json")
     assert fo.verify(file).ok
     data = json.loads(file.read_text())
-    (earlier, last), tasks = data["proof"], data["tasks_by_server"]
+    (earlier, last), tasks = data["evidence"], data["tasks_by_server"]
     beyond = earlier | {"tasks": [[1.00000001 * x for x in row] for row in earlier["tasks"]]}
-    assert "exceed the capacity" in str(fo.verify(changed(file, proof=[beyond, last])))
+    assert "exceed the capacity" in str(fo.verify(changed(file, evidence=[beyond, last])))
     if "level" in earlier:
         higher = earlier | {"level": earlier["level"] + 2e-7 * abs(earlier["level"])}
-        assert "do not reach its level" in str(fo.verify(changed(file, proof=[higher, last])))
+        assert "do not reach its level" in str(fo.verify(changed(file, evidence=[higher, last])))
     fewer = [[0.999999 * x for x in row] for row in tasks]
-    assert "below its level" in str(fo.verify(changed(file, proof=[earlier, last], tasks_by_server=fewer)))
+    assert "below its level" in str(fo.verify(changed(file, evidence=[earlier, last], tasks_by_server=fewer)))

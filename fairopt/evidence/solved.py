@@ -19,7 +19,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
-from fairopt.evidence.prices import natural_units
+from fairopt.evidence.prices import Prices, natural_units
 from fairopt.evidence.supporting import NEAR, is_small, supporting
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program, unique
@@ -203,7 +203,12 @@ class Solved(Optimum):
     def _supported(
         self, program: Program, tasks: Float, names: Named, held: dict[str, Any], gap: float
     ) -> dict[str, Any]:
-        """The entry, or one by multipliers that support the tasks, if that has a smaller gap."""
+        """The entry, or one by multipliers that support the tasks, if that has a smaller gap.
+
+        An infinite gap stands for one that is small only by ranges of each user's tasks on each server, of which the
+        checker knows the sum.
+        """
+        of_sums = gap == np.inf
         unit, objective, point = float(held["unit"]), program.objective, program.point(tasks)
         majorant = objective.majorant(point)
         assert majorant is not None
@@ -215,10 +220,13 @@ class Solved(Optimum):
                 continue
             top = value + max(found.excess, 0.0)
             smaller = max(objective.relative_gap(top, value, point), 0.0) if top > value else 0.0
-            if smaller < gap:
+            rows = [(one, y * per) for one, y in found.rows]
+            kept = [(block, times * per) for block, times in found.kept]
+            if not of_sums:  # curves at their best instead of tangents
+                again = Prices(program, found.prices * per, rows, kept, unit).measured(program, tasks, None).gap
+                smaller = min(smaller, again) if found.mixtures or any(found.mixtures_of_kept) else again
+            if smaller < gap and not (of_sums and smaller > GAP_TOLERANCE / 4):
                 gap = smaller
-                rows = [(one, y * per) for one, y in found.rows]
-                kept = [(block, times * per) for block, times in found.kept]
                 held = price_entry(program, found.prices * per, unit)
                 held |= of_blocks(program, names, rows, kept, found.mixtures, found.mixtures_of_kept)
             if gap <= GAP_TOLERANCE / 4:
@@ -293,8 +301,12 @@ class Solved(Optimum):
         found = lagrangian_of(program, self, tasks)
         try:
             held = self._natural_entry(program, tasks, names, found)
-            if found is not None and not found.gap <= GAP_TOLERANCE / 4 and "lines" not in held and is_small(program):
-                held = self._supported(program, tasks, names, held, found.gap)
+            if found is not None and "lines" not in held and is_small(program):
+                by_server = getattr(found.lagrangian, "reference", None) is not None
+                if not found.gap <= GAP_TOLERANCE / 4:
+                    held = self._supported(program, tasks, names, held, found.gap)
+                elif by_server:
+                    held = self._supported(program, tasks, names, held, np.inf)
         except ValueError as error:
             held = {"why": str(error)}
         proves = found is not None and found.gap <= GAP_TOLERANCE

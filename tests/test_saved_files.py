@@ -6,7 +6,7 @@ Those that begin with ``first`` are of the first format (fairopt.allocation/1), 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import fairopt as fo
+from fairopt import reading
+from fairopt.checker import answer as checker
 
 DATA = Path(__file__).parent / "data"
 TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certified gap allows for the others
@@ -152,3 +154,26 @@ def test_the_witness_against_a_mechanism_of_ones_own_needs_the_mechanism() -> No
         fo.properties.replay(DATA / "audit-own.json")
     (again,) = fo.properties.replay(DATA / "audit-own.json", fo.Policy(Saturating(0.5)))
     assert again.refutes and again.property == "sharing-incentive"
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_file_of_an_earlier_version_is_upgraded_with_its_tasks(name: str, tmp_path: Path) -> None:
+    old, new = DATA / f"{name}.json", tmp_path / "new.json"
+    assert "fairopt verify --upgrade" in str(checker.verify(old))
+    before, after = raw(f"{name}.json"), json.loads(reading.upgrade(old, new).read_text(encoding="utf-8"))
+    for key in ("policy", "tasks_by_server", "bundles", "placement"):
+        assert after.get(key) == before.get(key)
+    assert checker.verify(new).ok
+
+
+def test_an_upgrade_that_would_change_the_answer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, load = DATA / "pool-sum.json", tmp_path / "new.json", reading.load
+
+    def other(path: Path) -> fo.Allocation:
+        loaded = load(path)
+        return replace(loaded, tasks_by_server=loaded.tasks_by_server * 0.5)
+
+    monkeypatch.setattr(reading, "load", other)
+    with pytest.raises(fo.errors.InvalidInstance, match="tasks_by_server would change"):
+        reading.upgrade(old, new)
+    assert not new.exists() and not fo.verify(old).ok

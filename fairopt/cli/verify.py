@@ -19,8 +19,9 @@ from fairopt.runtime.clock import checked
 VERIFY = """Check saved allocations by arithmetic alone, without a solver.
 
 The check reads only the file. It confirms capacities, limits and constraints in exact fractions, and uses the prices \
-in the file to bound every other allocation. It is one Python file, fairopt/proofs/verify.py, which needs only the \
-standard library and runs alone: python verify.py answer.json.
+in the file to bound every other allocation, by code of the standard library that shares none with the methods. A \
+file of fairopt 0.2 or before is upgraded first: its tasks are kept, and evidence is found for them. --upgrade keeps \
+the new file.
 
 The result shows the size and digest of the cluster. --input compares the cluster in the file with yours and lists the \
 differences. The exit code is 0 if all files are proved, else 1.
@@ -46,9 +47,14 @@ def verify(
     ],
     as_json: AsJson = False,
     time_limit: Seconds = None,
+    upgrade: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the one FILE in the current format, and check that.")
+    ] = None,
 ) -> None:
     """Check saved allocations."""
     checked(time_limit)
+    if upgrade is not None and len(paths) > 1:
+        raise typer.BadParameter("--upgrade takes one file; give them one by one")
     for path in paths:
         if not path.is_file():
             raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
@@ -56,6 +62,7 @@ def verify(
     found: dict[str, Verification] = {}
     for path in paths:
         with working(str(path), verbose=False):
+            path = path if upgrade is None else reading.upgrade(path, upgrade)
             found[str(path)] = reading.verify(path, instance, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths) > 1 else ""

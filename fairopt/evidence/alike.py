@@ -17,8 +17,8 @@ from fairopt.proofs import conditions
 from fairopt.proofs.entries import Named
 from fairopt.proofs.proposal import Evidence, Measured
 
-BY_KIND = {"users", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
-OF_ENTRY = BY_KIND | {"kind", "prices", "unit", "slope", "rows"}  # what it may have
+BY_KIND = {"users", "pairs", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
+OF_ENTRY = BY_KIND | {"kind", "order", "prices", "unit", "slope", "rows"}  # what it may have
 
 
 def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,6 +30,11 @@ def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
         value = entry[name]
         if name == "users":
             out[name] = np.flatnonzero(np.isin(kinds.of_user, value)).tolist()
+        elif name == "pairs":
+            index = {user: j for j, user in enumerate(kinds.inner.instance.users)}
+            users, n = kinds.program.instance.users, kinds.program.instance.n_users
+            rows = [row for j, k in value for row in kinds.envy_rows(index[j], index[k])[0].tolist()]
+            out[name] = [[users[row // n], users[row % n]] for row in dict.fromkeys(rows)]
         elif name == "mixtures":
             out[name] = [(np.asarray(theta)[kinds.of_user] * kinds.part).tolist() for theta in value]
         elif isinstance(value, Mapping):

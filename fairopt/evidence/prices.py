@@ -270,6 +270,8 @@ def natural_units(program: Program, majorant: Form, point: Point, unit: float) -
 def natural_prices(program: Program, held: Mapping[str, Any]) -> Float:
     """The prices of an entry by row of loads, per whole capacity, in natural units of the objective."""
     prices, unit = price_rows(program, held), float(held.get("unit", 1.0))
+    if unit != 1.0 and program.term.alpha is None:
+        raise ValueError("a unit of shares for an objective that is no sum of one power")
     return prices if unit == 1.0 else prices * unit ** (1.0 - program.term.alpha)
 
 

@@ -172,13 +172,13 @@ def saved(draw: Draw, path: Path, tally: Tally) -> Verification | None:
 
 WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "tasks": r"tasks_by_server/\d+/\d+",
-    "price": r"proof/.*prices/\d+/\d+",
-    "multiplier": r"proof/.*(rows|kept)/\d+",
-    "mixture": r"proof/.*mixtures/\d+/\d+",
-    "line": r"proof/.*(levels/\d+|slope)",
-    "unit": r"proof/\d+/unit",
-    "users of a level": r"proof/.*users/\d+",
-    "tier's tasks": r"proof/\d+/(tasks/\d+/\d+|level)",
+    "price": r"evidence/.*prices/\d+/\d+",
+    "multiplier": r"evidence/.*(rows|kept)/\d+/[12]",
+    "mixture": r"evidence/.*mixtures/\d+/\d+",
+    "line": r"evidence/.*(levels/\d+|slope)",
+    "unit": r"evidence/\d+/unit",
+    "users of a level": r"evidence/.*users/\d+",
+    "tier's tasks": r"evidence/\d+/(tasks/\d+/\d+|level)",
     "capacity": r"instance/capacities/.*",
     "demand": r"instance/demands/.*\d",
     "limit": r"instance/task_limits/\d+",
@@ -261,13 +261,13 @@ def of_another(rng: Rng, data: Data, part: str) -> None:
     if part == "another policy":
         data["policy"] = other["policy"]
     elif rng.random() < 0.5:
-        data["proof"] = [dict(one_of(rng, *ENTRIES))]
-        n = len(data["tasks_by_server"])
-        data["binding"] = [[int(j), int(k)] for j, k in rng.integers(n, size=(n, 2)) if j != k]
-        if rng.random() < 0.5:
-            del data["binding"]
+        data["evidence"] = [dict(one_of(rng, *ENTRIES))]
+        users = data["instance"]["users"]
+        n = len(users)
+        if data["evidence"][0]["kind"] == "pulled":
+            data["evidence"][0]["pairs"] = [[users[j], users[k]] for j, k in rng.integers(n, size=(n, 2)) if j != k]
     else:
-        data["proof"] = other["proof"]
+        data["evidence"] = other["evidence"]
     if rng.random() < 0.7:  # any feasible tasks, so that what is proved of them is mostly wrong
         tasks = np.array(data["tasks_by_server"])
         data["tasks_by_server"] = (tasks * rng.uniform(0.3, 1, tasks.shape)).tolist()

@@ -27,6 +27,7 @@ from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.certificate import Certificate
 from fairopt.checker import answer as checker
+from fairopt.checker.instance import differences
 from fairopt.checker.outcome import Verification
 from fairopt.checker.policy import SHARES
 from fairopt.errors import FairoptError, InvalidInstance
@@ -223,7 +224,7 @@ def upgrade(old: Path, new: Path) -> Path:
         save(load(old), new)
     before, after = _read_saved(old), _read_saved(new)
     same = {name: before.get(name) == after.get(name) for name in ("policy", "tasks_by_server", "bundles", "placement")}
-    same["instance"] = not checker.differences(before["instance"], after["instance"])
+    same["instance"] = not differences(before["instance"], after["instance"])
     if before.get("exact") is not None:
         same["exact"] = before["exact"] == after.get("exact")
     if wrong := [name for name, is_same in same.items() if not is_same]:

@@ -66,7 +66,7 @@ class Rows:
     right: Any = 0.0
     equal: bool = False
     unit: Any = None
-    labels: Sequence[Any] | None = None
+    labels: Sequence[Any] | NDArray[np.object_] | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.per_task if hasattr(self.per_task, "tocsr") else _numbers(self.per_task, "per_task")

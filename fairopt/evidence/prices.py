@@ -145,9 +145,9 @@ class LevelPrices(RowPrices):
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         units, prices = LevelUnits(program), price_rows(program, held)
-        if program.term.is_curved:  # in units of this level
+        if program.term.is_curved and (alpha := program.term.alpha) is not None:  # in units of this level
             factor = program.term.factor * program.instance.weights.sum()
-            prices = prices * ((float(held.get("unit", 1.0)) / units.unit) ** (1.0 - program.term.alpha) / factor)
+            prices = prices * ((float(held.get("unit", 1.0)) / units.unit) ** (1.0 - alpha) / factor)
         return cls(units, _by_resource(program, prices))
 
 
@@ -239,7 +239,9 @@ class Prices(Evidence):
     def named(self, unit: float) -> dict[str, Float]:
         """The multipliers of blocks by name, ``unit`` natural units each, without rows that methods add."""
         found, given = dict[str, Float](), {id(one.rows): y for one, y in self.rows}
-        blocks = [c for c in self.program.rest if not (isinstance(c, (MadeRows, ManyRows)) or getattr(c, "added", 0))]
+        blocks = [
+            c for c in self.program.rest if not (isinstance(c, (MadeRows, ManyRows)) or getattr(c, "added", False))
+        ]
         held: list[tuple[Constraint, str, Float]] = []
         for block in blocks:
             known = self.program.rows_of(block)
@@ -261,7 +263,7 @@ class Prices(Evidence):
 def natural_units(program: Program, majorant: Form, point: Point, unit: float) -> float:
     """What entries have per unit of a majorant, for shares in multiples of ``unit``."""
     term, out = program.term, majorant.unit
-    if term.is_curved:
+    if term.is_curved and term.alpha is not None:
         weight, level = float(point.weights_of(term.share).sum()), point.level(term.share)
         out = term.factor * weight * (level / unit) ** (1.0 - term.alpha)
     return float(out * point.level(term.share) if term.kind.in_levels else out)
@@ -270,9 +272,12 @@ def natural_units(program: Program, majorant: Form, point: Point, unit: float) -
 def natural_prices(program: Program, held: Mapping[str, Any]) -> Float:
     """The prices of an entry by row of loads, per whole capacity, in natural units of the objective."""
     prices, unit = price_rows(program, held), float(held.get("unit", 1.0))
-    if unit != 1.0 and program.term.alpha is None:
+    alpha = program.term.alpha
+    if unit == 1.0:
+        return prices
+    if alpha is None:
         raise ValueError("a unit of shares for an objective that is no sum of one power")
-    return prices if unit == 1.0 else prices * unit ** (1.0 - program.term.alpha)
+    return prices * unit ** (1.0 - alpha)
 
 
 def _by_resource(program: Program, by_row: Float) -> Float:

@@ -345,14 +345,14 @@ class Solved(Optimum):
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
         ranked = sum(map(_is_ranked, program.objective.terms()))
         mixtures, of_kept = found.lagrangian.mixtures(found.factor), list[list[Float]]()
-        own, further = mixtures[:ranked], mixtures[ranked:]
+        mixed, further = mixtures[:ranked], mixtures[ranked:]
         rows, kept = self.charged_rows(scale * found.per_dual)
         for block, _ in kept:
             n = sum(map(_is_ranked, block.objective.terms()))
             of_kept.append(further[:n])
             further = further[n:]
         held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit)
-        held |= of_blocks(program, names, rows, kept, own, of_kept)
+        held |= of_blocks(program, names, rows, kept, mixed, of_kept)
         at = [(term.share, unit) for term in program.objective.terms() if _has_levels(term)]
         at += [(term.share, 1.0) for block, _ in kept for term in block.objective.terms() if _has_levels(term)]
         levels = found.lagrangian.tangent_levels(found.factor)  # in units of shares per weight, or of the entry

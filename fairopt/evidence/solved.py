@@ -302,7 +302,8 @@ class Solved(Optimum):
         try:
             held = self._natural_entry(program, tasks, names, found)
             if found is not None and "lines" not in held and is_small(program):
-                by_server = getattr(found.lagrangian, "reference", None) is not None
+                curved = any(t.is_curved for t in program.objective.terms())  # tangents would prove less
+                by_server = not curved and getattr(found.lagrangian, "reference", None) is not None
                 if not found.gap <= GAP_TOLERANCE / 4:
                     held = self._supported(program, tasks, names, held, found.gap)
                 elif by_server:

@@ -24,6 +24,7 @@ from oracle.instances import users_alike
 import fairopt as fo
 from fairopt.errors import NotCertified
 from fairopt.formulation import alike
+from fairopt.formulation.program import Program
 from fairopt.proofs import verify
 
 LIMIT = 30.0  # seconds for an answer by users one by one
@@ -99,7 +100,8 @@ def compared(case: Any, instances: int) -> dict[str, object]:
             policy = fo.Policy(case, [fo.EnvyFree()])
         with merging(1):
             merged = policy.allocate(instance)
-        merged_ones += tree or merged.evidence[0]["kind"] == "users alike"
+            kinds = tree or alike.alike(Program(instance, policy.objective, policy.constraints))
+        merged_ones += kinds is not None
         try:
             with merging(None):
                 alone = policy.allocate(instance)

@@ -23,6 +23,7 @@ import numpy as np
 from common import arguments, median, show
 
 import fairopt as fo
+from fairopt.checker.instance import named_pairs
 
 FEW = (1.0, 0.5, 0.25)
 
@@ -111,9 +112,10 @@ def cases() -> dict[str, tuple[Callable[[int], fo.Policy], tuple[int, ...], bool
 
 
 def made(allocation: fo.Allocation) -> int | None:
-    """Rows that the last program of an answer had; None where it had all."""
+    """Rows that the evidence of an answer names; None where it names none."""
     (evidence,) = allocation.evidence
-    return sum(map(len, evidence["made"])) if evidence and "made" in evidence else None
+    pairs = {tuple(pair) for pair in named_pairs(evidence)} if evidence else set()
+    return len(pairs) or None
 
 
 def run(by_hand: int) -> None:

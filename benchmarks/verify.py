@@ -236,13 +236,13 @@ def saved(draw: Draw, path: Path, tally: Tally) -> Any:
 
 WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "tasks": r"tasks_by_server/\d+/\d+",
-    "price": r"(proof|evidence)/.*prices/\d+/\d+",
-    "multiplier": r"(proof|evidence)/.*(rows|kept)/\d+",
-    "mixture": r"(proof|evidence)/.*mixtures/\d+/\d+",
-    "line": r"(proof|evidence)/.*(levels/\d+|slope)",
-    "unit": r"(proof|evidence)/\d+/unit",
-    "users of a level": r"(proof|evidence)/.*users/\d+",
-    "tier's tasks": r"(proof|evidence)/\d+/(tasks/\d+/\d+|level)",
+    "price": r"evidence/.*prices/\d+/\d+",
+    "multiplier": r"evidence/.*(rows|kept)/\d+/[12]",
+    "mixture": r"evidence/.*mixtures/\d+/\d+",
+    "line": r"evidence/.*(levels/\d+|slope)",
+    "unit": r"evidence/\d+/unit",
+    "users of a level": r"evidence/.*users/\d+",
+    "tier's tasks": r"evidence/\d+/(tasks/\d+/\d+|level)",
     "capacity": r"instance/capacities/.*",
     "demand": r"instance/demands/.*\d",
     "limit": r"instance/task_limits/\d+",
@@ -364,14 +364,14 @@ def of_another(rng: Rng, data: Data, part: str) -> None:
         return
     if part == "another policy":
         data["policy"] = other["policy"]
-    elif "proof" in data and rng.random() < 0.5:
-        data["proof"] = [dict(one_of(rng, *ENTRIES))]
-        n = len(data["tasks_by_server"])
-        data["binding"] = [[int(j), int(k)] for j, k in rng.integers(n, size=(n, 2)) if j != k]
-        if rng.random() < 0.5:
-            del data["binding"]
+    elif rng.random() < 0.5:
+        data["evidence"] = [dict(one_of(rng, *ENTRIES))]
+        users = data["instance"]["users"]
+        n = len(users)
+        if data["evidence"][0]["kind"] == "pulled":
+            data["evidence"][0]["pairs"] = [[users[j], users[k]] for j, k in rng.integers(n, size=(n, 2)) if j != k]
     else:
-        data |= {part: other[part] for part in ("proof", "exact", "evidence") if part in other}
+        data |= {part: other[part] for part in ("exact", "evidence") if part in other}
     if rng.random() < 0.7:  # any feasible tasks, so that what is proved of them is mostly wrong
         tasks = np.array(data["tasks_by_server"])
         data["tasks_by_server"] = (tasks * rng.uniform(0.3, 1, tasks.shape)).tolist()

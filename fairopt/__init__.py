@@ -24,7 +24,8 @@ below. For maintainers, modules import only from those listed before them:
 * `online`: the scheduler of whole tasks, and the simulator.
 * `operate`: what runs now beside what is fair; what stops a user or team; quotas of teams; answers before and after a
   change; what to buy.
-* `reading`, `testing`, `plots`: loading saved answers; Hypothesis strategies; pictures.
+* `checker`: proofs of saved answers, by the standard library alone.
+* `reading`, `testing`, `plots`: saving, loading and verifying answers; Hypothesis strategies; pictures.
 * `report`, `cli`: comparisons and tables; the command line.
 """
 

@@ -35,7 +35,6 @@ from fairopt.blocks.shares import ThroughputShare as ThroughputShare
 from fairopt.blocks.teams import OfTeam as OfTeam
 from fairopt.blocks.teams import Surplus as Surplus
 from fairopt.certificate import Certificate as Certificate
-from fairopt.checker import verify as verify
 from fairopt.datasets import read as read
 from fairopt.derivatives.sensitivity import sensitivity as sensitivity
 from fairopt.errors import FairoptError as FairoptError
@@ -67,6 +66,7 @@ from fairopt.policy import Policy as Policy
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
+from fairopt.reading import verify as verify
 from fairopt.report.comparison import compare as compare
 from fairopt.runtime.progress import progress as progress
 from fairopt.scale.many import allocate_many as allocate_many

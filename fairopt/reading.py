@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
+import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,10 +17,19 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from fairopt.allocation import CHANGED, Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.algebra import Objective, tiers_of
+from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
+from fairopt.blocks.bundles import WeightedLog
+from fairopt.blocks.guarantees import least_share, team_floors
 from fairopt.blocks.model import Point
+from fairopt.blocks.shares import Share, coefficients_cached
+from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.certificate import Certificate
+from fairopt.checker import answer as checker
+from fairopt.checker.instance import differences
+from fairopt.checker.outcome import Verification
+from fairopt.checker.policy import SHARES
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.division import division
 from fairopt.formulation.program import Program
@@ -27,7 +38,6 @@ from fairopt.instance import Instance, entries_of
 from fairopt.io.json_text import json_parts
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.saving import write_whole
-from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.hierarchical import HDRF, refilled, written
@@ -35,12 +45,15 @@ from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
-from fairopt.proofs import gate, verify
+from fairopt.proofs import gate
+from fairopt.proofs import verify as in_fractions
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
-FORMAT = "fairopt.allocation/3"
-FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 has no evidence, 2 none that `verify` reads
+FORMAT = "fairopt.allocation/4"
+EARLIER = tuple(f"fairopt.allocation/{k}" for k in (3, 2, 1))  # 1 has no evidence, 2 none that `verify` reads
+FORMATS = (FORMAT, *EARLIER)
 PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not contain the problem"
+NO_EVIDENCE = {"why": "the answer has no evidence; allocate its instance by its policy for one that has"}
 OF_BLOCKS = ("variables", "multipliers")
 CERTIFICATE = TypeAdapter(Certificate)
 
@@ -67,7 +80,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         if held := getattr(allocation, name):
             data[name] = {key: value.tolist() for key, value in held.items()}
     if isinstance(allocation.policy, ChangedByHand):
-        data["proof"] = [{"why": PROBLEM_NOT_SAVED}]
+        data["evidence"] = [{"why": PROBLEM_NOT_SAVED}]
         warnings.warn(
             f"{path}: {PROBLEM_NOT_SAVED}; `load` and `verify` can prove that the tasks fit, not that they are "
             "optimal. To keep a proof, write the change as a block of a policy",
@@ -76,18 +89,158 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     elif allocation.exact_proof is not None and evidence:
         data |= {"evidence": [], "exact": allocation.exact_proof}
     elif isinstance(allocation.policy, HDRF) and evidence:
-        data["proof"] = [written(allocation)]
+        alike = len(set(allocation.instance._server_classes.tolist())) < allocation.instance.n_servers
+        by_class = {"of_solver": allocation.evidence[0]} if alike else {}  # of identical servers
+        data["evidence"] = [written(allocation) | by_class]
     elif not isinstance(allocation.policy, Policy):
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
-        data["proof"] = [{"why": why}]
+        data["evidence"] = [{"why": why}]
     elif evidence:
-        data |= portable(allocation)
+        data["evidence"] = [held or NO_EVIDENCE for held in allocation.evidence or (None,)]
+        data |= _beside_evidence(allocation)
     if arrow is not None:
         table = arrow.table({"part": list(data), "json": ["".join(json_parts(v)) for v in data.values()]})
         write_whole(path, lambda file: parquet.write_table(table, file))
     else:
         write_whole(path, lambda file: file.writelines(part.encode() for part in json_parts(data)))
     return path
+
+
+@coefficients_cached()
+def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
+    """What readers of evidence need besides it: ``given``, coefficients of user-defined shares and bases, ``floors`` of
+    teams, and ``prices`` in units of the objective.
+    """
+    policy, instance = allocation.policy, allocation.instance
+    blocks = set(blocks_within((policy.objective, policy.constraints)))
+    shares = [block for block in blocks if isinstance(block, Share) and block._is_plain and not _is_known(block)]
+    given = {repr(share): share.per_task(instance).tolist() for share in shares} | _own_bases(instance, blocks)
+    out: dict[str, Any] = {"given": given} if given else {}
+    if floors := _floors(instance, blocks):
+        out["floors"] = floors
+    if allocation.evidence_prices is not None and allocation.evidence and allocation.evidence[0]:
+        out |= _natural_prices(tiers_of(policy.objective)[0], allocation.evidence[0])
+    return out
+
+
+def _is_known(share: Share) -> bool:
+    """Whether the checker computes the coefficients of a share itself."""
+    return is_ours(share) and type(share).__name__ in SHARES
+
+
+def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
+    """Weights of user-defined bundle bases, 0 for users who take no part."""
+    part, given = instance.task_limits > 0, {}
+    for log in blocks:
+        if isinstance(log, WeightedLog) and not is_ours(log.base):
+            weights = np.zeros((*instance.eligible.shape, instance.n_resources))
+            if part.any():
+                weights[part] = log.bases(instance._taking_part(part))
+            given[repr(log.base)] = weights.tolist()
+    return given
+
+
+def _floors(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
+    """What proves the floors of teams, by resource, and what these are worth in shares of which a surplus is."""
+    out: dict[str, Any] = {}
+    shares = [block.share for block in blocks if isinstance(block, Surplus) and block.base is None]
+    for team, floor in team_floors(instance).items():
+        out[team] = {str(i): use.entry for i, use in floor.uses.items()}
+        for share in shares:
+            if isinstance(share, OfTeam) and team in share._names(instance):
+                worth = least_share(instance, floor, share.share.coefficients(instance))
+                out[team][repr(share.share)] = worth.entry
+    return out
+
+
+def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The prices of an entry in units of the objective; None if they exceed the range of floats."""
+    if entry.get("kind") != "prices" or any(term.measure for term in objective.terms()):
+        return {}
+    alpha = objective.term.alpha or 0.0
+    with np.errstate(all="ignore"):
+        prices = np.maximum(entry["prices"], 0.0) * np.float64(entry.get("unit", 1.0)) ** (1.0 - alpha)
+    return {"prices": prices.tolist() if np.isfinite(prices).all() else None}
+
+
+def verify(path: str | Path, instance: Instance | None = None, *, time_limit: float | None = None) -> Verification:
+    """Prove a saved allocation from its file alone, by code of the standard library that shares none with the methods.
+
+    A file of an earlier version is upgraded first (`upgrade`): its tasks are kept, and new evidence is found for them.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file that `Allocation.save` wrote.
+    instance : Instance, optional
+        The instance that the answer should be for. If the file holds another one, the answer is not proved, and
+        ``faults`` lists the differences. The order of users, servers and resources, notes, units, server types and
+        what is held do not count.
+    time_limit : float, optional
+        Seconds; reading the file does not count. ``statement`` says what was proved within them.
+
+    Returns
+    -------
+    Verification
+        ``ok`` only if the answer is proved feasible and within 1e-6 of the optimum.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+
+    Notes
+    -----
+    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
+    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
+    given. Capacities, limits and eligibility are always checked.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, fairopt as fo
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> file = fo.DRF().allocate(cluster).save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")
+    >>> fo.verify(file, cluster).ok
+    True
+    >>> print(fo.verify(file, cluster.with_weights([1, 2])))
+    not proved: the file holds another instance than the one given:
+      user 'user2': weight 1.0 in the file, 2.0 in the instance given
+    """
+    if _format_of(Path(path)) not in EARLIER:
+        return checker.verify(path, instance, time_limit=time_limit)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            new = upgrade(Path(path), Path(folder) / "upgraded.json")
+        except InvalidInstance as error:
+            return Verification(False, math.inf, "not proved:", (str(error),))
+        return checker.verify(new, instance, time_limit=time_limit)
+
+
+def upgrade(old: Path, new: Path) -> Path:
+    """Write a file of an earlier version in the current format, with the same instance, policy and tasks.
+
+    `InvalidInstance` if the new file would state something else.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of problems that were changed by hand
+        save(load(old), new)
+    before, after = _read_saved(old), _read_saved(new)
+    same = {name: before.get(name) == after.get(name) for name in ("policy", "tasks_by_server", "bundles", "placement")}
+    same["instance"] = not differences(before["instance"], after["instance"])
+    if before.get("exact") is not None:
+        same["exact"] = before["exact"] == after.get("exact")
+    if wrong := [name for name, is_same in same.items() if not is_same]:
+        new.unlink()
+        raise InvalidInstance(f"{old}: {' and '.join(wrong)} would change when it is upgraded; allocate it again")
+    return new
+
+
+def _format_of(path: Path) -> str:
+    """The format that a JSON file states; empty if it states none."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["format"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
 
 
 def load(path: Path, policy: Any = None) -> Allocation:
@@ -152,24 +305,27 @@ def load(path: Path, policy: Any = None) -> Allocation:
             f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
-    loaded = _recertified(loaded, data.get("evidence"), claim)
+    kept = data.get("evidence")
+    if data["format"] in EARLIER and kept and not isinstance(policy, HDRF):  # numbers as methods left them
+        kept = [held and {"of_solver": held} for held in kept]
+    loaded = _recertified(loaded, kept, claim)
     return gate.as_saved(loaded, claim)
 
 
 def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
     """The allocation with its tasks in fractions, proved again."""
     try:
-        verify.policy_of(data)
-        faults = verify.proved_exactly(data, verify.Clock())[2]
-    except (verify.Fault, verify.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
+        in_fractions.policy_of(data)
+        faults = in_fractions.proved_exactly(data, in_fractions.Clock())[2]
+    except (in_fractions.Fault, in_fractions.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
         faults = [str(error)]
     if faults:
         raise InvalidInstance(f"{path}: its exact answer is not proved ({faults[0]}); save it again")
     exact = data["exact"]
-    tasks = np.array([[Fraction(*verify.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
+    tasks = np.array([[Fraction(*in_fractions.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
     loaded.instance._read_as(
         {
-            name: {float(key): Fraction(*verify.fraction(text).as_integer_ratio()) for key, text in of.items()}
+            name: {float(key): Fraction(*in_fractions.fraction(text).as_integer_ratio()) for key, text in of.items()}
             for name, of in (exact.get("read") or {}).items()
         }
     )
@@ -197,7 +353,7 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Alloc
         welfare = replace(loaded, policy=NashWelfare())
         return replace(judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
     elif isinstance(policy, HDRF):
-        entry = evidence[0] if evidence else {"kind": "filling"}
+        entry = evidence[0].get("of_solver", evidence[0]) if evidence else {"kind": "filling"}
         if evidence and "states" not in entry:  # of 0.2
             try:
                 return refilled(loaded)

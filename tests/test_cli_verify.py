@@ -67,3 +67,11 @@ def test_json_has_an_entry_for_each_file(run: Any) -> None:
     assert result.exit_code == 1
     found = json.loads(result.stdout)["files"]
     assert [one["ok"] for one in found] == [True, False] and len(found[1]["faults"]) == 1
+
+
+def test_a_file_of_an_earlier_version_is_upgraded(run: Any) -> None:
+    old = Path(__file__).parent / "data" / "pool-sum.json"
+    result = run(str(old), "--upgrade", "new.json")
+    assert result.exit_code == 0 and "proved" in result.stdout
+    assert json.loads(Path("new.json").read_text())["format"] == "fairopt.allocation/4"
+    assert run("drf.json", "drf.json", "--upgrade", "new.json").exit_code == 2

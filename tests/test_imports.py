@@ -33,6 +33,7 @@ ORDER = (
     ("metrics", "server_sums", "team_sums", "properties"),
     ("tradeoff",),
     ("online", "operate"),
+    ("checker",),
     ("testing", "plots", "reading"),
     ("report",),
     ("cli", "__main__"),
@@ -124,7 +125,7 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if here in ("", there):
         return None
     if "checker" in (here, there):
-        return None if here == "cli" else "the checker and the rest of the package share no code"
+        return None if here in ("cli", "reading") else "the checker and the rest of the package share no code"
     if there == "":
         return (
             None if here in ("cli", "report") else "imports the package itself; import from the room that has the name"

@@ -587,7 +587,7 @@ class AtLeast(Constraint):
         numbers = [(term.factor, term.share._numbers(pairs.instance)) for term in terms]
         per_task = sum((factor * pairs.of(one.per_task) for factor, one in numbers), np.zeros(len(pairs)))
         base = sum(factor * float(one.base.sum()) for factor, one in numbers if one.base is not None)
-        return {"at least": Rows(-per_task, -self.level - base)}
+        return {"at least": Rows(-per_task, -self.level - base, labels=("",))}
 
     def _curved(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0

@@ -215,7 +215,7 @@ class TaskBound(Constraint):
         return self._box(instance)
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        return _between(pairs.totals, *self._box(pairs.instance), counted=pairs.totals)
+        return _between(pairs.totals, *self._box(pairs.instance), pairs.instance.users)
 
     def check(self, instance: Instance) -> None:
         self._box(instance)
@@ -234,14 +234,15 @@ def by_name(given: Any, name: str, labels: Sequence[str], default: float) -> Flo
     return np.array(np.broadcast_to(array, (len(labels),)))
 
 
-def _between(values: sp.csr_array, low: Float, high: Float, counted: sp.csr_array) -> dict[str, Rows]:
-    """Bounds of shape (n_users,) on values by user; an upper bound of 0 applies to the tasks ``counted``."""
+def _between(values: sp.csr_array, low: Float, high: Float, labels: Sequence[str]) -> dict[str, Rows]:
+    """Bounds of shape (n,) on values by user or team, which have these labels."""
+    of = np.array(labels, dtype=object)
     from_below, zero = np.flatnonzero(low >= LEAST), np.flatnonzero(high < LEAST)
     from_above = np.flatnonzero(np.isfinite(high) & (high >= LEAST))
     return {
-        "at least": Rows(-values[from_below], -low[from_below]),
-        "at most": Rows(values[from_above], high[from_above]),
-        "none": Rows(counted[zero]),
+        "at least": Rows(-values[from_below], -low[from_below], labels=of[from_below]),
+        "at most": Rows(values[from_above], high[from_above], labels=of[from_above]),
+        "none": Rows(values[zero], labels=of[zero]),
     }
 
 
@@ -317,13 +318,13 @@ class _ShareBound(Constraint):
             return by_name(given, name, labels, default)  # of teams, or of users who have not left a surplus
         return instance.per_user(instance._by_user_or_team(given, name)[0], name, default=default)
 
-    def _of_teams(self, instance: Instance) -> list[tuple[Indices, float]]:
-        """Bounds on the sum of the shares of a team, given by its name: its members, and the bound."""
+    def _of_teams(self, instance: Instance) -> list[tuple[str, Indices, float]]:
+        """Bounds on the sum of the shares of a team: its name, its members, and the bound."""
         if self.share._counts_teams:
             return []
         of_teams = instance._by_user_or_team(as_given(self.level), type(self).__name__)[1]
         members = instance.teams.names if of_teams else {}
-        return [(members[team], float(level)) for team, level in of_teams.items() if team in members]
+        return [(team, members[team], float(level)) for team, level in of_teams.items() if team in members]
 
     def _team_rows(self, pairs: Pairs, sign: float) -> dict[str, Rows]:
         """The bounds on teams as rows."""
@@ -331,9 +332,12 @@ class _ShareBound(Constraint):
         if not found:
             return {}
         base = self.share._numbers(pairs.instance).base
-        levels = [level + (0.0 if base is None else base[members].sum()) for members, level in found]
-        sums = sp.csr_array([np.isin(np.arange(pairs.instance.n_users), members) for members, _ in found], dtype=float)
-        return {"of teams": Rows(sign * (sums @ pairs.share(self.share)), sign * np.array(levels))}
+        levels = [level + (0.0 if base is None else base[members].sum()) for _, members, level in found]
+        sums = sp.csr_array(
+            [np.isin(np.arange(pairs.instance.n_users), members) for _, members, _ in found], dtype=float
+        )
+        table = sign * (sums @ pairs.share(self.share))
+        return {"of teams": Rows(table, sign * np.array(levels), labels=[team for team, _, _ in found])}
 
     def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
         """The users or teams whose share is zero wherever they are eligible."""
@@ -396,7 +400,8 @@ class MinShare(_ShareBound):
         numbers, level = self.share._numbers(pairs.instance), self._levels(pairs.instance, -np.inf)
         if numbers.base is not None:
             level = level + numbers.base
-        rows = _between(pairs.share(self.share), level, np.full(len(level), np.inf), pairs.totals)
+        names = self.share._names(pairs.instance)
+        rows = _between(pairs.share(self.share), level, np.full(len(level), np.inf), names)
         return rows | self._team_rows(pairs, -1.0)
 
 
@@ -436,7 +441,8 @@ class MaxShare(_ShareBound):
         numbers, most, values = self.share._numbers(pairs.instance), self.most(pairs.instance), pairs.share(self.share)
         if numbers.base is not None:
             most = most + numbers.base
-        return _between(values, np.zeros(len(most)), most, values.sign()) | self._team_rows(pairs, 1.0)
+        names = self.share._names(pairs.instance)
+        return _between(values, np.zeros(len(most)), most, names) | self._team_rows(pairs, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -526,7 +532,8 @@ class EnvyFree(ManyRows):
         kept, row = np.unique(row[some], return_inverse=True)
         used, column, values = chosen[kept], column[some], values[some]
         theirs = sp.csr_array((values, (row, column)), shape=(len(used), len(pairs)))
-        return {"no envy": Rows(theirs - pairs.totals[used // n])}
+        labels = np.array(instance.users, dtype=object)[np.stack([used // n, used % n], axis=1)]
+        return {"no envy": Rows(theirs - pairs.totals[used // n], labels=labels)}
 
     def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Indices, Float]:
         instance, n = point.instance, point.instance.n_users
@@ -631,7 +638,8 @@ class EqualShares(Constraint):
         z = pairs.relative_share(self.share)
         numbers = self.share._numbers(pairs.instance)
         right = 0.0 if numbers.base is None else np.diff(numbers.base / numbers.weights)
-        return {"equal": Rows(z[1:] - z[:-1], right, equal=True, unit=pairs.level(self.share))}
+        names, unit = self.share._names(pairs.instance), pairs.level(self.share)
+        return {"equal": Rows(z[1:] - z[:-1], right, equal=True, unit=unit, labels=names[1:])}
 
     def check(self, instance: Instance) -> None:
         self.share._numbers(instance, levelled=True)

@@ -54,13 +54,14 @@ class TeamGuarantees(Constraint):
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
         instance = pairs.instance
         demands = instance.per_server_demands
-        per_task, right = [], []
-        for floor in team_floors(instance).values():
+        per_task, right, labels = [], [], list[tuple[str, str]]()
+        for team, floor in team_floors(instance).items():
             mine = np.isin(pairs.user, floor.members)
             for i in np.flatnonzero(floor.units > 0):
                 per_task.append(np.where(mine, -demands[pairs.user, pairs.server, i], 0.0))
                 right.append(-floor.units[i])
-        return {"guaranteed": Rows(sp.csr_array(np.array(per_task)), right)} if right else {}
+                labels.append((team, instance.resources[i]))
+        return {"guaranteed": Rows(sp.csr_array(np.array(per_task)), right, labels=labels)} if right else {}
 
     def __repr__(self) -> str:
         return "the guarantees of teams"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ class Rows:
     unit : scalar or array-like of shape (n_rows,), optional
         The scale of each row for solvers. Default: the right-hand side; if that is 0, the largest negative term, or
         else the largest term, at typical numbers of tasks.
+    labels : sequence of length n_rows, optional
+        What each row is about, which identifies it in saved files: a user, a team, or a pair of these.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Rows:
     right: Any = 0.0
     equal: bool = False
     unit: Any = None
+    labels: Sequence[Any] | NDArray[np.object_] | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.per_task if hasattr(self.per_task, "tocsr") else _numbers(self.per_task, "per_task")
@@ -120,7 +124,7 @@ class Rows:
 
     def of_pairs(self, place: NDArray[np.intp]) -> Rows:
         """The rows in the tasks of some pairs, the others being zero."""
-        return Rows(self.per_task[:, place], self.right, self.equal, self.unit)
+        return Rows(self.per_task[:, place], self.right, self.equal, self.unit, self.labels)
 
     def broken(self, tasks: Any, typical: Float | float = 0.0) -> Float:
         """The violation of each row at tasks by pair, relative to its largest part; 0 if the row holds.

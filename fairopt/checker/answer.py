@@ -35,8 +35,6 @@ FILE = (
     "variables",
     "multipliers",
     "given",
-    "proof",
-    "binding",
     "floors",
     "exact",
 )
@@ -57,7 +55,8 @@ INSTANCE = (
     "guarantees",
     "held",  # read by no policy
 )
-FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
+FORMAT = "fairopt.allocation/4"
+EARLIER = tuple(f"fairopt.allocation/{k}" for k in (3, 2, 1))
 
 
 class Claim(NamedTuple):
@@ -99,20 +98,19 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
     except CannotCheck:
         return None
     if isinstance(policy, Block) and policy.name == "HDRF":
-        for k, entry in enumerate(data.get("proof") or []):
-            check_keys(entry, ("kind", "rows", "placements", "floors", "states", "why"), f"entry {k} of the proof")
+        for k, entry in enumerate(data.get("evidence") or []):
+            known = ("kind", "rows", "placements", "floors", "states", "why", "of_solver")
+            check_keys(entry, known, f"entry {k} of the evidence")
         return policy
     if not isinstance(policy, Block) or policy.name != "Policy":
         return None
     tiers = tiers_of(policy.given["objective"])
-    for k, entry in enumerate(data.get("proof") or []):
+    for k, entry in enumerate(data.get("evidence") or []):
         kind = KINDS.get(entry.get("kind", ""))
         earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
         whole = ("divisible",) if data.get("placement") is not None else ()
-        known = ("kind", "why", "at_base", *earlier, *whole, *(kind.keys if kind else ()))
-        check_keys(entry, known, f"entry {k} of the proof")
-    if data.get("binding") is not None and "EnvyFree" not in {c.name for c in policy.given.get("constraints", [])}:
-        raise Fault("binding lists pairs of users, but the policy has no EnvyFree")
+        known = ("kind", "why", "at_base", "of_solver", *earlier, *whole, *(kind.keys if kind else ()))
+        check_keys(entry, known, f"entry {k} of the evidence")
     foreign = [share for share in given if share not in text]
     if foreign:
         raise Fault(f"coefficients are given for {short(foreign[0])}, which the policy does not use")
@@ -124,15 +122,15 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
 def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tuple[Fraction | None, str, list[str]]:
     """The gap of a saved allocation (of whole tasks, their loss), a remark on it, and the violations."""
     if policy is None:
-        why = "; ".join(str(entry["why"]) for entry in data.get("proof") or () if entry.get("why"))
+        why = "; ".join(str(entry["why"]) for entry in data.get("evidence") or () if entry.get("why"))
         if not why:
             block(str(data["policy"]))  # raises if a block is unknown
         raise CannotCheck(why or f"{short(str(data['policy']))} is a mechanism, not the optimum of one objective")
     if policy.name == "HDRF":
-        if not data.get("proof"):
+        if not data.get("evidence"):
             raise CannotCheck("it was saved without evidence")
         faults = violations(cluster, data, [])
-        proof = data["proof"][0]
+        proof = data["evidence"][0]
         gap, how = (ZERO, "") if faults else gap_of_filling(cluster, policy, proof, data.get("objective"))
         return gap, how, faults
     has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
@@ -143,7 +141,9 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
         gap, faults = gap_of_bundles(cluster, objective, conditions, bundles)
         return gap, "", violations(cluster, data, [], exactly=True) + faults
-    rows = guaranteed(cluster) + [row for condition in conditions for row in impose(cluster, condition)]
+    rows = guaranteed(cluster)
+    for k, condition in enumerate(conditions):
+        rows += impose(cluster, condition, k)
     faults = violations(cluster, data, rows)
     if faults or (not cluster.active and data.get("placement") is None):
         return ZERO, "", faults
@@ -154,7 +154,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     known += [(term.share.of_user.name, SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
         raise Fault(f"{objective.text} is not an objective of a share")
-    evidence = data.get("proof")
+    evidence = data.get("evidence")
     if data.get("placement") is not None:
         without = leave_out_small_users(cluster, conditions)
         loss, remark = loss_of_whole_tasks(cluster, tiers[0], rows, evidence[0] if evidence else {})
@@ -162,11 +162,11 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     if not evidence:
         raise CannotCheck("it was saved without evidence")
     gap, stays = ZERO, dict[str, set[str]]()
-    for tier, entry in together(tiers, evidence):
+    for k, (tier, entry) in enumerate(together(tiers, evidence)):
         gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
         stays = dict(cluster.stays) if tier is tiers[0] else stays
         cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
-        rows = rows + (keep_level(cluster, tier, rows, entry) if tier is not tiers[-1] else [])
+        rows = rows + (keep_level(cluster, tier, rows, entry, k) if tier is not tiers[-1] else [])
     cluster.stays = stays  # of the objective that the file states
     return gap, ", each level given those before it" * cluster.given_earlier, faults
 
@@ -229,7 +229,7 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         try:
             if data.get("exact"):
                 gap, how, faults = proved_exactly(data, clock)
-                left_out |= dict.fromkeys(("prices", "proof"), "they are of the answer in floats")
+                left_out |= dict.fromkeys(("prices",), "they are of the answer in floats")
             else:
                 gap, how, faults = prove(data, cluster, policy)
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
@@ -287,6 +287,9 @@ def read(path: str | Path) -> dict[str, Any]:
         raise FileNotFoundError(f"no file {path}; give one that Allocation.save wrote") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise Fault("not JSON; load a Parquet file with Allocation.load and save it as .json") from error
-    if not isinstance(data, dict) or data.get("format") not in FORMATS:
+    held = data.get("format") if isinstance(data, dict) else None
+    if held in EARLIER:
+        raise Fault(f"written by fairopt 0.2 or before (format {held}); upgrade it with fairopt verify --upgrade")
+    if held != FORMAT:
         raise Fault("not a file that Allocation.save wrote as JSON")
     return data

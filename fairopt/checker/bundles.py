@@ -15,7 +15,6 @@ from .numbers import (
     Fraction,
     Table,
     exact_sum,
-    exactly,
     exp,
     number,
     together,
@@ -25,6 +24,11 @@ from .outcome import CannotCheck, Fault
 from .policy import Block, as_list, is_levelled, is_linear
 from .sums import approximate_log, log_of_powers, measure
 from .teams import Numbers
+
+
+def _same(x: Fraction) -> Fraction:
+    """The number itself."""
+    return x
 
 
 class Dominance:
@@ -60,7 +64,7 @@ class Dominance:
         Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
         """
         cluster, sums = self.cluster, list[list[Fraction]]()
-        more, up_if = (ONE, exactly) if self.exactly else (1 + Fraction(1, 2**100), up)
+        more, up_if = (ONE, _same) if self.exactly else (1 + Fraction(1, 2**100), up)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
             sums.append([ZERO, ZERO])

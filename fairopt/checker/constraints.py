@@ -6,7 +6,19 @@ from bisect import bisect_right
 from typing import Any
 
 from .instance import Cluster
-from .numbers import BLOCK_VIOLATION, ONE, VIOLATION, ZERO, Fraction, Row, Rows, exact_sum, number, together
+from .numbers import (
+    BLOCK_VIOLATION,
+    ONE,
+    VIOLATION,
+    ZERO,
+    Fraction,
+    Row,
+    RowName,
+    Rows,
+    exact_sum,
+    number,
+    together,
+)
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, Block, as_max_min, is_linear
 from .sums import Goal, in_goal_units, value_of
@@ -15,8 +27,8 @@ from .teams import Numbers
 PAIRS, FLOAT_PAIRS = 160_000, 20_000_000  # pairs of users compared for envy in fractions and in floats: some seconds
 
 
-def impose(cluster: Cluster, condition: Block) -> Rows:
-    """Apply a constraint: bounds and reserves update `low`, `high` and `usable`; others return rows."""
+def impose(cluster: Cluster, condition: Block, place: int | str) -> Rows:
+    """Apply the constraint of a place: bounds and reserves update `low`, `high` and `usable`; others return rows."""
     name, given = condition.name, condition.given
     cluster.imposed.add(name)
     if name in ("MinTasks", "MaxTasks"):
@@ -36,22 +48,25 @@ def impose(cluster: Cluster, condition: Block) -> Rows:
         cluster._most_tasks.clear()
         cluster.usable[i] = min(cluster.usable[i], number(1 - part, f"what {condition.text} leaves", 0))
     elif name in ("MinShare", "MaxShare"):
-        return _share_bounds(cluster, condition)
+        return _share_bounds(cluster, condition, place)
     elif name == "EqualShares":
         c, _ = cluster.coefficients(condition.share)
         per = {j: {(j, s): c[j][s] / cluster.weights[j] for s in cluster.open[j]} for j in cluster.active}
         pairs = zip(cluster.active, cluster.active[1:])
-        return [(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True) for a, b in pairs]
+        return [
+            Row(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True, RowName(place, str(cluster.users[b])))
+            for a, b in pairs
+        ]
     elif name == "EnvyFree":
         named = cluster.binding
         if named is None:
             _check_pairs(cluster, len(cluster.active) ** 2, PAIRS)
             named = [(j, k) for j in cluster.active for k in cluster.active if j != k]
-        found = {pair: row for pair in named if (row := cluster.envied.get(pair) or envy(cluster, *pair)) is not None}
+        found = {pair: row for pair in named if (row := cluster.envied.get(pair) or envy(cluster, *pair, place))}
         cluster.envied |= found
         return list(found.values())
     elif name == "AtLeast":
-        return _level(cluster, condition)
+        return _level(cluster, condition, place)
     else:
         raise CannotCheck(f"the constraint {condition.text} is user-defined, and its code is not in the file")
     return []
@@ -67,7 +82,7 @@ def _bound_tasks(cluster: Cluster, j: int, bound: Fraction | None, from_above: b
         cluster.high[j] = bound
 
 
-def _share_bounds(cluster: Cluster, condition: Block) -> Rows:
+def _share_bounds(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows.
 
     A bound that names a team is a row of the sum of its members' shares, after those of users.
@@ -77,10 +92,10 @@ def _share_bounds(cluster: Cluster, condition: Block) -> Rows:
         of_teams = {t: v for t, v in level.items() if t not in {*cluster.users}}
         if of_teams:
             of_users = {**condition.given, "level": {t: v for t, v in level.items() if t not in of_teams}}
-            sums = Numbers(cluster, condition.share).of_teams(of_teams, name == "MaxShare", condition.text)
-            return _share_bounds(cluster, Block(name, of_users, condition.text)) + sums
+            sums = Numbers(cluster, condition.share).of_teams(of_teams, name == "MaxShare", condition.text, place)
+            return _share_bounds(cluster, Block(name, of_users, condition.text), place) + sums
     if condition.share.name in COMPOSED:
-        return Numbers(cluster, condition.share).bounded(level, name == "MaxShare", condition.text)
+        return Numbers(cluster, condition.share).bounded(level, name == "MaxShare", condition.text, place)
     most, rows, alike = name == "MaxShare", Rows(), cluster.same_on_servers(condition.share)
     levels = cluster.of_user(condition.given["level"], condition.text, most)
     c, sign = cluster.coefficients(condition.share)[0 if most else 1], 1 if most else -1
@@ -96,11 +111,12 @@ def _share_bounds(cluster: Cluster, condition: Block) -> Rows:
             _bound_tasks(cluster, j, ZERO, True)
         elif not alike:
             row = {(j, s): sign * c[j][s] / (level or 1) for s in cluster.open[j]}
-            rows.append((row, Fraction(sign if level else 0), False))
+            name_of = RowName(place, str(cluster.users[j]), level or ONE)
+            rows.append(Row(row, Fraction(sign if level else 0), False, name_of))
     return rows
 
 
-def _level(cluster: Cluster, condition: Block) -> Rows:
+def _level(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     """A lower level of an objective: a row if it is a sum of shares, bounds if it is the smallest share, else
     `kept_levels`.
     """
@@ -109,22 +125,24 @@ def _level(cluster: Cluster, condition: Block) -> Rows:
     if smallest.name == "MaxMin" and smallest.share.name in COMPOSED:
         compared = Numbers(cluster, smallest.share, levelled=True)
         each = {t: max(level / factor, ZERO) * w for t, w in compared.weights.items()}
-        return compared.bounded(each, False, condition.text)
+        return compared.bounded(each, False, condition.text, place)
     if smallest.name == "MaxMin" and cluster.same_on_servers(smallest.share):
         of_users = [max(level / factor, ZERO) * w for w in cluster.weights]
-        return _share_bounds(cluster, Block("MinShare", {"level": of_users, "share": smallest.share}, condition.text))
+        least = Block("MinShare", {"level": of_users, "share": smallest.share}, condition.text)
+        return _share_bounds(cluster, least, place)
     if not is_linear(objective):
         if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
             raise CannotCheck(f"{condition.text} bounds an objective that is not an alpha-fair sum")
         cluster.kept_levels.append((objective, in_goal_units(cluster, objective, level), abs(level) or ONE))
+        cluster.kept_places.append(place)
         return []
     goal = Goal(cluster)
     goal.add(objective, ONE)
     row = {(j, s): -goal.slopes[j][s] for j in cluster.active for s in cluster.open[j]}
-    return [(row, goal.constant.high - level, False)]
+    return [Row(row, goal.constant.high - level, False, RowName(place))]
 
 
-def envy(cluster: Cluster, j: int, k: int) -> Row | None:
+def envy(cluster: Cluster, j: int, k: int, place: int | str = "") -> Row | None:
     """The row ``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None if j can never envy k."""
     theirs = {}
     for s in {*cluster.open[k]} & {*cluster.open[j]} if cluster.limits[j] != 0 != cluster.limits[k] else ():
@@ -132,7 +150,8 @@ def envy(cluster: Cluster, j: int, k: int) -> Row | None:
         runs = min((b / a for a, b in together(mine, other) if a > 0), default=ZERO)
         if runs > 0:
             theirs[k, s] = runs * cluster.weights[j] / cluster.weights[k]
-    return (theirs | {(j, s): Fraction(-1) for s in cluster.open[j]}, ZERO, False) if theirs else None
+    name = RowName(place, (str(cluster.users[j]), str(cluster.users[k])))
+    return Row(theirs | {(j, s): Fraction(-1) for s in cluster.open[j]}, ZERO, False, name) if theirs else None
 
 
 def envies(cluster: Cluster) -> list[str]:
@@ -218,7 +237,7 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
     for k, row in enumerate(rows):
         excess, size = row_excess(cluster, row)
         if excess > BLOCK_VIOLATION * size and k < len(floors):
-            held, floor = (f"{float(v):.9g}" for v in (-excess - row[1], -row[1]))
+            held, floor = (f"{float(v):.9g}" for v in (-excess - row.bound, -row.bound))
             (team, i), has = floors[k], f"holds {held} of the {floor}"
             faults.append(f"team {team!r} {has} {cluster.resources[i]!r} guaranteed to it")
         elif excess > BLOCK_VIOLATION * size:
@@ -234,7 +253,7 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
 
 def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
     """By how much the tasks violate a row, and the row's size."""
-    of_pairs, bound, equal = row
+    of_pairs, bound, equal, _ = row
     terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
     excess, most = sum(terms, -bound), exact_sum(t for t in terms if t > 0)
     return max(excess, -excess if equal else ZERO, ZERO), max(abs(bound), most, most - sum(terms))

@@ -15,6 +15,7 @@ from .numbers import (
     Fraction,
     Pair,
     Row,
+    RowName,
     Rows,
     Table,
     exact_sum,
@@ -284,7 +285,7 @@ def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[KeptGoal] = ()) 
             faults.append(f"user {user!r} has negative tasks, or tasks where it may not run")
         if (limit is not None and total > limit) or (high is not None and total > high) or total < cluster.low[j]:
             faults.append(f"user {user!r} runs {exact_text(total)} tasks, outside its bounds")
-    for k, (of_pairs, bound, equal) in enumerate(rows):
+    for k, (of_pairs, bound, equal, _) in enumerate(rows):
         excess = exact_sum(v * tasks[j][s] for (j, s), v in of_pairs.items()) - bound
         if excess > 0 or (equal and excess):
             faults.append(f"row {k} of the policy's constraints is violated")
@@ -320,8 +321,8 @@ def exact_tiers(
     ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
     """
     rows, kept = guaranteed(cluster), list[KeptGoal]()
-    for condition in policy.given.get("constraints", []):
-        rows = rows + impose(cluster, condition)
+    for k, condition in enumerate(policy.given.get("constraints", [])):
+        rows = rows + impose(cluster, condition, k)
     for objective, level, _ in cluster.kept_levels:  # of conditions such as OrderedWeighted(...) >= 1
         limited = ExactGoal(cluster)
         limited.add(objective, ONE)
@@ -385,7 +386,7 @@ def table_of(cluster: Cluster, tasks: Iterable[tuple[int, int, str]]) -> Table:
 
 def kept_row(one: Number, level: Fraction) -> Row:
     """A row that keeps a number at a level or above it."""
-    return {pair: -v for pair, v in one.row.items()}, -(level + one.base), False
+    return Row({pair: -v for pair, v in one.row.items()}, -(level + one.base), False, RowName("tier"))
 
 
 def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:

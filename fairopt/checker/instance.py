@@ -115,13 +115,12 @@ class Cluster:
         self.given_earlier = False  # whether leximin levels are proved only given the earlier ones
         # objectives with lower levels, in the units of `Goal`, and the size to which each tolerance is relative
         self.kept_levels: list[tuple[Block, Fraction, Fraction]] = []
+        self.kept_places: list[int | str] = []  # of their constraints
         self.floor_proofs = dict(data.get("floors") or {})
         self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
-        self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
-        if self.binding is None and "proof" in data and not has_row_multipliers(data["proof"]):
-            self.binding = []
+        self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
 
     @property
@@ -181,12 +180,14 @@ class Cluster:
                 out[j] = out[j] * weight / total
         return out
 
-    def pair(self, named: Any) -> tuple[int, int]:
-        """Two different users, by index."""
-        j, k = named if isinstance(named, list) and len(named) == 2 else (-1, -1)
-        if type(j) is not int or type(k) is not int or not (0 <= j < self.n and 0 <= k < self.n and j != k):
-            raise Fault(f"binding: {named!r} is not a pair of users")
-        return j, k
+    def pairs_named(self, evidence: Any) -> list[tuple[int, int]]:
+        """The pairs of users that evidence names, by index: of whom one may not envy the other."""
+        index, found = {str(user): j for j, user in enumerate(self.users)}, dict[tuple[int, int], None]()
+        for pair in named_pairs(evidence):
+            if isinstance(pair, list) and len(pair) == 2 and all(isinstance(user, str) for user in pair):
+                j, k = (index.get(user, -1) for user in pair)
+                found |= {(j, k): None} if j != k and min(j, k) >= 0 else {}
+        return list(found)
 
     @contextmanager
     def at(self, tasks: Table) -> Iterator[None]:
@@ -363,11 +364,17 @@ class Cluster:
         return exact_sum(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
 
 
-def has_row_multipliers(evidence: Any) -> bool:
-    """Whether evidence has multipliers of rows."""
-    if isinstance(evidence, dict):
-        return bool(evidence.get("rows")) or any(map(has_row_multipliers, evidence.values()))
-    return isinstance(evidence, list) and any(map(has_row_multipliers, evidence))
+def named_pairs(evidence: Any) -> Iterator[list[Any]]:
+    """The pairs in evidence: labels of rows, and those of ``pairs``."""
+    for one in evidence if isinstance(evidence, list) else ():
+        yield from named_pairs(one)
+    for key, held in evidence.items() if isinstance(evidence, dict) else ():
+        if key == "rows":
+            yield from (row[1] for row in held or () if isinstance(row, list) and len(row) == 3)
+        elif key == "pairs":
+            yield from held or ()
+        elif key != "of_solver":
+            yield from named_pairs(held)
 
 
 def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -26,7 +26,7 @@ from .numbers import (
 )
 from .outcome import CannotCheck, Fault
 from .policy import Block
-from .sums import Evidence, Goal, best_at_ends, bound, value_of
+from .sums import Evidence, Goal, best_at_ends, bound, limits_as_rows, value_of
 from .teams import Numbers
 
 COST_TIE = Fraction(1, 10**12)  # relative: costs so near may be equal, since a solver's prices are rounded
@@ -53,8 +53,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
             f"{LEVEL_PAIRS:,}"
         )
     c, above = cluster.coefficients(objective.share)
-    by_server = any(len({c[j][s] for s in cluster.open[j]}) > 1 for j in cluster.active if cluster.high[j] is not None)
-    if by_server or any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
+    if any(len({c[j][s] for s in cluster.open[j]}) > 1 for j in cluster.active if cluster.high[j] is not None):
         rows = rows + limits_as_rows(cluster)  # a share that may rise without more tasks
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
@@ -73,7 +72,7 @@ def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     steps: list[tuple[list[int], Evidence]] = []
     for k, one in enumerate(entry["levels"]):
         check_keys(one, LEVEL, f"level {k} of the evidence")
-        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept_levels))))
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows)))
         if not one["users"]:
             raise Fault(f"level {k} of the evidence has no users")
     lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
@@ -306,12 +305,3 @@ def held_at_reduced_cost(
             costly = min(costly, max(exact_sum(tasks[s] for s in paid) - cluster.low[j], ZERO))
         out[t] += max(costly, elsewhere) * max(c[s] for s in paid)
     return out
-
-
-def limits_as_rows(cluster: Cluster) -> Rows:
-    """Task limits as rows, which prices need if a task's share differs by server."""
-    return [
-        ({(j, s): 1 / (high or ONE) for s in cluster.open[j]}, Fraction(bool(high)), False)
-        for j in cluster.active
-        if (high := cluster.high[j]) is not None
-    ]

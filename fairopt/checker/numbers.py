@@ -127,8 +127,31 @@ ZERO, ONE = Fraction(0), Fraction(1)
 Table = list[list[Fraction]]  # by user and server
 Place = tuple[int, int]  # a server and a resource
 Pair = tuple[int, int]  # a user and a server
-Row = tuple[dict[Pair, Fraction], Fraction, bool]  # coefficients by user and server, bound, is equality
-Rows = list[Row]
+Rows = list["Row"]
+
+
+class RowName(NamedTuple):
+    """What identifies a row in evidence: the ``place`` of its constraint, and whom it is ``of``.
+
+    The place is a position in the policy, ``"guarantees"`` of teams, ``"limits"`` of users, or ``"tier k"`` for what
+    later tiers keep of tier k. A row is for a user, a team, a pair of these, or nobody in particular. Multipliers in
+    files are per ``unit`` of the row's bound.
+    """
+
+    place: int | str
+    of: str | tuple[str, ...] = ""
+    unit: Fraction = Fraction(1)
+
+
+class Row(NamedTuple):
+    """``sum of per_task x <= bound``, or ``==``; coefficients are by user and server."""
+
+    per_task: dict[Pair, Fraction]
+    bound: Fraction
+    equal: bool
+    name: RowName
+
+
 DOWN, UP = (Context(prec=50, rounding=r, Emax=MAX_EMAX, Emin=MIN_EMIN) for r in (ROUND_FLOOR, ROUND_CEILING))
 SMALLEST, LARGEST = Decimal("1e-400"), Decimal("1e4000")
 LEAST, MOST, FAR_FROM_0, NEAR_0 = map(Decimal, ("1e-300", "1e300", "0.01", "1e-10"))  # of `_log`

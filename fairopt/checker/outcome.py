@@ -34,7 +34,7 @@ class Clock:
             raise Late
 
 
-CLAIMS, UNREAD = ("objective", "prices"), dict.fromkeys(("certificate", "evidence"), "`Allocation.load` recomputes it")
+CLAIMS, UNREAD = ("objective", "prices"), {"certificate": "`Allocation.load` recomputes it"}
 
 
 @dataclass(frozen=True)

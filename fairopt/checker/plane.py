@@ -7,7 +7,7 @@ from typing import Any
 
 from .instance import LINE, Cluster, check_keys
 from .numbers import ONE, ZERO, Fraction, Rows, exact_sum, log, number, numbers, power, together, up
-from .outcome import Fault
+from .outcome import CannotCheck, Fault
 from .policy import Block
 from .sums import Evidence, Goal, bound, power_mean
 
@@ -39,13 +39,15 @@ class Plane:
     def linear(self, factors: Mapping[int, Fraction], entry: Mapping[str, Any]) -> Fraction:
         """An upper bound on a weighted sum of shares, by prices."""
         check_keys(entry, LINE, "a line of the evidence")
-        if entry.get("kind", "prices") != "prices" or entry.get("unit", 1) != 1 or entry.get("mixtures"):
-            raise Fault("lines are proved by prices in natural units, without mixtures")
+        if entry.get("mixtures"):
+            raise CannotCheck("the evidence of the most even shares has mixtures of further levels")
+        if entry.get("kind", "prices") != "prices" or entry.get("unit", 1) != 1:
+            raise Fault("lines are proved by prices in natural units")
         goal = Goal(self.cluster)
         for j, factor in factors.items():
             for s in self.cluster.open[j]:
                 goal.slopes[j][s] = max(factor * self.below[j][s], factor * self.above[j][s])
-        evidence = Evidence(self.cluster, entry, self.rows, len(self.cluster.kept_levels))
+        evidence = Evidence(self.cluster, entry, self.rows)
         goal.add_kept_levels(evidence)
         return bound(goal, evidence, evidence.right_hand_side(self.cluster.usable_units()))
 
@@ -84,8 +86,8 @@ class Plane:
         full += [
             ({pair: ONE for pair in per_task if pair[0] == j}, h) for j in each if (h := cluster.high[j]) is not None
         ]
-        full += [(row, b) for row, b, equal in self.rows if b > 0 or (equal and b)]
-        if all(not equal or not b for _, b, equal in self.rows):
+        full += [(row.per_task, row.bound) for row in self.rows if row.bound > 0 or (row.equal and row.bound)]
+        if all(not row.equal or not row.bound for row in self.rows):
             per_unit = (min((per_task[p] / v for p, v in row.items() if v > 0), default=None) for row, _ in full)
             reached = [rate * b for rate, (_, b) in together(per_unit, full) if rate is not None]
             low = max(low, min(reached, default=ZERO) / self.total)

@@ -188,8 +188,8 @@ def gap_by_envy(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     base = {j: (ZERO if total[j] <= cluster.low[j] * (1 + ROUNDING) else v, ROUNDING) for j, v in level.items()}
     root = {j: (v, ZERO if v else ROUNDING) for j, (v, _) in base.items()}
     bound_by: dict[int, list[tuple[int, Fraction]]] = {k: [(k, ZERO)] for k in users}  # users bound by envy of k
-    for (j, k), (of_pairs, _, _) in envy.items():
-        slack = total[j] / (of_pairs[k, 0] * total[k]) - 1
+    for (j, k), row in envy.items():
+        slack = total[j] / (row.per_task[k, 0] * total[k]) - 1
         if slack <= ROUNDING:
             bound_by[k].append((j, max(slack, ZERO)))
             root[j] = min(root[j], (base[k][0], max(slack, ZERO) + (ZERO if base[k][0] else ROUNDING)))

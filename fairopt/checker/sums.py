@@ -15,6 +15,8 @@ from .numbers import (
     Between,
     Fraction,
     Place,
+    Row,
+    RowName,
     Rows,
     Table,
     boxcox,
@@ -172,13 +174,15 @@ class Evidence:
     level, if given.
     """
 
-    def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
+    def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows) -> None:
         self.cluster, self.mixtures = cluster, entry.get("mixtures") or []
         prices = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
-        y = numbers(entry.get("rows") or [0] * len(rows), "rows", len(rows))
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
-        self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in together(y, rows)]
-        self.kept_multipliers = [max(t, ZERO) for t in numbers(entry.get("kept") or [0] * kept, "kept", kept)]
+        y = multipliers(entry.get("rows"), "rows", 3)
+        self.rows = [y.get(row.name[:2], ZERO) * row.name.unit for row in rows]
+        self.rows = [t if t > 0 or row.equal else ZERO for t, row in together(self.rows, rows)]
+        given = multipliers(entry.get("kept"), "kept", 2)
+        self.kept_multipliers = [max(given.get((place,), ZERO), ZERO) for place in cluster.kept_places]
         self.levels = [[number(z, "at") for z in row] for row in entry.get("at") or ()]
         costs = entry.get("costs")
         self.costs = costs and dict(together(cluster.active, numbers(costs, "costs", len(cluster.active))))
@@ -188,12 +192,12 @@ class Evidence:
                 need = together(self.prices[s], cluster.demands[j][s])
                 self.cost[j][s] = exact_sum(p * d for p, d in need if d)
         self.size: Table = [[*costs] for costs in self.cost]
-        for times, (row, _, _) in together(self.rows, rows):
+        for times, row in together(self.rows, rows):
             cluster.clock.check()
-            for (j, s), v in row.items():
+            for (j, s), v in row.per_task.items() if times else ():
                 self.cost[j][s] += times * v
                 self.size[j][s] += abs(times * v)
-        self.row_value = exact_sum(times * bound for times, (_, bound, _) in together(self.rows, rows))
+        self.row_value = exact_sum(times * row.bound for times, row in together(self.rows, rows))
 
     def even_out(self, level_per_task: Mapping[int, Mapping[int, Fraction]]) -> None:
         """Scale the prices of servers so that levels which cost a user the same on several up to rounding do exactly.
@@ -226,6 +230,20 @@ class Evidence:
     def right_hand_side(self, room: Mapping[Place, Fraction]) -> Fraction:
         """The dual objective's constant: right-hand sides of capacities and rows times their multipliers."""
         return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
+
+
+def multipliers(given: Any, what: str, size: int) -> dict[tuple[Any, ...], Fraction]:
+    """Multipliers by name, from lists of a place, a label (of rows), and a number; 0 for others."""
+    found: dict[tuple[Any, ...], Fraction] = {}
+    for one in given or ():
+        if not isinstance(one, list) or len(one) != size or type(one[0]) not in (int, str):
+            raise Fault(f"{what} has an entry that is not a place{', a label' * (size == 3)} and a number")
+        *name, y = one
+        key = tuple(tuple(map(str, part)) if isinstance(part, list) else part for part in name)
+        if key in found:
+            raise Fault(f"{what} has two multipliers of one row")
+        found[key] = number(y, what)
+    return found
 
 
 def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
@@ -420,6 +438,20 @@ def log_of_powers(weights: Mapping[Any, Fraction], levels: Mapping[Any, Fraction
     return log(weight).low + q * log(mean).low
 
 
+def limits_as_rows(cluster: Cluster) -> Rows:
+    """Task limits as rows, which prices need if a task's share differs by server."""
+    return [
+        Row(
+            {(j, s): 1 / (high or ONE) for s in cluster.open[j]},
+            Fraction(bool(high)),
+            False,
+            RowName("limits", str(cluster.users[j]), high or ONE),
+        )
+        for j in cluster.active
+        if (high := cluster.high[j]) is not None
+    ]
+
+
 def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of a sum of objectives, by prices."""
     unit = number(entry.get("unit", 1), "unit")
@@ -428,6 +460,8 @@ def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
         goal.add(objective, ONE, unit)
-    evidence = Evidence(cluster, entry, rows, len(cluster.kept_levels))
+    if any(isinstance(one, list) and one[:1] == ["limits"] for one in entry.get("rows") or ()):
+        rows = rows + limits_as_rows(cluster)
+    evidence = Evidence(cluster, entry, rows)
     bounded.add_kept_levels(evidence)
     return relative_gap(objective, alone, bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units())))

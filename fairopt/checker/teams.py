@@ -14,6 +14,7 @@ from .numbers import (
     Between,
     Fraction,
     Row,
+    RowName,
     Rows,
     Table,
     exact_sum,
@@ -118,7 +119,7 @@ def guaranteed(cluster: Cluster) -> Rows:
         members = {*cluster.members[team]} & {*cluster.active}
         for i, v in floor.items():
             held = {(j, s): -d for j in sorted(members) for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
-            rows.append((held, -v, False))
+            rows.append(Row(held, -v, False, RowName("guarantees", (team, str(cluster.resources[i])))))
     return rows
 
 
@@ -214,7 +215,7 @@ class Numbers:
                 slopes[j][s] += prices[t] * c[j][s]
         return exact_sum(price * self.base[t].low for t, price in prices.items())
 
-    def bounded(self, level: Any, most: bool, what: str) -> Rows:
+    def bounded(self, level: Any, most: bool, what: str, place: int | str) -> Rows:
         """Bounds on the numbers as rows; ``level`` is a number, a list, or a dict by label."""
         names = list(self.weights)
         if not isinstance(level, dict):
@@ -225,12 +226,12 @@ class Numbers:
         for j, t in self.of_user.items():
             members[t].append(j)
         return [
-            self._bound(members[t], [t], level[t], most, what)
+            self._bound(members[t], [t], level[t], most, what, RowName(place, t))
             for t in names
             if t in level and level[t] != math.inf and (most or level[t] != 0 or self.base[t].low > 0)
         ]
 
-    def of_teams(self, level: Mapping[str, Any], most: bool, what: str) -> Rows:
+    def of_teams(self, level: Mapping[str, Any], most: bool, what: str, place: int | str) -> Rows:
         """Bounds on the sums of numbers of users, by the name of their team, as rows."""
         members, rows = self.cluster.members, Rows()
         if level.keys() - members.keys():
@@ -238,12 +239,15 @@ class Numbers:
         for team, bound in level.items():
             mine = [j for j in members[team] if j in self.of_user]
             if bound != math.inf:
-                rows.append(self._bound(mine, [self.of_user[j] for j in mine], bound, most, what))
+                names = [self.of_user[j] for j in mine]
+                rows.append(self._bound(mine, names, bound, most, what, RowName(place, team)))
         return rows
 
-    def _bound(self, users: Iterable[int], names: Iterable[str], level: Any, most: bool, what: str) -> Row:
+    def _bound(
+        self, users: Iterable[int], names: Iterable[str], level: Any, most: bool, what: str, name: RowName
+    ) -> Row:
         """A bound on the sum of some numbers, of these users, as a row."""
         c, sign = self.below if most else self.above, 1 if most else -1
         base = exact_sum(self.base[t][1 if most else 0] for t in names)
         row = {(j, s): sign * c[j][s] for j in users for s in self.cluster.open[j]}
-        return row, sign * (number(level, what, 0) + base), False
+        return Row(row, sign * (number(level, what, 0) + base), False, name)

@@ -73,7 +73,7 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
     """Refuse stored prices that differ from those of the evidence by more than rounding, or say why they are not
     compared.
     """
-    entry = (data.get("proof") or [{}])[0]
+    entry = (data.get("evidence") or [{}])[0]
     if data.get("prices") is None:
         return ""
     given = numbers(data["prices"], "prices", cluster.servers, cluster.m)
@@ -94,14 +94,15 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
     return ""
 
 
-def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any]) -> Rows:
+def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any], k: int) -> Rows:
     """Require of later tiers that they keep an earlier tier's level, and return the rows.
 
-    It is the level that the tier's own tasks reach (of leximin, and of alpha-fairness of numbers that are not shares of
-    users, each number's, up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the
-    tolerance of constraints.
+    It is the ``k``-th tier (from 0). Its level is the one that its own tasks reach (of leximin, and of alpha-fairness
+    of numbers that are not shares of users, each number's, up to 1e-7); without own tasks, that of the file's tasks.
+    The file's tasks may miss it by the tolerance of constraints.
     """
     keep_bases(cluster, tier)
+    place = f"tier {k}"
     tier = of_those_who_rise(cluster, tier)
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
@@ -120,9 +121,9 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
             raise Fault(f"a user or team is below its level of {tier.text}")
         cluster.given_earlier |= curved
         if term.share.name in COMPOSED:
-            return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text)
+            return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text, place)
         at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
-        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": tier.share}, tier.text))
+        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": tier.share}, tier.text), place)
     level, unit = value, abs(value) or ONE
     if own:
         level = number(entry["level"], "level")
@@ -132,8 +133,9 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         if value_of(cluster, tier) < level - BLOCK_VIOLATION * unit:
             raise Fault(f"{tier.text} is below its level")
     if as_max_min(tier)[1].name == "MaxMin" or is_linear(tier):
-        return impose(cluster, Block("AtLeast", {"objective": tier, "level": level}, tier.text))
+        return impose(cluster, Block("AtLeast", {"objective": tier, "level": level}, tier.text), place)
     cluster.kept_levels.append((tier, level, unit))
+    cluster.kept_places.append(place)
     return []
 
 
@@ -151,10 +153,10 @@ class Kind(NamedTuple):
 
 SUMS = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")
 KINDS = {
-    "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), gap_by_bottlenecks),
-    "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), gap_by_envy),
-    "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), gap_by_levels),
-    "number levels": Kind(("Leximin",), False, "", ("levels",), gap_by_number_levels),
+    "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", ("order", "prices"), gap_by_bottlenecks),
+    "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", ("pairs", "prices"), gap_by_envy),
+    "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels", "prices"), gap_by_levels),
+    "number levels": Kind(("Leximin",), False, "", ("levels", "prices"), gap_by_number_levels),
     "prices": Kind(SUMS, True, "", ("unit", "at", *PRICES), gap_by_prices),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fairopt import checker
+from fairopt import reading
 from fairopt.checker.__main__ import write
+from fairopt.checker.outcome import Verification
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, comparing
@@ -21,6 +22,9 @@ VERIFY = """Check saved allocations by arithmetic alone, without a solver.
 The check reads only the file. It confirms capacities, limits and constraints in exact fractions, and uses the prices \
 in the file to bound every other allocation. The checker shares no code with the rest of fairopt and needs only the \
 standard library. --write-checker writes it as one file for those who have no fairopt: it runs on Python 3.9 and later.
+
+A file of fairopt 0.2 or before is upgraded first: its tasks are kept, and evidence is found for them. --upgrade keeps \
+the new file.
 
 The result shows the size and digest of the cluster. --input compares the cluster in the file with yours and lists the \
 differences. The exit code is 0 if all files are proved, else 1.
@@ -52,6 +56,9 @@ def verify(
         Path | None,
         typer.Option(metavar="FILE.pyz", help="Write the checker as one file, which runs without fairopt."),
     ] = None,
+    upgrade: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the one FILE in the current format, and check that.")
+    ] = None,
 ) -> None:
     """Check saved allocations."""
     if write_checker is not None:
@@ -60,14 +67,17 @@ def verify(
     elif not paths:
         raise typer.BadParameter("give the files to check, or --write-checker FILE.pyz")
     checked(time_limit)
+    if upgrade is not None and len(paths or ()) > 1:
+        raise typer.BadParameter("--upgrade takes one file; give them one by one")
     for path in paths or ():
         if not path.is_file():
             raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
     instance = None if source is None else source.read()
-    found: dict[str, checker.Verification] = {}
+    found: dict[str, Verification] = {}
     for path in paths or ():
         with working(str(path), verbose=False):
-            found[str(path)] = checker.verify(path, instance, time_limit=time_limit)
+            path = path if upgrade is None else reading.upgrade(path, upgrade)
+            found[str(path)] = reading.verify(path, instance, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths or ()) > 1 else ""
             console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The kinds of evidence: how each bounds the gap, its numbers in files, and its entry for `verify`.
+"""The kinds of evidence: how each bounds the gap, and its entry in files, which the checker reads too.
 
 * `kinds`: the table of kinds, by their names in files.
 * `pool`: bottlenecks on one pool, with or without envy-freeness, and prices of alpha-fairness and of totals.
@@ -7,6 +7,7 @@
 * `exact_levels`: an exact point of leximin on servers and its prices, as fractions.
 * `number_levels`: the same for leximin of teams, or of what is above a base.
 * `solved`: dual values of a cone program. `bundles`: the same over bundles, and divisions.
+* `supporting`: multipliers from the tasks alone, where a solver's prove less.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.
 * `above`: that of a surplus on one pool, from the plain program above the base.
 * `alike`: that of a program with one user for each kind.

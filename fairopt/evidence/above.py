@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fairopt.evidence.number_levels import NumberLevels
-from fairopt.formulation.above import Above, above
+from fairopt.formulation.above import Above
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs.entries import Imposed, price_entry
+from fairopt.proofs.entries import Named, price_entry
 from fairopt.proofs.number_levels import NumberBounds, bottleneck_duals
-from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader
+from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.tolerances import TINY
 
 Proposals = Generator[Proposal, Any, None]
@@ -26,8 +26,6 @@ class AboveBase(Evidence):
     program: Program
     above: Above
     found: Evidence
-
-    kind = "above a base"
 
     @property
     def by_level(self) -> bool:
@@ -51,11 +49,11 @@ class AboveBase(Evidence):
         gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
         return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         if program.term.is_smallest:
             duals = bottleneck_duals(program, tasks)
             if program.term.is_order:
-                return NumberLevels(duals, np.zeros(0)).entry(program, tasks, rows)
+                return NumberLevels(duals, np.zeros(0)).entry(program, tasks, names)
             bounds = NumberBounds(program)
             lowest = int(np.argmin(bounds.at(tasks) / bounds.numbers.weights))
             prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
@@ -65,21 +63,10 @@ class AboveBase(Evidence):
                     prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
             scale = 1.0 / paid.sum()
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
-        entry = self.found.entry(self.above, self.above.part(tasks), rows)
+        entry = self.found.entry(self.above, self.above.part(tasks), names)
         if program.merge:  # the prices of one row, for each of the servers that it stands for
             entry["prices"] = np.asarray(entry["prices"])[program.unmerged._server_classes].tolist()
         return entry
-
-    def numbers(self) -> dict[str, Any] | None:
-        found = self.found.numbers()
-        return None if found is None else {"kind": self.kind, "found": found}
-
-    @classmethod
-    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        inner = above(program)
-        if inner is None:
-            raise ValueError("evidence above a base for another program")
-        return cls(program, inner, read(inner, held["found"]))
 
 
 def lifted(program: Program, inner: Above, proposals: Proposals) -> Proposals:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.constraints import EnvyFree, MadeRows
+from fairopt.blocks.constraints import Constraint, EnvyFree, MadeRows
 from fairopt.blocks.rows import Rows
-from fairopt.formulation.alike import Alike, alike
+from fairopt.formulation.alike import Alike
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.rows import BlockRows, rows_of
 from fairopt.proofs import conditions
-from fairopt.proofs.entries import Imposed
-from fairopt.proofs.proposal import Evidence, Measured, Reader
+from fairopt.proofs.entries import Named
+from fairopt.proofs.proposal import Evidence, Measured
 
-BY_KIND = {"users", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
-PORTABLE = BY_KIND | {"kind", "prices", "unit", "slope", "rows", "kept"}  # what it may have
+BY_KIND = {"users", "pairs", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users
+OF_ENTRY = BY_KIND | {"kind", "order", "prices", "unit", "slope", "rows"}  # what it may have
 
 
 def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of evidence of kinds, whose rows are those of users, as one of users."""
-    if not entry.keys() <= PORTABLE or entry.get("kept"):
-        raise ValueError(f"{kinds.program.objective} of users who are alike has no portable evidence")
+    if not entry.keys() <= OF_ENTRY:
+        raise ValueError(f"{kinds.program.objective} of users who are alike has no evidence of users")
     out = dict(entry)
     for name in BY_KIND & entry.keys():
         value = entry[name]
         if name == "users":
             out[name] = np.flatnonzero(np.isin(kinds.of_user, value)).tolist()
+        elif name == "pairs":
+            index = {user: j for j, user in enumerate(kinds.inner.instance.users)}
+            users, n = kinds.program.instance.users, kinds.program.instance.n_users
+            rows = [row for j, k in value for row in kinds.envy_rows(index[j], index[k])[0].tolist()]
+            out[name] = [[users[row // n], users[row % n]] for row in dict.fromkeys(rows)]
         elif name == "mixtures":
             out[name] = [(np.asarray(theta)[kinds.of_user] * kinds.part).tolist() for theta in value]
         elif isinstance(value, Mapping):
@@ -41,15 +46,19 @@ def of_users(kinds: Alike, entry: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-class OfUsers(Imposed):
-    """The rows that `verify` makes for users, by multipliers of those of their kinds."""
+class OfUsers(Named):
+    """The names of rows of users, with multipliers of those of their kinds."""
 
-    def __init__(self, kinds: Alike, rows: Imposed) -> None:
-        super().__init__(rows.conditions, rows.rows)
+    def __init__(self, kinds: Alike, names: Named) -> None:
+        super().__init__(names.constraints)
         self.kinds = kinds
 
-    def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
+    def multipliers(
+        self, program: Program, found: Iterable[tuple[BlockRows, Float]], kept: Iterable[tuple[Constraint, float]] = ()
+    ) -> dict[str, Any]:
         users, charged = self.kinds.program, list[tuple[BlockRows, Float]]()
+        if any(value for _, value in kept):
+            raise ValueError(f"{users.objective} of users who are alike has no evidence of users")
         for (block, _, rows), values in found:
             envy = block.block if isinstance(block, MadeRows) else block
             if not isinstance(envy, EnvyFree):  # added by methods, and charged elsewhere
@@ -60,15 +69,6 @@ class OfUsers(Imposed):
                 times = np.concatenate([values[r] * times for r, _, times in parts])
                 charged += [(one, times) for one in rows_of(made, users.pairs) or ()]
         return super().multipliers(users, charged)
-
-
-def rows_of_kinds(program: Program, made: Sequence[Sequence[int]]) -> list[int]:
-    """The rows of envy of users for those ``made`` of kinds, by block."""
-    kinds = alike(program)
-    if kinds is None:
-        raise ValueError("rows of kinds of users for another program")
-    n = kinds.inner.instance.n_users
-    return [row for rows in made for r in rows for row in kinds.envy_rows(r // n, r % n)[0].tolist()]
 
 
 def envious(program: Program, rows: Rows, r: int) -> tuple[int, int]:
@@ -87,8 +87,6 @@ class OfKinds(Evidence):
 
     kinds: Alike
     found: Evidence
-
-    kind = "users alike"
 
     @property
     def by_level(self) -> bool:
@@ -111,18 +109,7 @@ class OfKinds(Evidence):
             found, tasks=spread, gap=found.gap + apart, block_violation=of_bounds, violation=None, value=None
         )
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         inner = self.kinds.inner
-        held = self.found.entry(inner, self.kinds.gathered(tasks), OfUsers(self.kinds, rows))
+        held = self.found.entry(inner, self.kinds.gathered(tasks), OfUsers(self.kinds, names))
         return of_users(self.kinds, held)
-
-    def numbers(self) -> dict[str, Any] | None:
-        found = self.found.numbers()
-        return None if found is None else {"kind": self.kind, "found": found}
-
-    @classmethod
-    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        kinds = alike(program)
-        if kinds is None:
-            raise ValueError("evidence of kinds of users for another program")
-        return cls(kinds, read(kinds.inner, held["found"]))

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
+from fairopt.proofs.entries import Named
 from fairopt.proofs.exact_levels import ExactData, NotProved, distance
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 
@@ -51,6 +52,10 @@ class ExactLevels(Evidence):
             gap = np.inf
         of_bounds = conditions.bounds_violation(program, tasks)
         return Measured(tasks, gap, of_bounds, prices, gaps=(gap,) * max(len(self.levels), 1))
+
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        why = "rounding decides its levels; Allocation.load proves them in fractions, and verify does not yet"
+        return {"why": why, "of_solver": self.numbers()}
 
     def numbers(self) -> dict[str, Any]:
         levels = [[list(one) for one in level] for level in self.levels]

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.entries import Imposed
+from fairopt.proofs.entries import Named
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices
 
 
@@ -37,15 +37,24 @@ class FewerRows(Evidence):
         out.block_violation = float(np.max([out.block_violation, *broken]))
         return out
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        return self.found.entry(self.program, tasks, rows)  # rows that it lacks have no multipliers
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        held = self.found.entry(self.program, tasks, names)  # rows that it lacks have no multipliers
+        return held if "of_solver" not in held else held | {"of_solver": self.numbers()}
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "made": [list(rows) for rows in self.made], "found": self.found.numbers()}
 
     @classmethod
+    def of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        """With the rows that an entry names."""
+        made = read.names.rows_made(program, held)
+        fewer = program.with_rows(made)
+        return cls(fewer, read(fewer, held), tuple(tuple(made[block]) for block in program.many_rows))
+
+    @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        """What `numbers` wrote."""
         n = program.instance.n_users
         made = tuple(tuple(as_indices(rows, n * n).tolist()) for rows in held["made"])
         fewer = program.with_rows(dict(zip(program.many_rows, made, strict=True)))
-        return cls(fewer, read(fewer, held["found"]), made)
+        return cls(fewer, read(fewer, {"of_solver": held["found"]}), made)

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairopt.evidence.above import AboveBase
-from fairopt.evidence.alike import OfKinds
+from fairopt.blocks.constraints import Constraint
 from fairopt.evidence.exact_levels import ExactLevels
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.number_levels import NumberLevels
-from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
-from fairopt.evidence.prices import CapacityPrices, RowPrices, UserPrices
+from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks
+from fairopt.evidence.prices import read_prices
 from fairopt.evidence.solved import Solved
-from fairopt.evidence.tangents import Tangents
+from fairopt.evidence.tangents import Lines
 from fairopt.formulation.program import Program
+from fairopt.proofs.entries import Named
 from fairopt.proofs.proposal import Evidence, Reader
 
-KINDS: dict[str, type[Evidence]] = {
-    "bottlenecks": Bottlenecked,
-    "pulled": EnvyBottlenecks,
-    "fair prices": FairPrices,
-    "total prices": TotalPrices,
-    "user prices": UserPrices,
-    "capacity prices": CapacityPrices,
-    "row prices": RowPrices,
-    "levels": LevelDuals,
-    "exact levels": ExactLevels,
-    "number levels": NumberLevels,
-    "duals": Solved,
-    "tangents": Tangents,
-    "rows": FewerRows,
-    "above a base": AboveBase,
-    "users alike": OfKinds,
+KINDS = {
+    "bottlenecks": Bottlenecked.restored,
+    "pulled": EnvyBottlenecks.restored,
+    "prices": read_prices,
+    "levels": LevelDuals.restored,
+    "number levels": NumberLevels.restored,
+    "lines": Lines.restored,
 }
+OF_SOLVER = {
+    "duals": Solved.restored,
+    "exact levels": ExactLevels.restored,
+    "levels": LevelDuals.restored,
+    "rows": FewerRows.restored,
+}
+OF_ALL_ROWS = ("bottlenecks", "pulled")  # need the whole program
 
 
-def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> Evidence:
-    """The evidence that `Evidence.numbers` wrote, for a program of the same blocks and instance.
+def restored(
+    program: Program, held: Mapping[str, Any], solver: str | None, constraints: Sequence[Constraint] = ()
+) -> Evidence:
+    """The evidence that `Evidence.entry` wrote, for a program of the same blocks and instance.
 
-    `KeyError`, `TypeError` or `ValueError` if it is malformed or of another program.
+    ``constraints`` are those of the policy. `KeyError`, `TypeError` or `ValueError` if it is malformed or of another
+    program.
     """
-    return Reader(KINDS, solver)(program, held)
+    read = Reader(KINDS, OF_SOLVER, Named(constraints or program.constraints), solver)
+    if program.many_rows and "of_solver" not in held and held["kind"] not in OF_ALL_ROWS:
+        return FewerRows.of_entry(program, held, read)
+    return read(program, held)

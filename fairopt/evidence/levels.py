@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
+from fairopt.evidence.solved import of_blocks
+from fairopt.evidence.supporting import is_small, supporting_levels
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import ConicConditions, further_conditions
-from fairopt.proofs.entries import Imposed, priced
+from fairopt.proofs.entries import Named, price_rows, priced
 from fairopt.proofs.levels import LevelDual, judge_levels, self_contained_duals
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 
@@ -48,14 +53,19 @@ class LevelDuals(Evidence):
         prices = None if self.prices is None else program.term.factor * self.prices
         return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,), variables=variables)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         further, levels = self.further, []
         for one in self_contained_duals(program, self.holdings, further, tasks):
             entry = {"users": one.users.tolist(), **priced(program, one.prices)}
             if further is not None and one.dual is not None:
-                entry |= rows.multipliers(program, further.multipliers(one.dual))
+                entry |= names.multipliers(program, further.multipliers(one.dual))
             levels.append(entry)
-        return {"kind": self.kind, "levels": levels}
+        later = any(getattr(block, "added", False) for block in program.constraints)  # keeps what earlier tiers reach
+        if (later or (further is not None and further.curved)) and is_small(program):
+            with suppress(ValueError):
+                levels = _supported(program, tasks, names)
+        held = {"kind": self.kind, "levels": levels} | ({} if self.prices is None else priced(program, self.prices))
+        return held if further is None or _is_linear(further) else held | {"of_solver": self.numbers()}
 
     def numbers(self) -> dict[str, Any]:
         names = ("users", "prices", "dual", "sizes")
@@ -65,6 +75,8 @@ class LevelDuals(Evidence):
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        if "levels" in held:
+            return cls._of_entry(program, held, read)
         rows, n = len(program.usable_rows), program.instance.n_users
         free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
         further = None if free else further_conditions(ConeModel(program, read.solver))
@@ -77,3 +89,39 @@ class LevelDuals(Evidence):
             holdings.append(LevelDual(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **dual))
         written = None if free else Written.restored(program, read.solver, held)
         return cls(holdings, written, as_numbers(held["prices"], (rows,)), further)
+
+    @classmethod
+    def _of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        """By the prices and multipliers of an entry, if all constraints are linear rows."""
+        n, written, further, holdings = program.instance.n_users, None, None, list[LevelDual]()
+        if program.rest or any("rows" in level for level in held["levels"]):
+            written = Written.restored(program, read.solver, {})
+            further = further_conditions(ConeModel(program, read.solver))
+        if further is not None and not _is_linear(further):
+            raise ValueError("levels under constraints that are not linear rows")
+        for level in held["levels"]:
+            dual, sizes = None, None
+            if further is not None:
+                given = {(one.block, one.name): y for one, y in read.names.restored(program, level)}
+                dual, sizes = np.zeros(further.right.shape), np.zeros(0)
+                for one, at in further.rows:
+                    y = given.get((one.block, one.name))
+                    dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)
+            holdings.append(LevelDual(as_indices(level["users"], n), price_rows(program, level), dual, sizes))
+        return cls(holdings, written, price_rows(program, held) if "prices" in held else None, further)
+
+
+def _supported(program: Program, tasks: Float, names: Named) -> list[dict[str, Any]]:
+    """Levels of an entry by multipliers that support the tasks."""
+    out = []
+    for users, found, costs in supporting_levels(program, tasks):
+        level = {"users": users.tolist(), **priced(program, found.prices)}
+        out.append(level | of_blocks(program, names, found.rows, found.kept, (), found.mixtures_of_kept))
+        out[-1]["costs"] = costs.tolist()
+    return out
+
+
+def _is_linear(further: ConicConditions) -> bool:
+    """Whether all constraints are known linear rows, so that their multipliers are all of a dual solution."""
+    known = sum(len(one.rows) for one, _ in further.rows) == len(further.right)
+    return known and not further.curved and not further.on_others.shape[1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.entries import Imposed, priced
+from fairopt.proofs.entries import Named, price_rows, priced
 from fairopt.proofs.number_levels import (
     NumberBounds,
     NumberDual,
@@ -18,7 +18,7 @@ from fairopt.proofs.number_levels import (
     judge_number_levels,
     n_further,
 )
-from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
+from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices
 
 
 @dataclass(frozen=True)
@@ -44,31 +44,25 @@ class NumberLevels(Evidence):
         of_blocks = conditions.violation_at(program, tasks)
         return Measured(tasks, gap, of_blocks, program.term.factor * self.prices, gaps=gaps or (gap,))
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        names = program.term.share._names(program.instance)
-        levels = []
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        labels, levels = program.term.share._names(program.instance), []
         for dual in self.duals:
             paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.numbers.tolist()
-            entry = {"numbers": [names[t] for t in ends], **priced(program, dual.prices)}
-            entry["of_numbers"] = {names[t]: float(dual.of_numbers[t]) for t in paying}
-            levels.append(entry | rows.multipliers(program, further_multipliers(program, dual)))
-        return {"kind": self.kind, "levels": levels}
-
-    def numbers(self) -> dict[str, Any]:
-        names = ("numbers", "prices", "of_numbers", "further")
-        levels = [{name: as_list(getattr(dual, name)) for name in names} for dual in self.duals]
-        return {"kind": self.kind, "levels": levels, "prices": as_list(self.prices)}
+            entry = {"numbers": [labels[t] for t in ends], **priced(program, dual.prices)}
+            entry["of_numbers"] = {labels[t]: float(dual.of_numbers[t]) for t in paying}
+            levels.append(entry | names.multipliers(program, further_multipliers(program, dual)))
+        return {"kind": self.kind, "levels": levels} | (priced(program, self.prices) if len(self.prices) else {})
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        n, rows = len(NumberBounds(program).most), program.usable_rows.shape
-        duals = [
-            NumberDual(
-                as_indices(level["numbers"], n),
-                as_numbers(level["prices"], rows),
-                as_numbers(level["of_numbers"], (n,)),
-                as_numbers(level["further"], (n_further(program),)),
-            )
-            for level in held["levels"]
-        ]
-        return cls(duals, as_numbers(held["prices"], rows))
+        place = {label: t for t, label in enumerate(program.term.share._names(program.instance))}
+        duals, n = list[NumberDual](), len(NumberBounds(program).most)
+        for level in held["levels"]:
+            numbers, of_numbers = as_indices([place[label] for label in level["numbers"]], n), np.zeros(n)
+            for label, price in level["of_numbers"].items():
+                of_numbers[place[label]] = float(price)
+            given = {id(one.rows): y for one, y in read.names.restored(program, level)}
+            further = [given.get(id(one.rows), np.zeros(len(one.rows))) for one in program.rows.further]
+            every = np.concatenate([np.zeros(0), *further])
+            duals.append(NumberDual(numbers, price_rows(program, level), of_numbers, every))
+        return cls(duals, price_rows(program, held) if "prices" in held else np.zeros(program.usable_rows.shape))

@@ -14,8 +14,8 @@ from fairopt.blocks.constraints import EnvyFree
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.envy import EnvyProgram, envy_gap
+from fairopt.proofs.entries import Named, price_entry, price_rows, priced
+from fairopt.proofs.envy import EnvyProgram, binding_envy_rows, envy_gap
 from fairopt.proofs.exact_filling import exact_gap, rounding_decides
 from fairopt.proofs.pool import (
     Bottlenecks,
@@ -27,7 +27,7 @@ from fairopt.proofs.pool import (
     proof_on_pool,
     total_sums,
 )
-from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
+from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list
 from fairopt.tolerances import SUM_ROUNDING
 
 
@@ -107,17 +107,15 @@ class Bottlenecked(OnPool):
         gap = found.gap(pool.usable, corrections(pool, tasks, order, found.least) if small else None)
         return proof._replace(found=found, gap=gap, value=program.term.factor * found.lowest)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        return {"kind": self.kind}
-
-    def numbers(self) -> dict[str, Any]:
-        return bottleneck_numbers(self.order, self.prices)
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        prices = {} if self.prices is None else priced(program, self.prices)
+        return {"kind": self.kind} | ({} if self.order is None else {"order": as_list(self.order)}) | prices
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        pool = pool_of(program)
-        order = None if held["order"] is None else as_indices(held["order"], pool.m).tolist()
-        return cls(pool, order, None if held["prices"] is None else as_numbers(held["prices"], (pool.m,)))
+        pool, order = pool_of(program), held.get("order")
+        order = None if order is None else as_indices(order, pool.m).tolist()
+        return cls(pool, order, None if held.get("prices") is None else price_rows(program, held))
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class FairPrices(OnPool):
     log_prices: Float
     level: float
 
-    kind = "fair prices"
+    kind = "prices"
 
     def proves(self, program: Program) -> bool:
         return program.term.is_curved
@@ -139,18 +137,14 @@ class FairPrices(OnPool):
         found = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level)
         return proof_on_pool(program, pool.usable, pool.n, found, self.log_prices, self.level)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return price_entry(program, program.term.factor * np.exp(self.log_prices), unit=self.level)
-
-    def numbers(self) -> dict[str, Any]:
-        return fair_numbers(self.log_prices, self.level)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        pool = pool_of(program)
-        if not program.term.is_curved:
-            raise ValueError("fair prices for another objective")
-        return cls(pool, as_numbers(held["log_prices"], (pool.m,)), float(held["level"]))
+        with np.errstate(divide="ignore"):
+            log_prices = np.log(np.maximum(price_rows(program, held), 0.0) / program.term.factor)
+        return cls(pool_of(program), log_prices, float(held.get("unit", 1.0)))
 
 
 @dataclass(frozen=True)
@@ -160,7 +154,7 @@ class TotalPrices(OnPool):
     pool: Pool
     prices: Float
 
-    kind = "total prices"
+    kind = "prices"
 
     def proves(self, program: Program) -> bool:
         return program.term.is_linear
@@ -169,16 +163,12 @@ class TotalPrices(OnPool):
         pool, prices = self.pool, np.maximum(self.prices, 0.0)
         return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices), prices)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return price_entry(program, program.term.factor * self.prices)
-
-    def numbers(self) -> dict[str, Any]:
-        return total_numbers(self.prices)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        pool = pool_of(program)
-        return cls(pool, as_numbers(held["prices"], (pool.m,)))
+        return cls(pool_of(program), price_rows(program, held) / program.term.factor)
 
 
 @dataclass(frozen=True)
@@ -208,31 +198,15 @@ class EnvyBottlenecks(Evidence):
         prices = None if self.prices is None else program.term.factor * self.prices
         return Measured(tasks, envy_gap(self.envy, tasks), of_blocks, prices)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        return {"kind": self.kind}
-
-    def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "prices": as_list(self.prices)}
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        """With the pairs of users by whose envy the tasks are bound."""
+        users, n = program.instance.users, program.instance.n_users
+        pairs = [[users[row // n], users[row % n]] for row in binding_envy_rows(self.envy, tasks)]
+        return {"kind": self.kind, "pairs": pairs} | ({} if self.prices is None else priced(program, self.prices))
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        prices = None if held["prices"] is None else as_numbers(held["prices"], program.usable.shape)
-        return cls(EnvyProgram(program), prices)
-
-
-def bottleneck_numbers(order: Sequence[int] | None = None, prices: Float | None = None) -> dict[str, Any]:
-    """`Bottlenecked` in files."""
-    return {"kind": Bottlenecked.kind, "order": as_list(order), "prices": as_list(prices)}
-
-
-def fair_numbers(log_prices: Float, level: float) -> dict[str, Any]:
-    """`FairPrices` in files."""
-    return {"kind": FairPrices.kind, "log_prices": as_list(log_prices), "level": as_list(level)}
-
-
-def total_numbers(prices: Float) -> dict[str, Any]:
-    """`TotalPrices` in files."""
-    return {"kind": TotalPrices.kind, "prices": as_list(prices)}
+        return cls(EnvyProgram(program), None if held.get("prices") is None else price_rows(program, held))
 
 
 def pool_of(program: Program) -> Pool:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
+from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.form import Form
-from fairopt.formulation.program import Float, Program
+from fairopt.blocks.model import Point
+from fairopt.evidence.pool import FairPrices, TotalPrices
+from fairopt.formulation.program import Float, Program, unique
+from fairopt.formulation.rows import BlockRows
 from fairopt.proofs import conditions, servers, users
 from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_bound
-from fairopt.proofs.entries import Imposed, price_entry
+from fairopt.proofs.entries import Named, price_entry, price_rows
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.plane import LineLagrangian, Optimum, fixed_sum
-from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
-from fairopt.proofs.servers import LevelUnits, RowUnits, best_max_min_bound, units_of
+from fairopt.proofs.proposal import Evidence, Measured, Reader
+from fairopt.proofs.servers import LevelUnits, RowUnits, best_max_min_bound
 from fairopt.proofs.users import judge_user_prices
+from fairopt.tolerances import GAP_TOLERANCE
+
+STEP = 1e-5  # relative, of finite differences along a ray
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class UserPrices(Optimum):
     prices: Float
     of_sum: float = 0.0
 
-    kind = "user prices"
+    kind = "prices"
 
     def applies(self, program: Program) -> bool:
         return self.program is program and program.single and not program.rest
@@ -62,15 +70,12 @@ class UserPrices(Optimum):
         lagrangian = Lagrangian(program, powers, multipliers, program.point(tasks))
         return LineLagrangian(lagrangian, self.of_sum, [float(unit ** (term.alpha - 1.0))], in_units=True)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return price_entry(program, self.prices)
-
-    def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "prices": as_list(self.prices), "of_sum": as_list(self.of_sum)}
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        return cls(program, as_numbers(held["prices"], program.usable_rows.shape), float(held["of_sum"]))
+        return cls(program, natural_prices(program, held))
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class RowPrices(Evidence):
     units: RowUnits
     prices: Float
 
-    kind = "row prices"
+    kind = "prices"
 
     @classmethod
     def of(cls, units: RowUnits, prices: Float) -> RowPrices:
@@ -102,16 +107,12 @@ class RowPrices(Evidence):
         pairs = self.units.program.pairs
         return users.judge_row_prices(self.units, self.prices, near, table[pairs.user, pairs.server])
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         return price_entry(program, self.prices.T.ravel())
 
-    def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "prices": as_list(self.prices)}
-
     @classmethod
-    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> RowPrices:
-        shape = program.instance.n_resources, program.instance.n_servers
-        return cls.of(units_of(program), as_numbers(held["prices"], shape))
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        return cls(RowUnits(program, program.size[:, None]), _by_resource(program, natural_prices(program, held)))
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class LevelPrices(RowPrices):
         gap, prices = servers.judge_row_prices(self.units, self.prices, table)
         return gap, prices.T.ravel()
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         """For max-min the mixture is the users' marginal utilities, or the user with the lowest limit."""
         units, factor = self.units, program.term.factor
         prices = np.where(units.needed, np.maximum(self.prices, 0.0), 0.0)
@@ -141,6 +142,14 @@ class LevelPrices(RowPrices):
             prices, marginals, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
         return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[marginals / level])
 
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        units, prices = LevelUnits(program), price_rows(program, held)
+        if program.term.is_curved and (alpha := program.term.alpha) is not None:  # in units of this level
+            factor = program.term.factor * program.instance.weights.sum()
+            prices = prices * ((float(held.get("unit", 1.0)) / units.unit) ** (1.0 - alpha) / factor)
+        return cls(units, _by_resource(program, prices))
+
 
 @dataclass(frozen=True)
 class CapacityPrices(Evidence):
@@ -149,7 +158,7 @@ class CapacityPrices(Evidence):
     program: Program
     prices: Float
 
-    kind = "capacity prices"
+    kind = "prices"
 
     def applies(self, program: Program) -> bool:
         term = program.term
@@ -170,14 +179,124 @@ class CapacityPrices(Evidence):
         found = lagrangian_bound(program, majorant, program.objective, charged, tasks)
         return Lagrangian(program, majorant, charged, point), found
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         at, found = self.bound(tasks)
         prices = at.multipliers.prices * found.factor * at.majorant.unit
         return price_entry(program, prices, mixtures=at.with_mixtures(found.factor)[1])
 
-    def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "prices": as_list(self.prices)}
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        return cls(program, natural_prices(program, held))
+
+
+@dataclass(frozen=True)
+class Prices(Evidence):
+    """Prices by row of loads, per whole capacity, multipliers of rows and of ``kept`` levels of objectives.
+
+    They are in natural units of the objective for shares in multiples of ``unit``.
+    """
+
+    program: Program
+    prices: Float
+    rows: Sequence[tuple[BlockRows, Float]] = ()
+    kept: Sequence[tuple[AtLeast, float]] = ()
+    unit: float = 1.0
+
+    kind = "prices"
+
+    def applies(self, program: Program) -> bool:
+        return self.program is program and not program.term.is_order
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        tasks = conditions.repair(program, tasks)
+        objective, point = program.objective, program.point(tasks)
+        majorant, violation = objective.majorant(point), conditions.violation_at(program, tasks)
+        if majorant is None:
+            return Measured(tasks, np.inf, violation)
+        charged = self.multipliers(point).times(1.0 / natural_units(program, majorant, point, self.unit))
+        found = lagrangian_bound(program, majorant, objective, charged, tasks)
+        scale = found.factor * majorant.unit
+        if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
+            low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
+            run = majorant.unit * (majorant.value(high) - majorant.value(low))
+            scale *= (objective.value(high) - objective.value(low)) / run if run else 0.0
+        named = self.named(scale / natural_units(program, majorant, point, self.unit))
+        prices = charged.prices * scale
+        return Measured(tasks, found.gap, violation, prices, multipliers=named if found.gap <= GAP_TOLERANCE else {})
+
+    def multipliers(self, point: Point) -> Multipliers:
+        """The multipliers, with levels of objectives replaced by those of their majorants."""
+        out = Multipliers(np.maximum(self.prices, 0.0), np.zeros(len(self.program.pairs)))
+        for one, y in self.rows:
+            out.charge_rows(one.rows, y)
+        for block, times in self.kept:
+            majorant = block.objective.majorant(point) if block.objective.majorant_is_natural else None
+            if majorant is not None:
+                out.extra += ((Form().plus(majorant, 1.0), times),)
+                out.constant -= times * block.level
+        return out
+
+    def named(self, unit: float) -> dict[str, Float]:
+        """The multipliers of blocks by name, ``unit`` natural units each, without rows that methods add."""
+        found, given = dict[str, Float](), {id(one.rows): y for one, y in self.rows}
+        blocks = [
+            c for c in self.program.rest if not (isinstance(c, (MadeRows, ManyRows)) or getattr(c, "added", False))
+        ]
+        held: list[tuple[Constraint, str, Float]] = []
+        for block in blocks:
+            known = self.program.rows_of(block)
+            for one in known or ():
+                held.append((block, one.name, given.get(id(one.rows), np.zeros(len(one.rows)))))
+            if known is None:
+                held.append((block, "at least", np.array(sum(t for kept, t in self.kept if kept is block))))
+        names = [name for _, name, _ in held]
+        for block, name, values in held:
+            found[unique(name if names.count(name) == 1 else f"{name} of `{block}`", found)] = values * unit
+        return found
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        return cls(program, as_numbers(held["prices"], (len(program.usable_rows),)))
+        rows, kept = read.names.restored(program, held), read.names.kept(program, held)
+        return cls(program, price_rows(program, held), rows, kept, float(held.get("unit", 1.0)))
+
+
+def natural_units(program: Program, majorant: Form, point: Point, unit: float) -> float:
+    """What entries have per unit of a majorant, for shares in multiples of ``unit``."""
+    term, out = program.term, majorant.unit
+    if term.is_curved and term.alpha is not None:
+        weight, level = float(point.weights_of(term.share).sum()), point.level(term.share)
+        out = term.factor * weight * (level / unit) ** (1.0 - term.alpha)
+    return float(out * point.level(term.share) if term.kind.in_levels else out)
+
+
+def natural_prices(program: Program, held: Mapping[str, Any]) -> Float:
+    """The prices of an entry by row of loads, per whole capacity, in natural units of the objective."""
+    prices, unit = price_rows(program, held), float(held.get("unit", 1.0))
+    alpha = program.term.alpha
+    if unit == 1.0:
+        return prices
+    if alpha is None:
+        raise ValueError("a unit of shares for an objective that is no sum of one power")
+    return prices * unit ** (1.0 - alpha)
+
+
+def _by_resource(program: Program, by_row: Float) -> Float:
+    """Prices (n_resources, n_servers) from those by row of loads."""
+    return np.ascontiguousarray(by_row.reshape(program.instance.n_servers, -1).T)
+
+
+def read_prices(program: Program, held: Mapping[str, Any], read: Reader) -> Evidence:
+    """An entry of prices as the evidence with the fastest bound for the program."""
+    kind, term, prices = Prices, program.term, price_rows(program, held)
+    if held.get("rows") or held.get("kept") or program.rest or not prices.any():
+        return Prices.restored(program, held, read)
+    kinds: list[type[Evidence]] = []
+    if program.pool_share is not None:
+        kinds = [FairPrices] if term.is_curved else [TotalPrices] if term.is_linear else []
+    elif not program.single and program.of_users and servers.of_level(program):
+        kinds = [LevelPrices]
+    elif program.marginal is not None:
+        kinds = [UserPrices if program.single else RowPrices]
+    elif term.ranks is not None and not term.is_order:
+        kinds = [CapacityPrices]
+    return (kinds[0] if kinds else kind).restored(program, held, read)

@@ -18,6 +18,9 @@ from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
+from fairopt.blocks.normal_form import Term
+from fairopt.evidence.prices import Prices, natural_units
+from fairopt.evidence.supporting import NEAR, is_small, supporting
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program, unique
 from fairopt.formulation.rows import BlockRows
@@ -25,7 +28,7 @@ from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
-from fairopt.proofs.entries import Imposed, price_entry
+from fairopt.proofs.entries import Named, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LinearRows, Multipliers
 from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
@@ -197,6 +200,39 @@ class Solved(Optimum):
             found[unique(key, found)] = values * unit
         return found
 
+    def _supported(
+        self, program: Program, tasks: Float, names: Named, held: dict[str, Any], gap: float
+    ) -> dict[str, Any]:
+        """The entry, or one by multipliers that support the tasks, if that has a smaller gap.
+
+        An infinite gap stands for one that is small only by ranges of each user's tasks on each server, of which the
+        checker knows the sum.
+        """
+        of_sums = gap == np.inf
+        unit, objective, point = float(held["unit"]), program.objective, program.point(tasks)
+        majorant = objective.majorant(point)
+        assert majorant is not None
+        per, value = natural_units(program, majorant, point, unit), majorant.value(point)
+        for near in NEAR:
+            try:
+                found = supporting(program, tasks, near)
+            except ValueError:
+                continue
+            top = value + max(found.excess, 0.0)
+            smaller = max(objective.relative_gap(top, value, point), 0.0) if top > value else 0.0
+            rows = [(one, y * per) for one, y in found.rows]
+            kept = [(block, times * per) for block, times in found.kept]
+            if not of_sums:  # curves at their best instead of tangents
+                again = Prices(program, found.prices * per, rows, kept, unit).measured(program, tasks, None).gap
+                smaller = min(smaller, again) if found.mixtures or any(found.mixtures_of_kept) else again
+            if smaller < gap and not (of_sums and smaller > GAP_TOLERANCE / 4):
+                gap = smaller
+                held = price_entry(program, found.prices * per, unit)
+                held |= of_blocks(program, names, rows, kept, found.mixtures, found.mixtures_of_kept)
+            if gap <= GAP_TOLERANCE / 4:
+                break
+        return held
+
     @property
     def scale(self) -> Float:
         """Tasks per unknown, by pair."""
@@ -257,14 +293,46 @@ class Solved(Optimum):
                 duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
         return fewer, replace(self, written=replace(self.written, program=fewer), duals=duals), tuple(kept.values())
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit."""
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit.
+
+        As the solver left them as well where only CVXPY can evaluate a block, or only the cone form proves the tasks.
+        """
         found = lagrangian_of(program, self, tasks)
+        try:
+            held = self._natural_entry(program, tasks, names, found)
+            if found is not None and "lines" not in held and is_small(program):
+                curved = any(t.is_curved for t in program.objective.terms())  # tangents would prove less
+                by_server = not curved and getattr(found.lagrangian, "reference", None) is not None
+                if not found.gap <= GAP_TOLERANCE / 4:
+                    held = self._supported(program, tasks, names, held, found.gap)
+                elif by_server:
+                    held = self._supported(program, tasks, names, held, np.inf)
+        except ValueError as error:
+            held = {"why": str(error)}
+        proves = found is not None and found.gap <= GAP_TOLERANCE
+        return held if proves and self._is_natural() else held | {"of_solver": self.numbers()}
+
+    def _is_natural(self) -> bool:
+        """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
+        program = self.program
+        return all(is_ours(term) for _, term in program.objective.summands()) and all(
+            is_ours(block)
+            and (
+                isinstance(block, ManyRows)
+                or program.rows_of(block) is not None
+                or (isinstance(block, AtLeast) and block.objective.majorant_is_natural)
+            )
+            for block in program.rest
+        )
+
+    def _natural_entry(self, program: Program, tasks: Float, names: Named, found: Scaled | None) -> dict[str, Any]:
+        """Prices and multipliers, or a line; `ValueError` if the objective has no bound by these."""
         if found is None:
             own = [term for _, term in program.objective.summands() if not is_ours(term)]
             if own:
                 raise ValueError(f"the objective {own[0]!r} is user-defined, and its code is not in the file")
-            raise ValueError(f"{program.objective} has no portable bound")
+            raise ValueError(f"{program.objective} has no bound by prices")
         point, term, unit = program.point(tasks), program.term, 1.0
         scale = found.factor * found.lagrangian.majorant.unit
         if term.is_curved:
@@ -276,23 +344,35 @@ class Solved(Optimum):
         if term.measure is not None and term.alpha is None:
             line = _touching(program, term.measure, found, tasks)
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
-        mixtures = found.lagrangian.mixtures(found.factor)
-        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
-        held |= self.multipliers(rows, scale * found.per_dual)
-        if levels := found.lagrangian.tangent_levels(found.factor):  # in units of shares per weight, or of the entry
-            curved = [t.share for t in program.objective.terms() if t.is_curved and not t.share._is_plain]
-            pairs = zip(levels, curved, strict=True)
-            held["at"] = [(z * (point.level(share) / unit)).tolist() for z, share in pairs]
+        ranked = sum(map(_is_ranked, program.objective.terms()))
+        mixtures, of_kept = found.lagrangian.mixtures(found.factor), list[list[Float]]()
+        mixed, further = mixtures[:ranked], mixtures[ranked:]
+        rows, kept = self.charged_rows(scale * found.per_dual)
+        for block, _ in kept:
+            n = sum(map(_is_ranked, block.objective.terms()))
+            of_kept.append(further[:n])
+            further = further[n:]
+        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit)
+        held |= of_blocks(program, names, rows, kept, mixed, of_kept)
+        at = [(term.share, unit) for term in program.objective.terms() if _has_levels(term)]
+        at += [(term.share, 1.0) for block, _ in kept for term in block.objective.terms() if _has_levels(term)]
+        levels = found.lagrangian.tangent_levels(found.factor)  # in units of shares per weight, or of the entry
+        if levels and len(levels) == len(at):
+            held["at"] = [(z * (point.level(share) / of)).tolist() for z, (share, of) in zip(levels, at, strict=True)]
         return {"kind": "lines", "lines": [held | line]} if line else held
 
-    def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:
-        found, kept = list[tuple[BlockRows, Float]](), list[float]()
+    def charged_rows(self, scale: float) -> tuple[list[tuple[BlockRows, Float]], list[tuple[AtLeast, float]]]:
+        """The multipliers of rows, and of levels of objectives, if a dual value is ``scale`` natural units."""
+        found, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
         for one in map(self.duals.__getitem__, self.charged_duals):
             if one.rows is not None:
                 found.append((one.rows, one.multipliers(self.scale) * scale))
-            elif isinstance(one.block, AtLeast):
-                kept.append(max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0))
-        return rows.multipliers(self.program, found) | {"kept": kept}
+            elif isinstance(one.block, AtLeast) and one.block.objective.majorant_is_natural:
+                kept.append((one.block, max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0)))
+        return found, kept
+
+    def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
+        return of_blocks(self.program, names, *self.charged_rows(scale))
 
     def numbers(self) -> dict[str, Any]:
         duals = [self.capacity.tolist(), *(one.values.tolist() for one in self.duals)]
@@ -317,6 +397,45 @@ class Solved(Optimum):
         unit = None if unit is None else float(unit)
         written = Written.restored(program, read.solver, held)
         return cls(written, prices, found, factor, stands_in=stands_in, unit=unit)
+
+
+def of_blocks(
+    program: Program,
+    names: Named,
+    rows: Sequence[tuple[BlockRows, Float]],
+    kept: Sequence[tuple[AtLeast, float]],
+    own: Sequence[Float] = (),
+    of_kept: Sequence[Sequence[Float]] = (),
+) -> dict[str, Any]:
+    """Multipliers of rows and kept levels, with mixtures of the objective's ranked terms and of those of kept levels.
+
+    That the smallest number of teams keeps a level is a row for each.
+    """
+    mixtures, left, of_numbers = list(own), list[tuple[AtLeast, float]](), list[list[Any]]()
+    for (block, times), mixed in zip(kept, of_kept or [()] * len(kept), strict=True):
+        term = block.objective.term
+        if mixed and term.is_smallest and not term.share._is_plain:
+            place, labels = names.place(program, block), term.share._names(program.instance)
+            weights = term.share._numbers(program.instance, levelled=True).weights
+            y = mixed[0] * (times * term.factor / (mixed[0].sum() or 1.0) / weights)
+            of_numbers += [[place, labels[t], float(y[t])] for t in np.flatnonzero(y).tolist()]
+        elif times:
+            mixtures += mixed
+            left.append((block, times))
+    held = names.multipliers(program, rows, left)
+    if of_numbers:
+        held["rows"] = held.get("rows", []) + of_numbers
+    return held | ({"mixtures": [u.tolist() for u in mixtures]} if mixtures else {})
+
+
+def _is_ranked(term: Term) -> bool:
+    """Whether a term sorts shares, so that a mixture bounds it."""
+    return not (term.is_linear or term.is_curved)
+
+
+def _has_levels(term: Term) -> bool:
+    """Whether a term is a sum of curves of teams, or above a base, whose tangents are at levels of an entry."""
+    return bool(term.is_curved and not term.share._is_plain)
 
 
 def _conditions(cone: ConeModel) -> list[cp.Constraint]:
@@ -424,11 +543,14 @@ def _fit(program: Program, evidence: Solved, tasks: Float) -> _Fit | None:
 
 
 class Scaled(NamedTuple):
-    """A Lagrangian with the factor of its smallest bound, and units of its multipliers per unit of dual values."""
+    """A Lagrangian with the factor of its smallest bound, units of its multipliers per unit of dual values, and the
+    gap.
+    """
 
     lagrangian: Lagrangian
     factor: float
     per_dual: float
+    gap: float
 
 
 def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | None:
@@ -439,7 +561,7 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     by_units = fit.per_form if factor is None else 1.0  # for a bound that proves nothing or needs no prices
     closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
     lagrangian = lagrangian_at(program, fit.majorant, fit.multipliers, program.point(tasks))
-    return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
+    return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0, fit.found.gap)
 
 
 def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:

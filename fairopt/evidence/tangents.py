@@ -9,12 +9,17 @@ from typing import Any, Self
 import numpy as np
 
 from fairopt.blocks.efficiency import PowerSpread, TotalIs
+from fairopt.blocks.form import Curve, Form
+from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective, Total
+from fairopt.evidence.prices import Prices
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions, plane
-from fairopt.proofs.entries import Imposed, priced
-from fairopt.proofs.plane import Optimum, fixed_sum
-from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader, as_list, as_numbers
+from fairopt.proofs.entries import Named, priced
+from fairopt.proofs.lagrangian import Lagrangian
+from fairopt.proofs.plane import Optimum
+from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader, as_numbers
+from fairopt.tolerances import TERM_ROUNDING
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,6 @@ class Tangents(Evidence):
     largest: tuple[Program, Proposal]
     smallest: tuple[Program, Proposal] | None
     cuts: Sequence[tuple[Program, Float, Optimum]]
-
-    kind = "tangents"
 
     def applies(self, program: Program) -> bool:
         """Whether it is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
@@ -67,47 +70,76 @@ class Tangents(Evidence):
         none = super().most_rise(program, tasks)
         return np.min([none, *(found.most_rise(program, tasks) for _, _, found in self.cuts)], axis=0)
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         lines = []
         for cut, at, found in self.cuts:
             tangent = plane.tangent_of(cut, found, at)
             if tangent is not None:
                 own = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
-                lines.append(priced(cut, tangent.prices) | own | found.multipliers(rows, tangent.per_dual))
+                lines.append(priced(cut, tangent.prices) | own | found.multipliers(names, tangent.per_dual))
         entry: dict[str, Any] = {"kind": "lines", "lines": lines}
         for name, end in (("largest", self.largest), ("smallest", self.smallest)):
             if end is not None and end[1].tasks is not None and end[1].evidence is not None:
-                entry[name] = end[1].evidence.entry(end[0], end[1].tasks, rows)
+                entry[name] = end[1].evidence.entry(end[0], end[1].tasks, names)
         return entry
 
-    def numbers(self) -> dict[str, Any]:
-        sums = [end and end[1] for end in (self.largest, self.smallest)]
-        ends = [end and {"tasks": as_list(end.tasks), "found": _numbers_of(end)} for end in sums]
-        cuts = [{"sum": fixed_sum(cut), "tasks": as_list(at), "found": found.numbers()} for cut, at, found in self.cuts]
-        return {"kind": self.kind, "ends": ends, "cuts": cuts}
+
+@dataclass(frozen=True)
+class Lines(Evidence):
+    """Lines along the sum of shares: levels at which the gradient of M is taken, slopes, and prices that prove them.
+
+    ``largest`` and ``smallest`` prove the largest and the smallest sum.
+    """
+
+    program: Program
+    lines: Sequence[tuple[Float, float, Prices]]
+    largest: Prices | None = None
+    smallest: Prices | None = None
+
+    kind = "lines"
+
+    def applies(self, program: Program) -> bool:
+        measure = program.term.measure
+        return self.program is program and measure is not None and measure.beta != 1
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        tasks = conditions.repair(program, tasks)
+        point, measure = program.point(tasks), program.term.measure
+        unit, w = point.level(measure.share), point.weights / point.weights.sum()
+        q, sign = 1 - measure.beta, 1.0 if measure.exponents[0] > 0 else -1.0
+        lines = []
+        with np.errstate(all="ignore"):
+            for levels, slope, prices in self.lines:
+                gradient = np.exp((q - 1) * (np.log(levels) - plane.log_mean(levels, w, q)))
+                top = self._most(prices, point, sign * w * (gradient - slope), w * (gradient + abs(slope)))
+                if np.isfinite(top):
+                    lines.append(plane.Line(sign * top / unit, slope))
+            most = np.inf if self.largest is None else self._most(self.largest, point, point.weights, point.weights)
+            least = -np.inf if self.smallest is None else -self._most(self.smallest, point, -w, w)
+        largest = plane.Extreme(most, 0.0)
+        smallest = None if self.smallest is None else plane.Extreme(1.0 - least / unit, 0.0)
+        gap = plane.gap_of(program, lines, tasks, largest, smallest) if np.isfinite(most) else np.inf
+        return Measured(tasks, gap, conditions.violation_at(program, tasks))
+
+    def _most(self, prices: Prices, point: Point, factor: Float, size: Float) -> float:
+        """A bound on a weighted sum of shares per weight by prices; ``size`` are factors without cancellation."""
+        c = self.program.term.measure.share.coefficients(point.instance)
+        of_level = Form(curves=(Curve((c.T / point.weights).T, factor, 0.0),), constant=float(factor.sum()))
+        top = Lagrangian(self.program, of_level, prices.multipliers(point), point)(1.0)
+        levels = np.where(point.instance.eligible, c if c.ndim == 2 else c[:, None], 0.0).max(axis=1)
+        return top + TERM_ROUNDING * (abs(top) + float(size @ (levels / point.weights * self.program.most)))
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        """With new programs for the extreme sums, and for the fixed sums."""
-        measure, pairs = program.term.measure, (len(program.pairs),)
-        if measure is None:
-            raise ValueError("tangents for another objective")
-
-        def end(of: Objective, kept: Mapping[str, Any]) -> tuple[Program, Proposal]:
-            extreme = Program(program.given, of, program.constraints)
-            return extreme, Proposal("saved", as_numbers(kept["tasks"], pairs), read(extreme, kept["found"]))
-
-        def cut(kept: Mapping[str, Any]) -> tuple[Program, Float, Optimum]:
-            fixed = () if kept["sum"] is None else (TotalIs(float(kept["sum"]), measure.share),)
-            fixed_program = Program(program.given, measure.evenness, (*program.constraints, *fixed))
-            found = read(fixed_program, kept["found"])
-            if not isinstance(found, Optimum):
-                raise ValueError(f"{found.kind} of the most even shares")
-            return fixed_program, as_numbers(kept["tasks"], pairs), found
-
-        largest, smallest = held["ends"]
-        least = None if smallest is None else end(PowerSpread(1.0, measure.share), smallest)
-        return cls(end(Total(measure.share), largest), least, tuple(map(cut, held["cuts"])))
+        if program.term.measure is None:
+            raise ValueError("lines for another objective")
+        n = program.instance.n_users
+        lines = [
+            (as_numbers(line["levels"], (n,)), float(line["slope"]), Prices.restored(program, line, read))
+            for line in held["lines"]
+        ]
+        ends = (Prices.restored(program, held[k], read) if held.get(k) else None for k in ("largest", "smallest"))
+        return cls(program, lines, *ends)
 
 
 def _extreme(program: Program, proposal: Proposal) -> tuple[plane.Extreme, str]:
@@ -118,8 +150,3 @@ def _extreme(program: Program, proposal: Proposal) -> tuple[plane.Extreme, str]:
     found = evidence.measured(program, proposal.tasks, None)
     value = program.objective.value(program.point(found.tasks)) if found.value is None else found.value
     return plane.Extreme(value, max(found.gap, 0.0)), found.assumed
-
-
-def _numbers_of(proposal: Proposal) -> dict[str, Any] | None:
-    """The numbers of the evidence of an extreme sum."""
-    return None if proposal.evidence is None else proposal.evidence.numbers()

@@ -365,19 +365,20 @@ class ConeModel:
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
         self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
         limited = np.flatnonzero(np.isfinite(program.high) & program.decides_tasks)
+        users = np.array(program.instance.users, dtype=object)
         if len(limited):
             high = program.high[limited]
             positive = high > 0
             unit = np.where(positive, np.maximum(high, TINY), program.size[limited])
             self.bounds.append((limited, unit, np.full(len(unit), -np.inf), positive.astype(float)))
-            self.box.append(
-                self.constraint_of(BlockRows(None, "limits", Rows(program.pairs.totals[limited], high, unit=unit)))
-            )
+            of_limits = Rows(program.pairs.totals[limited], high, unit=unit, labels=users[limited])
+            self.box.append(self.constraint_of(BlockRows(None, "limits", of_limits)))
         floors = np.flatnonzero(program.low > 0)
         if len(floors):
             low = program.low[floors]
             self.bounds.append((floors, low, np.ones(len(low)), np.full(len(low), np.inf)))
-            self.box.append(self.constraint_of(BlockRows(None, "floors", Rows(-program.pairs.totals[floors], -low))))
+            of_floors = Rows(-program.pairs.totals[floors], -low, labels=users[floors])
+            self.box.append(self.constraint_of(BlockRows(None, "floors", of_floors)))
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
             check()

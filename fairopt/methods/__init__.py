@@ -14,5 +14,4 @@
 * `whole`: whole tasks, each on one server.
 * `prepared`: solving again when capacities, weights or limits change.
 * `read`: answers of problems that users solved. `saved`: recomputed certificates of saved allocations.
-* `portable`: evidence for `proofs.verify`. `supporting`: such evidence from the tasks alone.
 """

@@ -13,6 +13,7 @@ from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.proofs import gate
+from fairopt.proofs.entries import Named
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.read import read_problem
 from fairopt.runtime.lazy import cp
@@ -34,4 +35,9 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     whole = np.maximum(prices, 0.0) * program.whole_capacities
     evidence = Solved.of_prices(program, whole.ravel(), answer.certificate.solver)
     proposed = Proposal("read", program.gather(answer.tasks_by_server), evidence)
-    return replace(answer, evidence=(evidence.numbers(),)) if gate.judge(program, proposed).ok else answer
+    if not gate.judge(program, proposed).ok:
+        return answer
+    entry = gate.entry_of(
+        program, evidence, program.gather(answer.tasks_by_server), Named(stated.constraints), stated.objective
+    )
+    return replace(answer, evidence=(entry,))

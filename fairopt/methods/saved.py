@@ -51,7 +51,8 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             program = Program(instance, policy.objective, policy.constraints)
             found = gate.empty(program) if program.empty else _judge_by_kept(program, given, evidence, method, solver)
             if found.ok:
-                return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server)
+                kept = evidence if _is_entry(evidence) else None
+                return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server, kept=kept)
         *before, (program, fresh) = solve_tiers(policy, instance, settings, "auto")
         found = _judge_at(program, given, fresh.evidence, method, solver)
         return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
@@ -69,12 +70,18 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
     try:
         part = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), policy.constraints)
         judged = None if len(tiers_of(policy.objective)) > 1 else _divisible_again(policy, part, evidence)
+        kept = evidence if judged and _is_entry(evidence) else None
         judged = judged or solve_tiers(policy, part, Settings(), "auto")
-        return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver)
+        return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver, kept=kept)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"
         known = {"value": given.objective, "variables": given.variables, "note": note}
         return gate.of_nothing(instance, given.tasks_by_server, policy, **known)
+
+
+def _is_entry(evidence: Any) -> bool:
+    """Whether saved evidence is an entry of today, and not only numbers of a solver."""
+    return bool(evidence) and bool(evidence[0]) and not evidence[0].keys() <= {"of_solver", "divisible", "tasks"}
 
 
 def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, Answer]] | None:
@@ -83,8 +90,9 @@ def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[P
     if program.empty:
         return [(program, gate.empty(program))]
     try:
-        tasks = np.asarray(evidence[0]["divisible"], dtype=float).reshape(len(program.pairs))
-        found = gate.judge(program, Proposal("saved", tasks, restored(program, evidence[0], None)))
+        tasks = program.gather(np.asarray(evidence[0]["divisible"], dtype=float).reshape(part.eligible.shape))
+        kept = restored(program, evidence[0], None, policy.constraints)
+        found = gate.judge(program, Proposal("saved", tasks, kept))
     except (LookupError, TypeError, ValueError):
         return None
     return [(program, found)] if found.ok else None
@@ -93,7 +101,7 @@ def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[P
 def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
     """The tasks of an allocation, judged by its saved evidence, if any."""
     try:
-        kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
+        kept = restored(program, evidence[0], solver, given.policy.constraints) if evidence and evidence[0] else None
         return _judge_at(program, given, kept, method, solver)
     except (LookupError, TypeError, ValueError):
         return gate.nothing(program, method)

@@ -226,7 +226,7 @@ def refilled(allocation: Allocation) -> Allocation:
     proved = gate.of_filling(policy, instance, tasks, again.evidence[0], time.perf_counter())
     if not proved.certificate.ok:
         raise NotCertified(f"the tasks are not those of the filling: {proved.certificate}", best=again)
-    return replace(allocation, certificate=proved.certificate, evidence=proved.evidence)
+    return proved
 
 
 def written(allocation: Allocation) -> dict[str, Any]:

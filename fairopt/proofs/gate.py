@@ -16,15 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import Surplus
 from fairopt.certificate import Certificate, Try, within_tolerance
+from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.program import Float, Program
+from fairopt.formulation.rising import who_stays
 from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, hierarchy
+from fairopt.proofs.entries import Named, priced
 from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
@@ -32,6 +37,7 @@ from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
 from fairopt.tolerances import GAP_TOLERANCE
 
+BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
 
 
@@ -147,10 +153,12 @@ def allocation(
     begun: float,
     point: Float | None = None,
     bundles: Float | None = None,
+    kept: Sequence[Any] | None = None,
 ) -> Allocation:
     """The allocation of a policy: the last tier's answer, at which every tier is judged again.
 
-    A given ``point`` and ``bundles`` are returned unchanged if the answer differs from them by rounding only.
+    A given ``point`` and ``bundles`` are returned unchanged if the answer differs from them by rounding only. ``kept``
+    are entries of the evidence that are known.
     """
     (first, started), (last, final) = judged[0], judged[-1]
     table = _keep_given(found := last.expand(final.tasks), point)
@@ -173,7 +181,7 @@ def allocation(
         ),
         assumed=_joined("; ", (a.assumed for _, a in judged)),
     )
-    evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
+    evidence = (BUNDLES,) if held is not None else _written(policy, judged, table) if kept is None else tuple(kept)
     return Allocation(
         first.given,
         policy,
@@ -252,12 +260,51 @@ def unfinished(
     return Allocation(given, policy, np.zeros((given.n_users, given.n_servers)), certificate, np.nan)
 
 
-def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
-    """Evidence for files; that of an earlier tier includes its own tasks."""
-    held = None if answer.evidence is None else answer.evidence.numbers()
-    if held is None or is_last:
-        return held
-    return held | {"tasks": program.expand(answer.tasks).tolist()}
+@np.errstate(all="ignore")
+def _written(policy: Any, judged: Sequence[tuple[Program, Answer]], table: Float) -> tuple[dict[str, Any] | None, ...]:
+    """The entries of evidence by tier; those of earlier tiers with their own tasks, and the level that later ones keep.
+
+    ``table`` are the final tasks, which prices prove; levels prove the tasks of their tier.
+    """
+    names, out = Named(getattr(policy, "constraints", ())), list[dict[str, Any] | None]()
+    tiers = tiers_of(policy.objective) if hasattr(policy, "objective") else [program.objective for program, _ in judged]
+    for (program, answer), later, tier in zip(judged, [*judged[1:], None], tiers, strict=False):
+        own = later is None or program.term.is_smallest
+        entry = entry_of(program, answer.evidence, answer.tasks if own else program.gather(table), names, tier)
+        if entry is not None and later is not None:
+            kept = [c for c in later[0].constraints if type(c) is KeptLevel and c not in program.constraints]
+            entry |= {"tasks": program.expand(answer.tasks).tolist()} | ({"level": kept[0].level} if kept else {})
+        out.append(entry)
+    return tuple(out)
+
+
+def entry_of(
+    program: Program, evidence: Evidence | None, tasks: Float, names: Named, objective: Objective
+) -> dict[str, Any] | None:
+    """The entry in files of evidence of an objective as given, for tasks by pair; None without evidence."""
+    if program.empty:
+        return {"kind": "empty"}
+    if evidence is None:
+        return None
+    try:
+        return evidence.entry(program, tasks, names) | _at_base(program, objective, names)
+    except (ValueError, FairoptError) as error:
+        return {"why": str(error)}
+
+
+def _at_base(program: Program, objective: Objective, names: Named) -> dict[str, Any]:
+    """What proves that users and teams stay at the bases of an objective's surpluses, by share."""
+    out: dict[str, Any] = {}
+    for term in objective.terms():
+        share = term.share
+        if not isinstance(share, Surplus) or not term.kind.levels_users:
+            continue
+        if (found := who_stays(program, share)) is not None:
+            labels = share._names(program.instance)
+            paid = {labels[t]: float(found.of_numbers[t]) for t in np.flatnonzero(found.of_numbers).tolist()}
+            charged = priced(program, found.prices) | names.multipliers(program, found.further)
+            out[repr(share)] = {"of_numbers": paid, **charged}
+    return {"at_base": out} if out else {}
 
 
 def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Float, Float | None]:
@@ -298,13 +345,14 @@ def whole(
     tried: tuple[Try, ...] = (),
     note: str = "",
     unproved: str = "",
+    kept: Sequence[Any] | None = None,
 ) -> Allocation:
     """The allocation of whole tasks by individual server, with the divisible answer of each tier.
 
     The point is measured as it is, without repair. Its gap is the largest part of the first tier's divisible optimum
     that it loses, by the value and gap of the divisible answer. That answer is for the users of whom a whole task fits
     (`whole_instance`). ``unproved``, a remark on better whole answers, enters the note unless the divisible optimum is
-    reached in all tiers.
+    reached in all tiers. ``kept`` is the entry of the divisible answer's evidence, if it is known.
     """
     first, _ = judged[0]
     if first.given != whole_instance(instance, first.objective, first.constraints):
@@ -337,11 +385,13 @@ def whole(
         assumed=_joined("; ", (a.assumed for _, a in judged)),
         whole=bool((placement == np.rint(placement)).all()),
     )
-    evidence = tuple(
-        {**(_plain(*tier, is_last=True) or {"kind": "none"}), "divisible": tier[1].tasks.tolist()} for tier in judged
-    )
+    names, (_, answer) = Named(policy.constraints), judged[0]
+    if kept is None:
+        with np.errstate(all="ignore"):
+            entry = entry_of(first, answer.evidence, answer.tasks, names, tiers_of(policy.objective)[0])
+        kept = [{**(entry or {"why": "there is no evidence"}), "divisible": first.expand(answer.tasks).tolist()}]
     return Allocation(
-        instance, policy, table, certificate, value, evidence=evidence, placement=placement, variables=variables
+        instance, policy, table, certificate, value, evidence=tuple(kept), placement=placement, variables=variables
     )
 
 

@@ -23,7 +23,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Form, shares_at
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs.entries import Imposed
+from fairopt.proofs.entries import Named
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.proposal import Evidence
 from fairopt.runtime.lazy import sp
@@ -86,7 +86,7 @@ class Optimum(Evidence):
     def line_lagrangian(self, program: Program, tasks: Float, powers: Form, unit: float) -> LineLagrangian:
         """The Lagrangian at its multipliers, given the powers with shares in multiples of ``unit``."""
 
-    def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:
+    def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
         """Multipliers for `verify` times a scale, of its rows and kept levels; none under bounds."""
         return {}
 

@@ -6,15 +6,15 @@ Wrong evidence gives a weak bound, never a wrong one. A solver's status, objecti
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairopt.certificate import Try
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs.entries import Imposed
+from fairopt.proofs.entries import Named
 
 
 @dataclass
@@ -44,8 +44,8 @@ class Measured:
 class Evidence(ABC):
     """Numbers that bound the gap of a point; each kind is a class.
 
-    ``kind`` is its name in files (`numbers`, `restored`), empty for evidence that follows from the instance. With
-    ``has_point`` the evidence supplies its own optimum, and a proposal needs no tasks.
+    ``kind`` is its name in files, empty for evidence that follows from the instance. With ``has_point`` the evidence
+    supplies its own optimum, and a proposal needs no tasks.
     """
 
     kind: ClassVar[str] = ""
@@ -64,23 +64,25 @@ class Evidence(ABC):
     def measured(self, program: Program, tasks: Any, bundles: Float | None) -> Measured:
         """The point made feasible, with its gap; ``tasks`` are by pair."""
 
-    def numbers(self) -> dict[str, Any] | None:
-        """Its numbers and lists for files; None if it follows from the instance."""
-        return None
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        """Its entry in files, which the gate and the checker read, for tasks that it proves; `ValueError` if there is
+        none.
+        """
+        raise ValueError(f"{program.objective} has no evidence in natural units")
 
     @classmethod
-    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        """What `numbers` wrote, for a program of the same blocks and instance.
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Evidence:
+        """What `entry` wrote, for a program of the same blocks and instance.
 
         `KeyError`, `TypeError` or `ValueError` if it is malformed or of another program.
         """
         raise ValueError(f"{cls.kind or cls.__name__} is not in files")
 
-    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        """The form that `verify` reads, for a program whose constraints have these rows there; `ValueError` if there is
+    def numbers(self) -> dict[str, Any] | None:
+        """The numbers that a solver left, for files where no entry in natural units proves as much; None if it needs
         none.
         """
-        raise ValueError(f"{program.objective} has no portable evidence")
+        return None
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
         """A bound on how many more tasks each user can run while none runs fewer, shape (n_users,)."""
@@ -112,16 +114,26 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads evidence from files by its kind; ``solver`` is the one that found it, if any."""
+    """Reads evidence from files by its kind; ``solver`` is the one that found it, if any, and ``names`` those of rows.
 
-    kinds: Mapping[str, type[Evidence]]
+    ``of_solver`` are the kinds of numbers as a solver left them.
+    """
+
+    kinds: Mapping[str, Restore]
+    of_solver: Mapping[str, Restore]
+    names: Named
     solver: str | None = None
 
     def __call__(self, program: Program, held: Mapping[str, Any]) -> Evidence:
-        """The evidence of a program."""
-        if held["kind"] not in self.kinds:
+        """The evidence of a program, by numbers of a solver if the entry has any."""
+        kinds = self.kinds if "of_solver" not in held else self.of_solver
+        held = held.get("of_solver", held)
+        if held["kind"] not in kinds:
             raise ValueError(f"{held['kind']!r} is not a kind of evidence")
-        return self.kinds[held["kind"]].restored(program, held, self)
+        return kinds[held["kind"]](program, held, self)
+
+
+Restore = Callable[[Program, Mapping[str, Any], Reader], Evidence]
 
 
 def as_list(values: Any) -> list[Any] | None:

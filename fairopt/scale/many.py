@@ -18,7 +18,7 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.evidence.pool import bottleneck_numbers, fair_numbers, total_numbers
+from fairopt.evidence.pool import Bottlenecked, TotalPrices
 from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
 from fairopt.methods.arrays import Bool, Float
@@ -55,16 +55,16 @@ class _Found:
             self.units[where] = units.unit
             self.prices[where] += np.log(np.where(units.part, chunk.weights, 0.0).sum(axis=0))[:, None]
 
-    def evidence(self, term: Term, b: int) -> tuple[Any, ...]:
-        """The evidence of one instance, in the form of `Evidence.numbers`."""
+    def evidence(self, term: Term, b: int, capacities: Float) -> tuple[Any, ...]:
+        """The evidence of one instance of these ``capacities``, in the form of `Evidence.entry`."""
         if b in self.alone:
             return self.alone[b]
         if term.is_smallest:
-            return (bottleneck_numbers(),)
+            return ({"kind": Bottlenecked.kind},)
         assert self.prices is not None
-        if self.units is None:
-            return (total_numbers(self.prices[b]),)
-        return (fair_numbers(self.prices[b], float(self.units[b])),)
+        unit, prices = (1.0, self.prices[b]) if self.units is None else (float(self.units[b]), np.exp(self.prices[b]))
+        each = np.divide(term.factor * prices, capacities, out=np.zeros(capacities.shape), where=capacities > 0)
+        return ({"kind": TotalPrices.kind, "unit": unit, "prices": each.tolist()},)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,7 +128,8 @@ class Allocations:
         found = MeasuredPart(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
         )
-        evidence = self._found.evidence(self.policy.objective.term, b) if self.ok[b] and len(users) else ()
+        term, capacities = self.policy.objective.term, instance.capacities * instance.counts[:, None]
+        evidence = self._found.evidence(term, b, capacities) if self.ok[b] and len(users) else ()
         return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self), evidence)
 
     def __repr__(self) -> str:

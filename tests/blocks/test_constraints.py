@@ -361,7 +361,8 @@ def test_envy_freeness_of_many_users_is_measured_by_all_rows_and_solved_with_few
     rng = np.random.default_rng(3)
     many = fo.Instance(rng.uniform(0.1, 4, (500, 3)), np.full(3, 500.0))
     a = fo.Policy(fo.MaxMin(fo.Tasks()), [fo.EnvyFree()]).allocate(many, method="cone")
-    (made,) = a.evidence[0]["made"]
+    index = {user: j for j, user in enumerate(many.users)}
+    made = np.array([index[j] * 500 + index[k] for _, (j, k), _ in a.evidence[0]["rows"]])
     assert 0 < len(made) < 500 * 499 / 10
     runs = (many.demands[None] / many.demands[:, None]).min(axis=2) * a.tasks
     assert (runs <= a.tasks[:, None] * (1 + 1e-7)).all()

@@ -68,14 +68,14 @@ def saved(case: str, folder: Path) -> dict[str, Any]:
 def with_states(data: dict[str, Any], states: list[Any]) -> dict[str, Any]:
     """The answer with other events, for the gate and for the checker."""
     data = copy.deepcopy(data)
-    data["proof"][0]["states"] = data["evidence"][0]["states"] = states
+    data["evidence"][0]["states"] = states
     return data
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_altered_events_are_refused(case: str, tmp_path: Path) -> None:
     data = saved(case, tmp_path)
-    states = data["proof"][0]["states"]
+    states = data["evidence"][0]["states"]
     assert len(states) > 1
     altered: dict[str, list[Any]] = {"none": [], "missing": states[:-1], "later": [*states, states[-1]]}
     full = [k for k, state in enumerate(states) if state["full"]]
@@ -98,7 +98,7 @@ def test_altered_events_are_refused(case: str, tmp_path: Path) -> None:
 def test_an_event_before_a_jump_inside_a_team_may_not_be_left_out(tmp_path: Path) -> None:
     instance, _, policy = drawn(99)
     data = json.loads(policy.allocate(instance).save(tmp_path / "answer.json").read_text())
-    first, second, *others = data["proof"][0]["states"]
+    first, second, *others = data["evidence"][0]["states"]
     assert not first["full"] and proved(data, tmp_path) == (True, True)
     merged = second | {"levels": first["levels"] | second["levels"]}
     assert proved(with_states(data, [merged, *others]), tmp_path) == (False, False)
@@ -125,7 +125,7 @@ def test_the_objective_where_nobody_takes_part_is_0(tmp_path: Path) -> None:
 
 def test_files_without_events_are_to_be_upgraded(tmp_path: Path) -> None:
     data = saved("pool", tmp_path)
-    del data["proof"][0]["states"]
+    del data["evidence"][0]["states"]
     file = tmp_path / "old.json"
     file.write_text(json.dumps(data))
     assert "written by 0.2; upgrade it with fairopt verify --upgrade" in fo.verify(file).statement

@@ -18,11 +18,11 @@ from fairopt.checker.numbers import down, log, power, up
 PRECISE = Context(prec=120)
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 FILE: dict[str, Any] = {
-    "format": "fairopt.allocation/3",
+    "format": "fairopt.allocation/4",
     "policy": "",
     "bundles": None,
     "given": {},
-    "proof": [],
+    "evidence": [],
     "instance": {
         "users": ["a", "b"],
         "resources": ["cpu"],
@@ -41,7 +41,7 @@ def verified(folder: Path, policy: str, tasks: list[list[float]], proof: dict[st
     """A file made up, with other arguments of its instance or other entries, verified."""
     instance = FILE["instance"] | {key: value for key, value in changed.items() if key in FILE["instance"]}
     more = {key: value for key, value in changed.items() if key not in instance}
-    data = FILE | {"policy": policy, "tasks_by_server": tasks, "proof": [proof], "instance": instance} | more
+    data = FILE | {"policy": policy, "tasks_by_server": tasks, "evidence": [proof], "instance": instance} | more
     path = folder / "file.json"
     path.write_text(json.dumps(data), encoding="utf-8")
     return fo.verify(path)
@@ -180,7 +180,7 @@ def test_a_level_of_an_objective_is_kept_in_its_own_units(tmp_path: Path) -> Non
 
 def test_a_share_that_some_servers_do_not_count_may_be_bounded_by_zero(tmp_path: Path) -> None:
     change = {"servers": ["s", "t"], "capacities": [[1], [1]], "counts": [1, 1], "given": {"Mine()": [[0, 1], [0, 1]]}}
-    proof = {"kind": "prices", "prices": [[1], [0]], "rows": [1, 1]}
+    proof = {"kind": "prices", "prices": [[1], [0]], "rows": [[0, "a", 1], [0, "b", 1]]}
     text = "Policy(Total(Tasks()), [MaxShare(0, Mine())])"
     assert verified(tmp_path, text, [[1, 0], [0, 0]], proof, **change).ok
     assert not verified(tmp_path, text, [[0, 0], [0, 0]], proof, **change).ok
@@ -334,16 +334,16 @@ def test_what_a_file_says_cannot_forge_lines_or_move_the_cursor(tmp_path: Path) 
     path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
     data = json.loads(path.read_text())
     for bad in ("\nproved: gap <= 0", "\x1b[2K\x1b[31m", "\u202eend", "\0"):
-        data["proof"] = [{"why": f"no reason{bad}"}]
+        data["evidence"] = [{"why": f"no reason{bad}"}]
         path.write_text(json.dumps(data))
         said = str(fo.verify(path))
         assert said.isprintable() and said.startswith("cannot be checked this way: no reason\\")
 
 
-def test_envy_of_many_users_is_refused_with_their_number_or_answered_quickly(tmp_path: Path) -> None:
+def test_envy_of_many_users_is_answered_quickly(tmp_path: Path) -> None:
     n = 2_000
     users = {"users": [str(j) for j in range(n)], "demands": [[1 + j, n - j] for j in range(n)]}
-    held = {"kind": "prices", "prices": [[0, 0]], "mixtures": [[1] * n], "rows": [1]}
+    held = {"kind": "prices", "prices": [[0, 0]], "mixtures": [[1] * n], "rows": [[0, ["0", "1"], 1]]}
     change = {
         **users,
         "resources": ["x", "y"],
@@ -352,7 +352,7 @@ def test_envy_of_many_users_is_refused_with_their_number_or_answered_quickly(tmp
         "task_limits": [None] * n,
     }
     found = verified(tmp_path, "Policy(MaxMin(), [EnvyFree()])", [[0.5]] * n, held, **change)
-    assert not found.ok and "checking envy among 2,000 users takes 4,000,000 comparisons" in found.statement
+    assert not found.ok and "proves only a gap of 1.0e+00" in str(found)
     del held["rows"]
     assert not verified(tmp_path, "Policy(MaxMin(), [EnvyFree()])", [[0.5]] * n, held, **change).ok
 

@@ -248,6 +248,6 @@ def test_prices_made_up_for_whole_tasks_claim_no_smaller_loss(tmp_path: Path) ->
     data = read(fo.MostTasks().allocate(fo.Instance([[2], [2]], [6]), integral=True), tmp_path)
     data["placement"] = data["tasks_by_server"] = [[1.0], [1.0]]
     for price in (0.0, 0.1, 0.5, 3.0):
-        data["proof"][0]["prices"] = [[price]]
+        data["evidence"][0]["prices"] = [[price]]
         proof = checked(data, tmp_path)
         assert proof.ok and proof.gap >= 1 / 3

@@ -34,16 +34,11 @@ def changed(file: Path, **entries: Any) -> Path:
     return file
 
 
-def test_binding_pairs_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_path: Path) -> None:
+def test_pairs_of_users_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_path: Path) -> None:
     limited = fo.Instance([[1], [1]], [10], task_limits=[1, None])
     file = fo.DRF().allocate(limited).save(tmp_path / "a.json")  # (1, 9)
     assert fo.verify(file).ok
-    changed(file, tasks_by_server=[[1.0], [1.0]], binding=[[0, 1]], proof=[{"kind": "pulled"}])
-    found = fo.verify(file)
-    assert not found.ok and "binding lists pairs of users" in str(found)
-    data = json.loads(file.read_text())
-    del data["binding"]
-    file.write_text(json.dumps(data))
+    changed(file, tasks_by_server=[[1.0], [1.0]], evidence=[{"kind": "pulled", "pairs": [["user1", "user2"]]}])
     assert "needs the constraint EnvyFree" in str(fo.verify(file))
 
 
@@ -63,7 +58,7 @@ def test_binding_pairs_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_p
 def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, policy: str, tmp_path: Path) -> None:
     file = fo.DRF().allocate(fo.Instance([[1], [1]], [10])).save(tmp_path / "a.json")
     for tasks, text in (([[1.0], [1.0]], f"Policy({policy})"), ([[3.0], [7.0]], f"Policy({policy}, [EnvyFree()])")):
-        changed(file, tasks_by_server=tasks, policy=text, proof=[KINDS[kind]])
+        changed(file, tasks_by_server=tasks, policy=text, evidence=[KINDS[kind]])
         assert not fo.verify(file).ok
     changed(file, tasks_by_server=[[5.0], [5.0]], policy=f"Policy({policy})")
     objectives = tiers.KINDS[kind].objectives
@@ -76,8 +71,8 @@ def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, p
     [
         (("extra",), "the file has an unknown key 'extra'"),
         (("instance", "extra"), "the instance has an unknown key 'extra'"),
-        (("proof", 0, "prices"), "entry 0 of the proof has an unknown key 'prices'"),
-        (("proof", 0, "tasks"), "entry 0 of the proof has an unknown key 'tasks'"),
+        (("evidence", 0, "rows"), "entry 0 of the evidence has an unknown key 'rows'"),
+        (("evidence", 0, "tasks"), "entry 0 of the evidence has an unknown key 'tasks'"),
         (("given", "Mine()"), "coefficients are given for Mine()"),
     ],
 )
@@ -204,7 +199,7 @@ def test_prices_of_a_file_are_those_of_its_evidence(policy: fo.Policy, tmp_path:
 def test_prices_that_are_not_compared_are_no_part_of_the_claim(policy: fo.Policy, reason: str, tmp_path: Path) -> None:
     found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))
     assert found.ok and reason in found.not_proved["prices"]
-    assert {*found.not_proved} == {"prices", "certificate", "evidence"}
+    assert {*found.not_proved} == {"prices", "certificate"}
 
 
 def near_ties(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -389,11 +384,11 @@ def test_an_earlier_tier_keeps_what_its_own_tasks_reach_and_the_answer_too(first
     file = fo.Policy(first.then(fo.Total(fo.Tasks()))).allocate(POOL).save(tmp_path / "tiers.json")
     assert fo.verify(file).ok
     data = json.loads(file.read_text())
-    (earlier, last), tasks = data["proof"], data["tasks_by_server"]
+    (earlier, last), tasks = data["evidence"], data["tasks_by_server"]
     beyond = earlier | {"tasks": [[1.00000001 * x for x in row] for row in earlier["tasks"]]}
-    assert "exceed the capacity" in str(fo.verify(changed(file, proof=[beyond, last])))
+    assert "exceed the capacity" in str(fo.verify(changed(file, evidence=[beyond, last])))
     if "level" in earlier:
         higher = earlier | {"level": earlier["level"] + 2e-7 * abs(earlier["level"])}
-        assert "do not reach its level" in str(fo.verify(changed(file, proof=[higher, last])))
+        assert "do not reach its level" in str(fo.verify(changed(file, evidence=[higher, last])))
     fewer = [[0.999999 * x for x in row] for row in tasks]
-    assert "below its level" in str(fo.verify(changed(file, proof=[earlier, last], tasks_by_server=fewer)))
+    assert "below its level" in str(fo.verify(changed(file, evidence=[earlier, last], tasks_by_server=fewer)))

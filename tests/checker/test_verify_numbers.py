@@ -182,19 +182,19 @@ def test_users_whom_capacities_keep_at_their_base_are_proved_to_stay(objective, 
     path = saved(answer, tmp_path)
     found = fo.verify(path)
     assert found.ok, str(found)
-    proof = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    proof = json.loads(path.read_text(encoding="utf-8"))["evidence"]
     ((share, given),) = proof[0]["at_base"].items()
     unproved = given | {"prices": [[0, 0], [0, 0]]}
     for wrong, message in (({share: unproved}, "could rise above its base by"), ({}, "is at its base, and nothing")):
-        assert message in str(fo.verify(written(path, proof=[proof[0] | {"at_base": wrong}, *proof[1:]])))
+        assert message in str(fo.verify(written(path, evidence=[proof[0] | {"at_base": wrong}, *proof[1:]])))
 
 
 def test_who_can_rise_may_not_be_left_out(tmp_path):
     path = saved(fo.Policy(fo.Leximin(fo.Surplus(base=HELD))).allocate(FULL), tmp_path)
-    proof = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    proof = json.loads(path.read_text(encoding="utf-8"))["evidence"]
     ((share, given),) = proof[0]["at_base"].items()
     more = given | {"of_numbers": given["of_numbers"] | {"user4": 1.0}}
-    changed = written(path, proof=[proof[0] | {"at_base": {share: more}}])
+    changed = written(path, evidence=[proof[0] | {"at_base": {share: more}}])
     assert "could rise above its base by" in str(fo.verify(changed))
 
 
@@ -245,7 +245,7 @@ def test_tiers_with_curves_of_numbers_are_proved_by_tangents_at_the_tasks(object
 def test_the_level_of_an_earlier_tier_is_of_those_who_rise_in_it(tmp_path):
     # with the utilities of those who stay, here at least -2 each, no tasks would keep the level
     path = saved(surplus_then_z(0.5).allocate(LEFT_OPEN), tmp_path)
-    first, second = json.loads(path.read_text(encoding="utf-8"))["proof"]
+    first, second = json.loads(path.read_text(encoding="utf-8"))["evidence"]
     times = 0.00556
     second["prices"] = [
         [times * p + q for p, q in zip(*of_server, strict=True)]
@@ -253,10 +253,10 @@ def test_the_level_of_an_earlier_tier_is_of_those_who_rise_in_it(tmp_path):
     ]
     for row in second["prices"]:
         row[1] = 1000 * times
-    second |= {"kept": [times], "at": [[*first["at"][0], 1e-6, 1e-6]]}
+    second |= {"kept": [["tier 0", times]], "at": [[*first["at"][0], 1e-6, 1e-6]]}
     worse = [[3, 2], [4, 6], [0, 0], [3, 2]]  # 5 tasks that need z, instead of 9
-    found = fo.verify(written(path, tasks_by_server=worse, objective=None, proof=[first, second]))
-    assert "proves only a gap of 4.4e-01" in str(found)
+    found = fo.verify(written(path, tasks_by_server=worse, objective=None, evidence=[first, second]))
+    assert "proves only a gap of 6.1e-01" in str(found)
 
 
 def test_floors_of_teams_count_for_those_that_rise():
@@ -280,23 +280,23 @@ def test_smaller_tasks_are_not_proved(policy, tmp_path):
 def test_wrong_prices_of_numbers_prove_less(tmp_path):
     path = saved(POLICIES[0].allocate(SERVERS), tmp_path)
     right = json.loads(path.read_text(encoding="utf-8"))
-    levels = right["proof"][0]["levels"]
+    levels = right["evidence"][0]["levels"]
     for factor in (0.9, 1.1):
         wrong = [
             {**one, "of_numbers": {t: factor**k * v for k, (t, v) in enumerate(one["of_numbers"].items())}}
             for one in levels
         ]
-        data = right | {"proof": [{**right["proof"][0], "levels": wrong}]}
+        data = right | {"evidence": [{**right["evidence"][0], "levels": wrong}]}
         path.write_text(json.dumps(data), encoding="utf-8")
         assert not fo.verify(path).ok
     unknown = [{**levels[0], "numbers": ["d"]}, *levels[1:]]
-    path.write_text(json.dumps(right | {"proof": [{"kind": "number levels", "levels": unknown}]}), encoding="utf-8")
+    path.write_text(json.dumps(right | {"evidence": [{"kind": "number levels", "levels": unknown}]}), encoding="utf-8")
     assert "unknown" in str(fo.verify(path))
 
 
 def test_level_without_its_last_users_is_not_proved(tmp_path):
     path = saved(POLICIES[0].allocate(SERVERS), tmp_path)
     data = json.loads(path.read_text(encoding="utf-8"))
-    data["proof"][0]["levels"] = data["proof"][0]["levels"][:-1]
+    data["evidence"][0]["levels"] = data["evidence"][0]["levels"][:-1]
     path.write_text(json.dumps(data), encoding="utf-8")
     assert not fo.verify(path).ok

@@ -15,10 +15,10 @@ from oracle.chains import chain
 
 import fairopt as fo
 from fairopt.evidence import kinds
-from fairopt.evidence.kinds import KINDS
 from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs import gate
+from fairopt.proofs.entries import Named
 from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader, as_numbers
 
 TASKS = fo.Tasks()
@@ -43,16 +43,12 @@ class DearestResource(Evidence):
         top = float(instance.capacities[0, self.resource]) / least if least > 0 else np.inf
         return Measured(tasks, 1.0 - float(tasks.sum()) / top)
 
-    def numbers(self) -> dict[str, Any]:
+    def entry(self, program: Program, tasks: Any, names: Named) -> dict[str, Any]:
         return {"kind": self.kind, "least": self.least, "resource": self.resource}
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> DearestResource:
         return cls(program, float(as_numbers(held["least"], ())), int(held["resource"]))
-
-
-def test_the_table_has_every_kind_under_its_own_name() -> None:
-    assert {name: kind.kind for name, kind in KINDS.items()} == {name: name for name in KINDS}
 
 
 def test_a_kind_of_ones_own_is_judged_saved_and_loaded_by_a_line_of_the_table(
@@ -72,7 +68,7 @@ def test_a_kind_of_ones_own_is_judged_saved_and_loaded_by_a_line_of_the_table(
 
     answer = gate.allocation(policy, [(program, judged([4.0, 0.0], 2.0))], time.perf_counter())
     assert answer.certificate.ok
-    monkeypatch.setitem(kinds.KINDS, DearestResource.kind, DearestResource)
+    monkeypatch.setitem(kinds.KINDS, DearestResource.kind, DearestResource.restored)
     with pytest.MonkeyPatch.context() as unsolved:
         unsolved.setattr("fairopt.methods.saved.solve_tiers", None)  # what the file holds is enough
         loaded = fo.Allocation.load(answer.save(tmp_path / "answer.json"))
@@ -141,26 +137,27 @@ ONE, TWO = fo.Instance([[1, 2], [3, 1]], [6, 5]), fo.Instance([[1, 2], [3, 1]], 
 TEAMS = fo.Instance([[1, 2], [3, 1], [2, 2]], [[6, 5], [4, 7]], teams={"team": ["a", "b", "b"]})
 ALIKE = fo.Instance([[1, 2]] * 40 + [[3, 1]] * 40, [6, 5])
 KEPT = fo.Instance([[1, 2], [3, 1]], [6, 5], guarantees=[1, 0])
-OF_EACH_KIND = {
-    "bottlenecks": (fo.DRF(), ONE),
-    "pulled": (
+OF_EACH_KIND = [
+    ("bottlenecks", fo.DRF(), ONE),
+    (
+        "pulled",
         fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
         fo.Instance([[2, 1], [1, 3], [1, 0]], [6, 5], weights=[1, 3, 1]),
     ),
-    "rows": (fo.Policy(fo.Total(), [fo.EnvyFree()]), fo.Instance([[2, 3], [2, 1]], [6, 4])),
-    "fair prices": (fo.Policy(fo.AlphaFair(2)), ONE),
-    "total prices": (fo.Policy(fo.Total(TASKS)), ONE),
-    "user prices": (fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(TASKS)), ONE),
-    "row prices": (fo.Policy(fo.AlphaFair(2)), TWO),
-    "capacity prices": (fo.Policy(fo.OrderedWeighted([2, 1])), ONE),
-    "levels": (fo.DRF(), TWO),
-    "exact levels": (fo.Policy(fo.Leximin(TASKS)), fo.Instance(**chain(2))),
-    "number levels": (fo.Policy(fo.Leximin(fo.OfTeam())), TEAMS),
-    "duals": (fo.Policy(Saturating()), TWO),
-    "tangents": (fo.Policy(fo.FairnessEfficiency(2, -0.1)), TWO),
-    "above a base": (fo.Policy(fo.Leximin(fo.Surplus())), KEPT),
-    "users alike": (fo.Policy(fo.AlphaFair(2), [fo.EnvyFree()]), ALIKE),
-}
+    ("rows", fo.Policy(fo.Total(), [fo.EnvyFree()]), fo.Instance([[2, 3], [2, 1]], [6, 4])),
+    ("prices", fo.Policy(fo.AlphaFair(2)), ONE),
+    ("prices", fo.Policy(fo.Total(TASKS)), ONE),
+    ("prices", fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(TASKS)), ONE),
+    ("prices", fo.Policy(fo.AlphaFair(2)), TWO),
+    ("prices", fo.Policy(fo.OrderedWeighted([2, 1])), ONE),
+    ("levels", fo.DRF(), TWO),
+    ("exact levels", fo.Policy(fo.Leximin(TASKS)), fo.Instance(**chain(2))),
+    ("number levels", fo.Policy(fo.Leximin(fo.OfTeam())), TEAMS),
+    ("duals", fo.Policy(Saturating()), TWO),
+    ("lines", fo.Policy(fo.FairnessEfficiency(2, -0.1)), TWO),
+    ("", fo.Policy(fo.Leximin(fo.Surplus())), KEPT),
+    ("", fo.Policy(fo.AlphaFair(2), [fo.EnvyFree()]), ALIKE),
+]
 
 
 def all_held(value: Any, seen: set[int]) -> Iterator[Any]:
@@ -182,8 +179,10 @@ def all_held(value: Any, seen: set[int]) -> Iterator[Any]:
         yield from all_held(one, seen)
 
 
-@pytest.mark.parametrize("kind", OF_EACH_KIND)
-def test_evidence_holds_nothing_that_can_be_called(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "policy", "instance"), OF_EACH_KIND)
+def test_evidence_holds_nothing_that_can_be_called(
+    kind: str, policy: fo.Policy, instance: fo.Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     judge, judged = gate.judge, list[Any]()
 
     def kept(program: Program, proposal: Proposal) -> gate.Answer:
@@ -193,13 +192,24 @@ def test_evidence_holds_nothing_that_can_be_called(kind: str, monkeypatch: pytes
         return judge(program, proposal)
 
     monkeypatch.setattr(gate, "judge", kept)
-    policy, instance = OF_EACH_KIND[kind]
-    assert policy.allocate(instance, method="water-filling" if kind == "pulled" else "auto").certificate.ok
+    answer = policy.allocate(instance, method="water-filling" if kind == "pulled" else "auto")
+    assert answer.certificate.ok
+    judged += [
+        kinds.restored(Program(instance, policy.objective, policy.constraints), entry, None)
+        for entry in answer.evidence
+    ]
     assert kind in {one.kind for evidence in judged for one in all_held(evidence, set()) if isinstance(one, Evidence)}
 
 
+def subclasses(kind: type) -> Iterator[type]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
 def test_every_kind_is_drawn() -> None:
-    assert KINDS.keys() == OF_EACH_KIND.keys()
+    classes = {one for one in subclasses(Evidence) if one.__module__.startswith("fairopt.")}
+    assert {one.kind for one in classes if one.kind} <= {kind for kind, _, _ in OF_EACH_KIND}
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)

@@ -328,7 +328,7 @@ def test_users_alike_wait_as_one_and_their_room_is_proved(tmp_path: Path) -> Non
     answer = fo.HDRF().allocate(both)
     np.testing.assert_allclose(answer.tasks, [4, 2, 4, 10], rtol=1e-12)
     file = answer.save(tmp_path / "answer.json")
-    assert json.loads(file.read_text())["proof"][0]["placements"]
+    assert json.loads(file.read_text())["evidence"][0]["placements"]
     assert fo.verify(file).ok
 
 
@@ -412,10 +412,10 @@ def test_leaves_that_differ_in_a_number_per_weight_or_place_are_two(differs: Any
 
 def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(WAITING).save(tmp_path / "answer.json")
-    proof = json.loads(file.read_text())["proof"][0]
+    proof = json.loads(file.read_text())["evidence"][0]
     assert proof["rows"] and proof["placements"]
     for worse in (proof | {"rows": []}, proof | {"placements": []}, {"kind": "filling", "why": "none"}):
-        found = fo.verify(changed(file, proof=[worse]))
+        found = fo.verify(changed(file, evidence=[worse]))
         assert not found.ok
     assert not fo.Allocation.load(changed(file, evidence=[])).certificate.ok
 
@@ -430,21 +430,21 @@ def test_floors_that_are_not_proved_are_refused(tmp_path: Path) -> None:
     )
     file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
     assert fo.verify(file).ok
-    proof = json.loads(file.read_text())["proof"][0]
+    proof = json.loads(file.read_text())["evidence"][0]
     proof["floors"]["a"]["1"]["tasks"] = []
-    found = fo.verify(changed(file, proof=[proof]))
+    found = fo.verify(changed(file, evidence=[proof]))
     assert not found.ok and "the floor of 'a' of 'gpu' is not proved" in str(found)
 
 
 def test_floors_by_a_mix_of_members_are_proved_by_prices_of_floors(tmp_path: Path) -> None:
     file = fo.HDRF().allocate(MIXED).save(tmp_path / "answer.json")
-    proof = json.loads(file.read_text())["proof"][0]
+    proof = json.loads(file.read_text())["evidence"][0]
     assert any(isinstance(where, str) for row in proof["rows"] for where, _, _ in row)
     assert fo.verify(file, MIXED).ok
-    found = fo.verify(changed(file, proof=[proof | {"rows": []}]))
+    found = fo.verify(changed(file, evidence=[proof | {"rows": []}]))
     assert not found.ok and "a row is full twice, or unknown" in str(found)
     without = [state | {"full": [r for r in state["full"] if r < 2]} for state in proof["states"]]
-    found = fo.verify(changed(file, proof=[proof | {"rows": [], "states": without}]))
+    found = fo.verify(changed(file, evidence=[proof | {"rows": [], "states": without}]))
     assert not found.ok
 
 

@@ -11,11 +11,10 @@ import pytest
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.model import Point
 from fairopt.evidence import solved
 from fairopt.evidence.kinds import restored
-from fairopt.evidence.tangents import Tangents
+from fairopt.evidence.tangents import Lines
 from fairopt.formulation.program import Program
 from fairopt.proofs import gate
 from fairopt.proofs.plane import EVEN, Ceiling, Line
@@ -41,17 +40,15 @@ def test_no_mean_is_too_small_to_count() -> None:
     assert not other.ok
 
 
-def test_a_largest_sum_that_is_hardly_proved_is_no_bound() -> None:
+def test_smaller_prices_of_the_largest_sum_prove_no_smaller_sum() -> None:
     a = fo.GFJ(beta=-1, lam=1).allocate(fo.Instance([[1], [1]], [1]))
     program = Program(a.instance, a.policy.objective, ())
     evidence = restored(program, a.evidence[0], None)
-    assert isinstance(evidence, Tangents)
-    total, proposal = evidence.largest
-    for size in np.linspace(1, 2, 41):  # 1 - gap is 1e-15 and a rounding of 1e-16
-        assert proposal.tasks is not None
-        tiny = replace(proposal, tasks=proposal.tasks * 1e-15 * size)
-        found = gate.judge(program, Proposal("made up", 0.96 * a.tasks, replace(evidence, largest=(total, tiny))))
-        assert not found.ok
+    assert isinstance(evidence, Lines) and evidence.largest is not None
+    assert gate.judge(program, Proposal("again", a.tasks, evidence)).ok
+    for factor in np.linspace(0, 1, 41):
+        wrong = replace(evidence, largest=replace(evidence.largest, prices=factor * evidence.largest.prices))
+        assert not gate.judge(program, Proposal("made up", 0.96 * a.tasks, wrong)).ok
 
 
 @pytest.mark.parametrize("beta", [-1e-17, 1e-17])
@@ -79,14 +76,18 @@ def test_fairness_alone_under_further_conditions(beta: float, constraint: fo.Con
     np.testing.assert_allclose(shares[0], shares[1], rtol=1e-3)
 
 
-def test_a_cut_at_two_sums_proves_nothing() -> None:
-    a = fo.GFJ(beta=-1, lam=1).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
-    program = Program(a.instance, a.policy.objective, ())
+@pytest.mark.parametrize("lam", [1, 0.5])
+def test_made_up_lines_prove_nothing_untrue(lam: float) -> None:
+    a = fo.GFJ(beta=-1, lam=lam).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
+    program, rng = Program(a.instance, a.policy.objective, ()), np.random.default_rng(1)
     evidence = restored(program, a.evidence[0], None)
-    assert isinstance(evidence, Tangents) and evidence.applies(program)
-    (cut, tasks, solved), *others = evidence.cuts
-    cut.constraints = (*cut.constraints, TotalIs(1.0, fo.Tasks()))
-    assert not replace(evidence, cuts=[(cut, tasks, solved), *others]).applies(program)
+    assert isinstance(evidence, Lines) and gate.judge(program, Proposal("again", a.tasks, evidence)).ok
+    for _ in range(100):
+        lines = [
+            (levels * rng.uniform(0.1, 10, 2), slope * rng.uniform(-2, 2), replace(p, prices=p.prices * rng.random(2)))
+            for levels, slope, p in evidence.lines
+        ]
+        assert not gate.judge(program, Proposal("made up", 0.99 * a.tasks, replace(evidence, lines=lines))).ok
 
 
 def test_what_the_largest_sum_assumes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:

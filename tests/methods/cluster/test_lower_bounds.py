@@ -181,7 +181,7 @@ def test_no_prices_bound_below_the_optimum_and_bounds_that_break_are_not_certifi
         assert found.gap >= 1.0 - achieved / mean(instance, objective, best.tasks) - 2e-6 and not found.ok
     asked = np.where(least > 0, 0.5 * instance.tasks_alone.sum(axis=1), 0.0)  # more than there is
     program = Program(instance, objective, (fo.MinTasks(asked),))
-    prices = np.array(best.evidence[0]["prices"])
+    prices = (np.array(best.evidence[0]["prices"]) * program.whole_capacities).T  # of the program without more
     short = judge(program, Proposal("prices", at, RowPrices(LevelUnits(program), prices)))
     assert short.block_violation >= 1e-3 and not short.ok
 

@@ -16,12 +16,13 @@ from scipy.optimize import linprog
 import fairopt as fo
 from fairopt.blocks.form import Curve
 from fairopt.blocks.marginal import PowerMarginal
+from fairopt.evidence.kinds import restored
 from fairopt.evidence.prices import RowPrices, UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import fixed_sum
 from fairopt.methods.cluster.sums import sum_on_servers_applies
 from fairopt.methods.cluster.utilities import Curves, Powers
-from fairopt.proofs import conditions, gate, verify
+from fairopt.proofs import conditions, gate
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
 
@@ -111,7 +112,9 @@ def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objectiv
     instance = limited(6, 5)
     a = fo.Policy(objective).allocate(instance)
     program, pairs = Program(instance, objective, ()), Program(instance, objective, ()).pairs
-    units, prices = RowUnits(program, program.size[:, None]), np.array(a.evidence[0]["prices"])
+    units, kept = RowUnits(program, program.size[:, None]), restored(program, a.evidence[0], None)
+    assert isinstance(kept, RowPrices)
+    prices = kept.prices
     table = program.gather(a.tasks_by_server)
     worse = table * np.where(pairs.user == 0, 0.9, 1.0)
     found = [gate.judge(program, Proposal("made up", x, RowPrices(units, factor * prices))) for x in (table, worse)]
@@ -124,7 +127,9 @@ def test_evidence_belongs_to_its_own_program() -> None:
     instance, objective = limited(7, 3, part=0.0), fo.AlphaFair(1) + fo.Total()
     a = fo.Policy(objective).allocate(instance)
     program, other = Program(instance, objective, ()), Program(instance, objective, (fo.EnvyFree(),))
-    prices, tasks = np.array(a.evidence[0]["prices"]), program.gather(a.tasks_by_server)
+    kept, tasks = restored(program, a.evidence[0], None), program.gather(a.tasks_by_server)
+    assert isinstance(kept, RowPrices)
+    prices = kept.prices
     units = [RowUnits(p, p.size[:, None]) for p in (program, other)]
     assert gate.judge(program, Proposal("prices", tasks, RowPrices(units[0], prices))).ok
     assert not gate.judge(program, Proposal("prices", tasks, RowPrices(units[1], prices))).ok
@@ -215,7 +220,7 @@ def test_no_shares_of_any_sum_are_better_than_those_found(beta: float, lam: floa
 @pytest.mark.parametrize("objective", [SUMS[0], fo.FairnessEfficiency(2, -0.3)], ids=repr)
 def test_saved_answers_are_proved_from_their_files(objective: fo.Objective, tmp_path: Path) -> None:
     path = fo.Policy(objective).allocate(limited(12, 2, 2)).save(tmp_path / "a.json")
-    assert fo.Allocation.load(path).certificate.ok and verify.verify(path).ok
+    assert fo.Allocation.load(path).certificate.ok and fo.verify(path).ok
 
 
 def test_rises_at_prices_are_bounds_and_rises_alone_are_possible() -> None:

@@ -101,19 +101,16 @@ def test_sums_of_many_users_have_files_with_the_rows_that_bind(tmp_path: Path) -
     many = fo.Instance(rng.uniform(0.1, 4, (60, 2)), [60, 60])
     path = fo.Policy(fo.Total(), [fo.EnvyFree()]).allocate(many).save(tmp_path / "a.json")
     data = json.loads(path.read_text())
-    assert 0 < len(data["binding"]) < 60 and fo.verify(path).ok
-    for binding, said in (
-        ([[0, 0]], "is not a pair of users"),
-        ([[0, 60]], "is not a pair of users"),
-        ([], "not proved"),
-    ):
-        path.write_text(json.dumps({**data, "binding": binding}))
-        assert not fo.verify(path).ok and said in str(fo.verify(path))
+    (entry,) = data["evidence"]
+    assert 0 < len(entry["rows"]) < 60 and fo.verify(path).ok
+    for label in (["user1", "user1"], ["user1", "user61"], "user1"):
+        path.write_text(json.dumps({**data, "evidence": [{**entry, "rows": [[0, label, 1.0]]}]}))
+        assert not fo.verify(path).ok
     tasks = [row[:] for row in data["tasks_by_server"]]
-    envied = data["binding"][0][0]
-    tasks[envied][0] *= 0.999
-    path.write_text(json.dumps({**data, "binding": [], "tasks_by_server": tasks}))
-    assert f"user {many.users[envied]!r} envies" in str(fo.verify(path))
+    envious = many.users.index(entry["rows"][0][1][0])
+    tasks[envious][0] *= 0.999
+    path.write_text(json.dumps({**data, "evidence": [{**entry, "rows": []}], "tasks_by_server": tasks}))
+    assert f"user {many.users[envious]!r} envies" in str(fo.verify(path))
 
 
 def test_levels_under_envy_freeness_are_kept_by_a_later_tier_within_its_tolerance(tmp_path):

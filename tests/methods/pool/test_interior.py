@@ -15,13 +15,14 @@ from oracle.concave import maximise
 from oracle.instances import log_uniform
 
 import fairopt as fo
+from fairopt.evidence.kinds import restored
 from fairopt.evidence.prices import UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool import interior
 from fairopt.methods.pool.solve import solve_sum
 from fairopt.methods.settings import Settings
-from fairopt.proofs import gate, verify
+from fairopt.proofs import gate
 from fairopt.proofs.proposal import Proposal
 
 Float = Any
@@ -163,11 +164,11 @@ def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objectiv
     instance = log_uniform(np.random.default_rng(6), 5, 3, limits=0.3)
     a = fo.Policy(objective).allocate(instance)
     program = Program(instance, objective, ())
-    (kept,) = a.evidence
+    kept = restored(program, a.evidence[0], None)
+    assert isinstance(kept, UserPrices)
     worse = a.tasks * np.array([0.9, 1, 1, 1, 1])
     found = [
-        gate.judge(program, Proposal("made up", x, UserPrices(program, factor * np.array(kept["prices"]))))
-        for x in (a.tasks, worse)
+        gate.judge(program, Proposal("made up", x, UserPrices(program, factor * kept.prices))) for x in (a.tasks, worse)
     ]
     unit = objective.unit(program.point(worse))
     assert found[0].gap > a.certificate.gap
@@ -178,7 +179,9 @@ def test_evidence_belongs_to_its_own_program() -> None:
     instance, objective = fo.Instance([[1, 2], [2, 1]], [6, 6]), fo.AlphaFair(1) + fo.Total()
     a = fo.Policy(objective).allocate(instance)
     program, other = Program(instance, objective, ()), Program(instance, objective, (fo.EnvyFree(),))
-    prices = np.array(a.evidence[0]["prices"])
+    kept = restored(program, a.evidence[0], None)
+    assert isinstance(kept, UserPrices)
+    prices = kept.prices
     assert gate.judge(program, Proposal("prices", a.tasks, UserPrices(program, prices))).ok
     assert not gate.judge(program, Proposal("prices", a.tasks, UserPrices(other, prices))).ok
     assert not gate.judge(other, Proposal("prices", a.tasks, UserPrices(other, prices))).ok
@@ -188,7 +191,7 @@ def test_a_saved_sum_is_proved_from_its_file(tmp_path: Path) -> None:
     instance = log_uniform(np.random.default_rng(7), 4, 2, limits=0.3)
     path = fo.Policy(SUMS[0]).allocate(instance).save(tmp_path / "answer.json")
     assert fo.Allocation.load(path).certificate.gap < 1e-9
-    assert verify.verify(path).ok
+    assert fo.verify(path).ok
 
 
 def test_no_start_is_needed_that_is_near() -> None:

@@ -45,8 +45,7 @@ from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
-from fairopt.proofs import gate
-from fairopt.proofs import verify as in_fractions
+from fairopt.proofs import gate, rational
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/4"
@@ -315,17 +314,17 @@ def load(path: Path, policy: Any = None) -> Allocation:
 def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
     """The allocation with its tasks in fractions, proved again."""
     try:
-        in_fractions.policy_of(data)
-        faults = in_fractions.proved_exactly(data, in_fractions.Clock())[2]
-    except (in_fractions.Fault, in_fractions.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
+        rational.policy_of(data)
+        faults = rational.proved_exactly(data, rational.Clock())[2]
+    except (rational.Fault, rational.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
         faults = [str(error)]
     if faults:
         raise InvalidInstance(f"{path}: its exact answer is not proved ({faults[0]}); save it again")
     exact = data["exact"]
-    tasks = np.array([[Fraction(*in_fractions.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
+    tasks = np.array([[Fraction(*rational.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
     loaded.instance._read_as(
         {
-            name: {float(key): Fraction(*in_fractions.fraction(text).as_integer_ratio()) for key, text in of.items()}
+            name: {float(key): Fraction(*rational.fraction(text).as_integer_ratio()) for key, text in of.items()}
             for name, of in (exact.get("read") or {}).items()
         }
     )

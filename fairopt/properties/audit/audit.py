@@ -31,7 +31,7 @@ from fairopt.properties.answers import (
     outcomes_of,
 )
 from fairopt.properties.audit import shrink
-from fairopt.properties.audit.findings import AuditReport, Fault, Finding, _Unconfirmed, Witness
+from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import (
     FAMILIES,
@@ -399,7 +399,7 @@ class PropertySearch:
     hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
     candidates: list[tuple[Measurement, int]] = field(default_factory=list)
     unproved: int = 0
-    unconfirmed: list[_Unconfirmed] = field(default_factory=list)
+    unconfirmed: list[Unconfirmed] = field(default_factory=list)
     witness: Witness | None = None
     interrupted: bool = False
     late: bool = False
@@ -641,7 +641,7 @@ class PropertySearch:
         found = outcome(instance)
         outside, broken = isinstance(found, OutOfDomain), isinstance(found, Witness)
         self.skipped += outside
-        if isinstance(found, _Unconfirmed):
+        if isinstance(found, Unconfirmed):
             self._leave(found)
         if fault := isinstance(found, Exception) and not outside:
             self.faulty += 1
@@ -676,19 +676,19 @@ class PropertySearch:
             sentence = sentence_of(policy, case)
         except Exception as error:  # any exception of the mechanism
             why = f"could not be confirmed: {type(error).__name__}: {error}"
-            self._leave(_Unconfirmed(case.instance, f"user {user!r} seemed to be a witness", why))
+            self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to be a witness", why))
             return
         if not proof.confirmed:
             left = "; no margin is left after errors are deducted"
             if sentence is not None:
-                self._leave(_Unconfirmed(case.instance, sentence, proof.how + left * (proof.margin > -np.inf)))
+                self._leave(Unconfirmed(case.instance, sentence, proof.how + left * (proof.margin > -np.inf)))
             return
         gain = proof.margin if case.lie is not None else None
         sentence = sentence or f"user {user!r} is a witness"
         changed = case.changed
         self.witness = Witness(case.instance, sentence, proof.margin, user, case.lie, gain, proof.how, changed)
 
-    def _leave(self, seen: _Unconfirmed) -> None:
+    def _leave(self, seen: Unconfirmed) -> None:
         """Keep an instance on which the property seemed to fail, unverified."""
         self.unproved += 1
         self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
@@ -747,7 +747,7 @@ def search_instance(
     seed: int,
     budget: int | None = None,
     share: Share | None = None,
-) -> Witness | _Unconfirmed | Exception | None:
+) -> Witness | Unconfirmed | Exception | None:
     """A witness that a property fails on one instance on any number of servers; None if none is found.
 
     An exception of the mechanism is returned. There is a witness only if a second answer agrees, by another solver or
@@ -791,9 +791,7 @@ def witness_of_team(instance: Instance, lie: TeamLie) -> Witness:
     return Witness(instance, str(lie), lie.gain, lie.team, None, None, how, lie.reported)
 
 
-def _search_allocation(
-    policy: Any, name: str, instance: Instance, share: Share | None
-) -> Witness | _Unconfirmed | None:
+def _search_allocation(policy: Any, name: str, instance: Instance, share: Share | None) -> Witness | Unconfirmed | None:
     """Check a property of allocations on the answer, and confirm a violation on a second answer."""
     first = checked(policy, instance)
     verdict = check(first, [name], share=share)[name]
@@ -802,10 +800,10 @@ def _search_allocation(
     try:
         margin, unsure, how = _confirm_margin(policy, name, first, verdict, share)
     except Exception as error:
-        return _Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
+        return Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
     if margin <= unsure:
         reason = f"{how}; the margin is {percent(margin)}, and the gaps leave {percent(unsure)} open"
-        return _Unconfirmed(instance, verdict.sentence, reason)
+        return Unconfirmed(instance, verdict.sentence, reason)
     how += ", measured in fractions" * (name in MEASURED)
     return Witness(instance, verdict.sentence, margin, None, None, None, how)
 

@@ -24,7 +24,7 @@ from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
 from fairopt.runtime.lazy import later
 
-__all__ = ["AuditReport", "Fault", "Finding", "_Unconfirmed", "Witness"]
+__all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
 FORMAT = "fairopt.audit/1"
 
@@ -86,7 +86,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class _Unconfirmed:
+class Unconfirmed:
     """An instance on which a property seemed to fail, and why that could not be verified."""
 
     instance: Instance
@@ -128,7 +128,7 @@ class Finding:
         Whether Ctrl-C ended the search early.
     unverified : int
         Number of instances on which the property seemed to fail but could not be verified.
-    unconfirmed : tuple of _Unconfirmed
+    unconfirmed : tuple of Unconfirmed
         Up to 5 of them.
     proved : str
         What ``audit(..., prove=True)`` proved, in words; empty if nothing.
@@ -155,7 +155,7 @@ class Finding:
     n_faults: int = 0
     interrupted: bool = False
     unverified: int = 0
-    unconfirmed: tuple[_Unconfirmed, ...] = ()
+    unconfirmed: tuple[Unconfirmed, ...] = ()
     proved: str = ""
     late: bool = False
 

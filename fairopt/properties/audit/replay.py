@@ -23,7 +23,7 @@ from fairopt.properties.audit.findings import (
     AuditReport,
     Fault,
     Finding,
-    _Unconfirmed,
+    Unconfirmed,
     Witness,
     digest,
     numbers,
@@ -158,7 +158,7 @@ def _finding(given: Any) -> Finding:
         bool(given["interrupted"]),
         int(given["unverified"]),
         tuple(
-            _Unconfirmed(Instance.from_dict(u["instance"]), str(u["sentence"]), str(u["reason"]))
+            Unconfirmed(Instance.from_dict(u["instance"]), str(u["sentence"]), str(u["reason"]))
             for u in given["unconfirmed"]
         ),
         str(given.get("proved", "")),  # absent in files of the first versions, as "late"

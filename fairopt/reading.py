@@ -22,6 +22,7 @@ from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.guarantees import least_share, team_floors
+from fairopt.blocks.ideal import IdealGain
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -123,8 +124,8 @@ def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
 
 
 def _is_known(share: Share) -> bool:
-    """Whether the checker computes the coefficients of a share itself."""
-    return is_ours(share) and type(share).__name__ in SHARES
+    """Whether the checker always computes the coefficients of a share itself."""
+    return is_ours(share) and type(share).__name__ in SHARES and not isinstance(share, IdealGain)
 
 
 def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:

@@ -330,7 +330,7 @@ def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocatio
         }
     )
     tasks = tasks.reshape(loaded.tasks_by_server.shape)
-    return gate.exact(loaded, tasks, exact, loaded.objective, "", time.perf_counter())
+    return gate.exact(loaded, (), tasks, exact, loaded.objective, "", time.perf_counter())
 
 
 def _named(policy: Any) -> str:

@@ -20,6 +20,7 @@ from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.proofs import gate, rational
+from fairopt.proofs.gate import Tiers
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
@@ -35,29 +36,32 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
     clock = begin(time_limit)
     refuse_irrational(policy)
 
-    def in_floats() -> Allocation:
+    def in_floats() -> tuple[Allocation, Tiers]:
         limit = None if clock.left is None else clock.left / 2
         try:
-            return dispatch.allocate(policy, instance, time_limit=limit, **options)
+            return dispatch.solved(policy, instance, time_limit=limit, **options)
         except NotCertified as error:
             if policy.objective.of_bundles:
                 raise
             # the programs in rationals start from HiGHS' own bases
             nothing = np.zeros((instance.n_users, instance.n_servers))
-            return gate.of_nothing(instance, nothing, policy, tried=error.tried)
+            return gate.of_nothing(instance, nothing, policy, tried=error.tried), ()
 
     return made_exact(in_floats, policy, instance, clock)
 
 
-def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance, clock: Clock) -> Allocation:
-    """The answer that ``solve`` gives in floats, made exact."""
+def made_exact(
+    solve: Callable[[], tuple[Allocation, Tiers]], policy: Any, instance: Instance, clock: Clock
+) -> Allocation:
+    """The answer that ``solve`` gives in floats, with its tiers, made exact."""
     required()
     best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:
         read = exactly(policy, instance)
-        best.append(solve())
-        return solved(read, best[0], clock)
+        answer, tiers = solve()
+        best.append(answer)
+        return solved(read, answer, tiers, clock)
 
     return clock.run(work, lambda: clock.refuse(best[0] if best and best[0].certificate.ok else None))
 
@@ -96,7 +100,7 @@ def _blocks(value: Any) -> list[rational.Block]:
     return [part for child in value for part in _blocks(child)] if isinstance(value, (list, tuple)) else []
 
 
-def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
+def solved(read: Exactly, answer: Allocation, tiers: Tiers, clock: Clock) -> Allocation:
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
@@ -124,8 +128,8 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         note for note in answer.certificate.note.split("; ") if note and OPEN not in note and BY_LEXIMIN not in note
     ]
     note = "; ".join([*notes, *split, read.reading])
-    objective = answer.objective if value is None else float(value)
-    return gate.exact(answer, _as_array(table, instance), entry, objective, note, clock.begun)
+    stated = None if value is None else float(value)
+    return gate.exact(answer, tiers, _as_array(table, instance), entry, stated, note, clock.begun)
 
 
 def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.object_]:

@@ -63,7 +63,7 @@ from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
-from fairopt.proofs.gate import Answer
+from fairopt.proofs.gate import Answer, Tiers
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import FIX, Clock, begin, check, current
@@ -105,8 +105,13 @@ NOTHING = 1e-5  # of typical tasks: for squares bounded by 0 the bound is the sq
 TIER_LOSS = 1e-7  # relative loss of an earlier tier's value that later tiers may cause
 
 
+def allocate(policy: Any, instance: Instance, **options: Any) -> Allocation:
+    """Solve a policy on an instance and certify the answer; see `Policy.allocate` for the parameters."""
+    return solved(policy, instance, **options)[0]
+
+
 @coefficients_cached()
-def allocate(
+def solved(
     policy: Any,
     instance: Instance,
     *,
@@ -117,8 +122,8 @@ def allocate(
     verbose: bool = False,
     general: Callable[[Program, Settings], Proposals] | None = None,
     start: Float | None = None,
-) -> Allocation:
-    """Solve a policy on an instance and certify the answer; see `Policy.allocate` for the parameters.
+) -> tuple[Allocation, Tiers]:
+    """The certified answer of a policy, and its tiers as they were judged.
 
     `Prepared` passes ``general``, which replaces `solve_number`, and ``start``, initial prices in natural units by
     server row.
@@ -129,16 +134,18 @@ def allocate(
     if settings.solver and method not in ("auto", "cone", "parametric"):
         raise InvalidBlock(f"solver {settings.solver} needs the cone method; give method='cone' or leave method out")
 
-    def work() -> Allocation:
-        allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), clock.begun)
+    def work() -> tuple[Allocation, Tiers]:
+        judged = solve_tiers(policy, instance, settings, method)
+        allocation = gate.allocation(policy, judged, clock.begun)
         if not allocation.certificate.ok:
             raise_not_certified(allocation, settings)
-        return allocation
+        return allocation, judged
 
-    def late() -> Allocation:
+    def late() -> tuple[Allocation, Tiers]:
         single = len(tiers_of(policy.objective)) == 1
         if single and clock.found is not None and clock.found.ok:  # only improvements were still to be tried
-            return gate.allocation(policy, [(clock.program, clock.found)], clock.begun)
+            judged = [(clock.program, clock.found)]
+            return gate.allocation(policy, judged, clock.begun), judged
         raise_stopped(policy, clock)
 
     return clock.run(work, late)

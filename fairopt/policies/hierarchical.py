@@ -143,7 +143,7 @@ class HDRF:
         require_instance(instance)
         self._check(instance)
         if exact:
-            return made_exact(lambda: self._filled(instance, clock), self, instance, clock)
+            return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock)
         return clock.run(lambda: self._filled(instance, clock))
 
     def _filled(self, instance: Instance, clock: Clock) -> Allocation:

@@ -22,8 +22,9 @@ from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus
 from fairopt.certificate import Certificate, Try, within_tolerance
-from fairopt.errors import FairoptError
-from fairopt.formulation.bundle_program import BundleProgram
+from fairopt.display import label
+from fairopt.errors import FairoptError, NotCertified
+from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.rising import who_stays
 from fairopt.formulation.whole import whole_instance
@@ -35,7 +36,7 @@ from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, TINY, VIOLATION_TOLERANCE
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
@@ -78,6 +79,9 @@ class Answer:
     def missing(self) -> tuple[bool, float]:
         """A sort key: certified answers first, then by gap and violations."""
         return not self.ok, self.gap + self.violation + self.block_violation
+
+
+Tiers = Sequence[tuple[Program, Answer]]  # with the answer of each
 
 
 def nothing(program: Program, method: str = "cone") -> Answer:
@@ -149,7 +153,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
 
 def allocation(
     policy: Any,
-    judged: Sequence[tuple[Program, Answer]],
+    judged: Tiers,
     begun: float,
     point: Float | None = None,
     bundles: Float | None = None,
@@ -198,13 +202,19 @@ def allocation(
 
 def exact(
     answer: Allocation,
+    tiers: Tiers,
     tasks: NDArray[np.object_],
     proof: Mapping[str, Any],
-    value: float,
+    value: float | None,
     note: str,
     begun: float,
 ) -> Allocation:
-    """The answer at tasks in fractions that `rational.prove_exactly` proved optimal."""
+    """The answer at tasks that were proved optimal in fractions, judged a second time in floats.
+
+    ``answer`` is that in floats, with its ``tiers`` if it is certified. `NotCertified` if the tasks, rounded, are
+    infeasible or outside the interval that its evidence proves, or if ``value`` is not their objective. Later tiers are
+    not compared: in floats they may lower earlier ones by a tolerance.
+    """
     before = answer.certificate
     certificate = replace(
         before,
@@ -222,14 +232,67 @@ def exact(
     if bundles is not None:
         bundles = np.array([[[float(Fraction(a)) for a in row] for row in of_user] for of_user in bundles])
         bundles = bundles.reshape(answer.bundles.shape)
-    return replace(
+    made = replace(
         answer,
         tasks_by_server=floats,
         certificate=certificate,
-        objective=value,
+        objective=answer.objective if value is None else value,
         given_bundles=bundles,
         exact_tasks=tasks,
         exact_proof=proof,
+    )
+    with np.errstate(all="ignore"):
+        differs = _difference(made, answer, tiers, value)
+    if differs:
+        both = f"its objective is {made.objective:.12g}; in floats {answer.objective:.12g}, with gap {before.gap:.2g}"
+        raise NotCertified(f"the exact answer of {label(answer.policy)} {differs}. {both}", best=answer)
+    return made
+
+
+def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float | None) -> str:
+    """How an exact answer differs from its tasks and evidence in floats; empty if it does not."""
+    policy, instance, table, held = made.policy, made.instance, made.tasks_by_server, made.given_bundles
+    violation, objective = _violation(instance, table, held), getattr(policy, "objective", None)
+    reading = max(float(np.finfo(a.dtype).eps) for a in (instance.demands, instance.capacities))  # of decimals
+    if not violation <= max(VIOLATION_TOLERANCE, 2 * reading):
+        return f"exceeds a capacity or a limit by {violation:.2g} of it"
+    if objective is None:
+        entry = answer.evidence[0] if answer.evidence and answer.certificate.ok else None
+        if entry is None:
+            return ""
+        filled = of_filling(policy, instance, instance._sum_by_class(table), entry, time.perf_counter())
+        return _apart(made, answer, filled.certificate.gap)
+    program = tiers[0][0] if tiers else program_class(objective)(instance, tiers_of(objective)[0], policy.constraints)
+    if program.empty:
+        return ""
+    first, (tasks, bundles) = tiers[0][1] if tiers else None, _gathered(program, table, held)
+    if held is not None:
+        if first is None or first.evidence is None:
+            return ""
+        again = judge(program, Proposal(first.method, tasks, first.evidence, bundles=bundles))
+        violation, gap = again.block_violation, again.gap
+    else:
+        violation = conditions.violation_at(program, tasks)
+        gap = 0.0 if first is None or not first.ok else _gap_at_the_end(program, first, table, None)
+        point = program.point(tasks)
+        found = 0.0 if program.nobody_rises else program.objective.value(point)
+        unit = max(abs(found), program.objective.drop(point)) if value is not None else np.inf
+        if value is not None and not abs(found - value) <= GAP_TOLERANCE * unit and found == found:
+            return f"states another objective than its tasks have, {found:.12g}"
+    if not violation <= BLOCK_TOLERANCE:
+        return f"violates a constraint by {violation:.2g}"
+    return "" if program.nobody_rises else _apart(made, answer, gap)
+
+
+def _apart(made: Allocation, answer: Allocation, gap: float) -> str:
+    """What is wrong with an exact answer whose gap, by the evidence of the answer in floats, is ``gap``."""
+    if not answer.certificate.ok or gap <= answer.certificate.gap + GAP_TOLERANCE:
+        return ""
+    apart = np.abs(made.tasks - answer.tasks)
+    j = int(np.argmax(apart / np.maximum(made.tasks + answer.tasks, TINY)))
+    return (
+        f"is {gap:.2g} from the optimum by the evidence in floats: user {made.instance.users[j]!r} has "
+        f"{made.tasks[j]:.12g} tasks, and {answer.tasks[j]:.12g} in floats"
     )
 
 
@@ -261,7 +324,7 @@ def unfinished(
 
 
 @np.errstate(all="ignore")
-def _written(policy: Any, judged: Sequence[tuple[Program, Answer]], table: Float) -> tuple[dict[str, Any] | None, ...]:
+def _written(policy: Any, judged: Tiers, table: Float) -> tuple[dict[str, Any] | None, ...]:
     """The entries of evidence by tier; those of earlier tiers with their own tasks, and the level that later ones keep.
 
     ``table`` are the final tasks, which prices prove; levels prove the tasks of their tier.
@@ -336,7 +399,7 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
 def whole(
     policy: Any,
     instance: Instance,
-    judged: Sequence[tuple[Program, Answer]],
+    judged: Tiers,
     placement: Float,
     begun: float,
     *,

@@ -18,6 +18,7 @@ from oracle.fractions_waterfill import leximin as waterfill
 import fairopt as fo
 from fairopt.errors import Infeasible, InvalidBlock, MissingExtra, NotCertified, OutOfDomain
 from fairopt.policies.parse import parse_policy
+from fairopt.proofs import rational
 
 pytest.importorskip("flint")
 
@@ -367,3 +368,40 @@ def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_p
     total = fo.MostTasks().allocate(answer.instance, exact=True).exact_bounds()
     assert str(total).startswith(f"{float(room)!r} (a fraction of ")
     assert fo.verify(answer.save(tmp_path / "long.json")).gap == 0
+
+
+# -- judged twice -----------------------------------------------------------------------------------------------------
+
+
+def doubled(monkeypatch, *modules):
+    """Double user 0's coefficients in the engine's fractions."""
+    read = rational.exact_coefficients
+
+    def wrong(cluster, share):
+        first, *others = read(cluster, share)
+        return [[2 * c for c in first], *others]
+
+    monkeypatch.setattr(rational, "exact_coefficients", wrong)
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.Policy(fo.MaxMin()), fo.Policy(fo.OrderedWeighted([3, 1]))], ids=str)
+def test_an_engine_with_a_wrong_coefficient_gives_no_exact_answer(policy, monkeypatch):
+    right = policy.allocate(PAPER, exact=True)
+    doubled(monkeypatch)
+    with pytest.raises(NotCertified, match=r"exact answer of .*; in floats [.\d]+, with gap") as error:
+        policy.allocate(PAPER, exact=True)
+    assert error.value.best.exact_tasks is None
+    assert error.value.best.tasks == pytest.approx(right.tasks, rel=1e-6)
+
+
+def test_an_engine_that_loses_a_constraint_gives_no_exact_answer(monkeypatch):
+    monkeypatch.setattr(rational.Cluster, "impose", lambda cluster, condition: [])
+    with pytest.raises(NotCertified, match="violates a constraint by 1"):
+        fo.Policy(fo.MostTasks().objective, [fo.MinTasks([4, 0])]).allocate(PAPER, exact=True)
+
+
+def test_an_engine_that_states_another_objective_gives_no_exact_answer(monkeypatch):
+    at = rational.ExactGoal.at
+    monkeypatch.setattr(rational.ExactGoal, "at", lambda goal, tasks: at(goal, tasks) + 1)
+    with pytest.raises(NotCertified, match="another objective than its tasks have, 25"):
+        fo.MostTasks().allocate(PAPER, exact=True)

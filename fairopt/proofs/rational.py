@@ -452,6 +452,10 @@ class Block:
 class _Decimals(ast.NodeTransformer):
     """Replaces floats in a parsed text by the shortest decimals that print them."""
 
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        finite = isinstance(node.value, float) and math.isfinite(node.value)
+        return ast.copy_location(ast.Constant(in_decimals(node.value)), node) if finite else node  # type: ignore[arg-type]
+
 
 def block(text: str, exactly: bool = False) -> Block:
     """Parse a policy or block; nothing is executed. If ``exactly``, floats are read by `in_decimals`."""

@@ -115,6 +115,14 @@ def test_float32_numbers_are_decimals_of_their_own_precision():
     assert fractions(answer.exact_tasks) == [["10"]]
 
 
+def test_floats_in_a_policy_are_the_decimals_that_print_them():
+    policy = fo.Policy(fo.Total(fo.Tasks()) + 0.1 * fo.MaxMin(), [fo.MaxTasks([0.1, 0.3]), fo.Reserve(0, 0.7)])
+    answer = policy.allocate(fo.Instance([[1], [1]], [1]), exact=True)
+    assert fractions(answer.exact_tasks) == [["1/10"], ["1/5"]]
+    bounds = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxTasks(0.1)]).allocate(fo.Instance([[1]], [1])).exact_bounds(1e-60)
+    assert bounds.lower <= Q(1, 10) <= bounds.upper
+
+
 def test_fractions_stay_with_an_instance_that_is_changed():
     instance = fo.Instance([[Q(1, 3)], [1], [2]], [7], weights=[Q(1, 7), 1, 1])
     part = instance.with_task_limits([None, 1, 1]).select_users([0, 1]).with_weights({"user2": Q(2, 7)})

@@ -17,6 +17,7 @@ from fairopt.errors import MissingExtra, NotCertified
 from fairopt.evidence.exact_levels import ExactLevels
 from fairopt.evidence.levels import LevelDuals
 from fairopt.exact import modelling
+from fairopt.exact.linear import _NoPoint, _Unlimited
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
@@ -78,7 +79,15 @@ def _in_fractions(program: Program, settings: Settings, prices: Float) -> Propos
         cluster, share = cluster_of(program)
         numbers = rational.exact_numbers(cluster, share, levelled=True)
         table, levels, _ = modelling.leximin(cluster, numbers, [], clock=settings.clock)
-    except (rational.CannotCheck, rational.Fault, ArithmeticError, MissingExtra, NotCertified) as error:
+    except (
+        _NoPoint,
+        _Unlimited,
+        rational.CannotCheck,
+        rational.Fault,
+        ArithmeticError,
+        MissingExtra,
+        NotCertified,
+    ) as error:
         return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
     user, server = program.pairs.user.tolist(), program.pairs.server.tolist()
     tasks = np.array([float(table[j][s]) for j, s in zip(user, server, strict=True)])

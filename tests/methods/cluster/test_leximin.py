@@ -628,3 +628,9 @@ def test_who_needs_little_of_what_is_full_cannot_be_left_with_nothing() -> None:
         for part in (0.999, 0.5, 0.001):
             filling.tasks = lambda part=part: honest * np.where(program.pairs.user == 2, part, 1.0)  # type: ignore[method-assign]
             assert not judged(filling).ok
+
+
+def test_constraints_that_no_levels_satisfy_in_fractions_are_named() -> None:
+    conflict = fo.Policy(fo.Leximin(fo.Tasks()), [fo.SharingIncentive(), fo.MaxShare(0.00294, fo.PNormShare(1))])
+    with pytest.raises(fo.errors.Infeasible, match="cannot hold together"):
+        conflict.allocate(fo.Instance([[1, 6], [1, 0]], [[17, 17], [23, 20]]))

@@ -7,7 +7,7 @@ below. For maintainers, modules import only from those listed before them:
 * `runtime`: progress, time limits, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
 * `validation`, `labels`, `teams`, `dominance`, `fitting`: arguments of an `Instance`; dominant users of each resource;
-  tasks that fit on no server.
+  tasks that fit on no server. `in_fractions`: the numbers of an instance as fractions.
 * `checker`: proves saved answers; shares no code with the rest.
 * `instance`, `certificate`: the question; the record of what was measured.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.

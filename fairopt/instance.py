@@ -16,6 +16,7 @@ from fairopt import validation
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.hostlists import hostlist, names_of
+from fairopt.in_fractions import InFractions
 from fairopt.labels import by_label, joined, whole_name
 from fairopt.runtime.lazy import later
 from fairopt.teams import Teams, split_weights
@@ -480,7 +481,15 @@ class Instance:
         )
         if not self._everywhere:
             part.__dict__.pop("_everywhere", None)
-        for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "_server_classes", "servers"):
+        for name in (
+            "ratios",
+            "dominant_shares",
+            "total_capacities",
+            "tasks_alone",
+            "_server_classes",
+            "servers",
+            "in_fractions",
+        ):
             part.__dict__.pop(name, None)
         if "dominance" in part.__dict__:
             part.__dict__["dominance"] = self.dominance.on(rows)
@@ -772,6 +781,18 @@ class Instance:
     def dominance(self) -> Dominance:
         """Dominant users of each resource of each server, and the requests of these and of the other users."""
         return dominance_of(self.per_server_demands, self.capacities, None if self._everywhere else self.eligible)
+
+    @cached_property
+    def in_fractions(self) -> InFractions:
+        """The same numbers as `fractions.Fraction`, as exact answers read them.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> print(*fo.Instance([[0.1, 2]], [3, 8]).in_fractions.ratios[0])
+        1/30 1/4
+        """
+        return InFractions(self)
 
     @property
     def _total_weight(self) -> float:

@@ -5,7 +5,7 @@ files:
 
 * `base`: the base class of blocks, frozen dataclasses whose repr can be pasted back.
 * `inline`: functions in place of blocks.
-* `shares`: coefficients of users' shares, such as the dominant share.
+* `shares`: coefficients of users' shares, such as the dominant share. `roots`: norms between fractions.
 * `numbers`: what objectives compare, of users or of teams. `teams`: shares of teams, and what is above a base.
 * `guarantees`: guarantees as constraints.
 * `normal_form`: objectives as sums of terms; each kind of term has its value, expression, bound and derivatives.

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
+from numbers import Rational
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, ByUser, brief, call_block, is_ours, parameter, resource_name
 from fairopt.blocks.numbers import Numbers
+from fairopt.blocks.roots import Between, norm
 from fairopt.blocks.symbols import ShareSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.in_fractions import Fractions, as_fraction
 from fairopt.instance import Instance
-from fairopt.tolerances import ROUNDING
+from fairopt.tolerances import GAP_TOLERANCE, ROUNDING
 
 __all__ = [
     "DominantShare",
@@ -77,6 +80,58 @@ class Share(Block):
         ndarray of shape (n_users,), or (n_users, n_servers) where demands differ by server
         """
         raise InvalidBlock(f"{type(self).__name__} has no per_task(instance); write it")
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Let no class inherit an exact formula of other coefficients than its own."""
+        super().__init_subclass__(**given)
+        if "per_task" in vars(cls) and "exact_per_task" not in vars(cls):
+            cls.exact_per_task = Share.exact_per_task  # type: ignore[method-assign]
+
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Any:
+        """The coefficients of `per_task` without rounding, for exact answers and their bounds; optional.
+
+        Parameters
+        ----------
+        instance : Instance
+            Users and servers. ``instance.in_fractions`` has its numbers as arrays of Fractions.
+        width : Fraction, optional
+            Of irrational coefficients, the largest length of the intervals that are given for them, relative to their
+            lower ends. Without it no intervals are needed: raise `OutOfDomain`, or give some.
+
+        Returns
+        -------
+        array-like of shape (n_users,) or (n_users, n_servers)
+            Fractions, or pairs of Fractions between which irrational coefficients lie.
+
+        Raises
+        ------
+        OutOfDomain
+            If the share states no exact formula, the default.
+
+        Examples
+        --------
+        The mean of the ratios, of which policies then have exact answers:
+
+        >>> import fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, repr=False)
+        ... class MeanShare(fo.Share):
+        ...     def per_task(self, instance):
+        ...         return instance.ratios.mean(axis=-1)
+        ...     def exact_per_task(self, instance, width=None):
+        ...         return instance.in_fractions.ratios.mean(axis=-1)
+        >>> answer = fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2]), exact=True)
+        >>> print(*answer.exact_tasks[:, 0])
+        4/3 2/3
+        """
+        raise OutOfDomain(
+            f"{self} states no exact formula; write {type(self).__name__}.exact_per_task(instance, width)"
+        )
+
+    @property
+    def states_exactly(self) -> bool:
+        """Whether the class states an exact formula, `exact_per_task`."""
+        return type(self).exact_per_task is not Share.exact_per_task
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
         """The definition of the share of one task, in polynomials, for `prove`; None, the default, if not stated.
@@ -204,6 +259,36 @@ class Share(Block):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
+    def enclosed(self, instance: Instance, width: Fraction | None = None) -> list[list[Between]]:
+        """`exact_per_task` by user and server, validated: intervals of fractions, of length 0 where these are known.
+
+        Raises
+        ------
+        OutOfDomain
+            If the share states no exact formula or, without ``width``, a coefficient is irrational.
+        InvalidBlock
+            If `exact_per_task` gives other values than `per_task`, or intervals that are longer.
+        """
+        found = self.exact_per_task(instance, width)
+        rows = [list(row) if _is_row(row) else [row] * instance.n_servers for row in found]
+        if len(rows) != instance.n_users or any(len(row) != instance.n_servers for row in rows):
+            raise InvalidBlock(
+                f"{self}.exact_per_task gave another shape than ({instance.n_users},) or "
+                f"({instance.n_users}, {instance.n_servers})"
+            )
+        out = [[_between(self, value) for value in row] for row in rows]
+        c = None if is_ours(self) else self.coefficients(instance)
+        for j, s in np.argwhere(instance.eligible).tolist():
+            (low, high), user = out[j][s], instance.users[j]
+            if not low <= high or low < 0 or (width is not None and high - low > width * low):
+                raise InvalidBlock(f"{self}.exact_per_task gave user {user!r} an interval that is wrong or too long")
+            if width is None and low != high:
+                raise OutOfDomain(f"{self} of user {user!r} is irrational")
+            near = 0.0 if c is None else float(c[j] if c.ndim == 1 else c[j, s])
+            if c is not None and not abs(float(low) - near) <= GAP_TOLERANCE * near:
+                raise InvalidBlock(f"{self} of user {user!r} is {near!r} by per_task, and {low} by exact_per_task")
+        return out
+
     def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
         """What an objective of this share compares: one number per user, or per team for `OfTeam`."""
         return Numbers(self.coefficients(instance, levelled), instance.weights)
@@ -225,6 +310,24 @@ class Share(Block):
     def why_zero(self, instance: Instance, user: int) -> str:
         """Why a coefficient is zero, and the fix, for the message of `OutOfDomain`."""
         return "shares of zero cannot be compared; leave the user out or choose another share"
+
+
+def _is_row(value: Any) -> bool:
+    """Whether an entry of exact coefficients holds those of a user by server, and is not one interval."""
+    return isinstance(value, (list, np.ndarray)) or (isinstance(value, tuple) and not _is_pair(value))
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, Rational) for end in value)
+
+
+def _between(share: Share, value: Any) -> Between:
+    """An exact coefficient as an interval."""
+    if isinstance(value, Rational):
+        return Between(Fraction(value), Fraction(value))
+    if _is_pair(value):
+        return Between(*map(Fraction, value))
+    raise InvalidBlock(f"{share}.exact_per_task holds {brief(value)}; give a Fraction, or two between which it lies")
 
 
 @contextmanager
@@ -283,6 +386,9 @@ class Tasks(Share):
     def per_task(self, instance: Instance) -> Float:
         return np.ones(instance.n_users)
 
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        return np.full(instance.n_users, Fraction(1), dtype=object)
+
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return symbols.coefficient == 1
 
@@ -308,6 +414,9 @@ class DominantShare(Share):
 
     def per_task(self, instance: Instance) -> Float:
         return instance.dominant_shares
+
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        return instance.in_fractions.ratios.max(axis=-1)
 
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return is_largest(symbols.coefficient, symbols.ratios)
@@ -401,6 +510,28 @@ class KDominantShare(Share):
             product = functools.reduce(np.multiply, largest)
         factor = self._rank_factor(instance)
         return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
+
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        if self.k > instance.n_resources:
+            raise self._too_large(instance.n_resources)
+        largest = np.sort(instance.in_fractions.ratios, axis=-1)[..., -self.k :]
+        if self.short == "positive":
+            largest = np.where(largest != 0, largest, Fraction(1))
+        held: Any = self.rank_weights
+        if held is not None:
+            factors = (
+                {user: self._exact_factor(ranks) for user, ranks in held.pairs} if isinstance(held, ByUser) else None
+            )
+            if factors is None:
+                by_user = isinstance(held[0], tuple)
+                factors = [self._exact_factor(ranks) for ranks in held] if by_user else self._exact_factor(held)
+            factor = instance.in_fractions.per_user(factors, "rank_weights", 1)
+            return largest.prod(axis=-1) * (factor if largest.ndim == 2 else factor[:, None])
+        return largest.prod(axis=-1)
+
+    def _exact_factor(self, ranks: Sequence[float]) -> Fraction:
+        """The product of rank weights."""
+        return prod(map(as_fraction, ranks[: self.k]), start=Fraction(1))
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
         g, c, k = symbols.ratios, symbols.coefficient, self.k
@@ -519,6 +650,20 @@ class PNormShare(Share):
             raise OutOfDomain(f"{self} is outside the range of floats for p = {self.p:g}; give a larger p, or 0")
         return norms
 
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        ratios = instance.in_fractions.ratios
+        if self.p == 0:
+            return np.full(ratios.shape[:-1], Fraction(1), dtype=object)
+        if self.p == 1 or np.isinf(self.p):
+            return ratios.sum(axis=-1) if self.p == 1 else ratios.max(axis=-1)
+        out = np.empty(ratios.shape[:-1], dtype=object)
+        for place in np.ndindex(out.shape):
+            some = [r for r in ratios[place] if r]
+            if len(some) > 1 and width is None:
+                raise OutOfDomain(f"{self} has roots as coefficients")
+            out[place] = norm(some, as_fraction(self.p), width or Fraction(1)) if some else Fraction(0)
+        return out
+
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
         g, c = symbols.ratios, symbols.coefficient
         if self.p == 0:
@@ -562,6 +707,9 @@ class ResourceShare(Share):
     def per_task(self, instance: Instance) -> Float:
         return instance.ratios[..., instance.resource_index(self.resource)]
 
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        return instance.in_fractions.ratios[..., instance.resource_index(self.resource)]
+
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
         names = [f"resource{i + 1}" for i in range(len(symbols.ratios))]  # default labels
         where = names.index(self.resource) if self.resource in names else self.resource
@@ -597,6 +745,9 @@ class StandAloneShare(Share):
 
     def per_task(self, instance: Instance) -> Float:
         return 1.0 / instance._tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)
+
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        return 1 / instance.in_fractions.tasks_alone(everywhere=True).sum(axis=1)
 
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return is_largest(symbols.coefficient, symbols.ratios)
@@ -638,6 +789,17 @@ class ThroughputShare(Share):
     def per_task(self, instance: Instance) -> Float:
         alone, rates, n = instance.tasks_alone, instance.rates, instance._number_of_all_users
         most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
+        return n / most if rates is None else n * rates / most[:, None]
+
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        exact, n = instance.in_fractions, instance._number_of_all_users
+        alone, rates, limits = exact.tasks_alone(), exact.rates, exact.task_limits
+        slices = exact.weights / exact.total_weight * alone.sum(axis=1)
+        cut = [
+            min(Fraction(1), t / most) if 0 < t < np.inf else Fraction(1)
+            for t, most in zip(limits, slices, strict=True)
+        ]
+        most = np.array(cut, dtype=object) * (alone if rates is None else rates * alone).sum(axis=1)
         return n / most if rates is None else n * rates / most[:, None]
 
     def elasticities(self, instance: Instance) -> tuple[Float, Float] | None:

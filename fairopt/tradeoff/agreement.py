@@ -177,7 +177,7 @@ def _exactly(instance: Instance, share: Share) -> tuple[float, bool] | None:
     if comb(m + n + int(np.isfinite(instance.task_limits).sum()), n) > CORNERS:
         return None
     pool = ExactPool.of(instance)
-    speed = [w / c for w, c in zip(pool.weights, coefficients_of(share, pool, instance)[0], strict=True)]
+    speed = [w / c for w, c in zip(pool.weights, coefficients_of(share, instance)[0], strict=True)]
     takes = [sum((v * d[i] for v, d in zip(speed, pool.demands, strict=True)), Fraction(0)) for i in range(m)]
     steps = [cap / take for cap, take in zip(pool.capacities, takes, strict=True) if take > 0]
     level = min(steps + [t / v for t, v in zip(pool.limits, speed, strict=True) if t is not None])

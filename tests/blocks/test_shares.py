@@ -8,6 +8,7 @@ import math
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from oracle.instances import exactly, needy
 
 import fairopt as fo
 from fairopt.blocks.shares import coefficients_cached
-from fairopt.proofs import rational
-from fairopt.properties.exact import confirm
+from fairopt.checker import policy as checker_policy
+from fairopt.checker.instance import NUMBERS
+from fairopt.checker.instance import Cluster as CheckerCluster
+from fairopt.checker.numbers import in_fractions
 from fairopt.testing import blocks as strategies
 from fairopt.testing import instances
 
@@ -811,11 +814,108 @@ def test_a_product_of_ratios_outside_the_range_of_floats_is_refused() -> None:
         fo.KDF(2).allocate(fo.Instance([[1, 0]], [1, 1]))
 
 
-def test_the_proof_of_files_and_the_strategies_know_every_shipped_share():
+def test_the_checker_and_the_strategies_know_every_shipped_share():
     shipped = {
         name for name in fo.__all__ if isinstance(kind := getattr(fo, name), type) and issubclass(kind, fo.Share)
     }
     shipped -= {"Share", "OfTeam", "Surplus"}  # they are made of the others
-    assert set(rational.SHARES) == shipped == {type(share).__name__ for share in SHARES}
-    text = inspect.getsource(strategies.shares) + inspect.getsource(confirm.coefficients_of)
-    assert [name for name in shipped if text.count(name) < 2] == []
+    assert {*checker_policy.SHARES} - {"IdealGain"} == shipped == {type(share).__name__ for share in SHARES}
+    assert [name for name in shipped if name not in inspect.getsource(strategies.shares)] == []
+    assert [share for share in SHARES if not share.states_exactly] == []
+
+
+# -- exact formulas --------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class GeometricMeanShare(fo.Share):
+    """The geometric mean of positive ratios, of a user who knows only the documentation."""
+
+    by_row = True
+
+    def per_task(self, instance):
+        ratios = instance.ratios
+        return np.exp(np.where(ratios > 0, np.log(np.where(ratios > 0, ratios, 1.0)), 0.0).sum(axis=-1) / 2)
+
+    def exact_per_task(self, instance, width=None):
+        if width is None:
+            raise fo.errors.OutOfDomain("square roots")
+        digits = 10 ** (len(str(int(1 / width))) + 200)
+
+        def root(x):
+            low = math.isqrt(x.numerator * digits**2 // x.denominator)
+            return Fraction(low, digits), Fraction(low + 1, digits)
+
+        rows = instance.in_fractions.ratios
+        products = [math.prod((r for r in row if r), start=Fraction(1)) for row in rows.reshape(-1, rows.shape[-1])]
+        out = np.empty(len(products), dtype=object)
+        out[:] = [root(product) for product in products]
+        return out.reshape(rows.shape[:-1])
+
+
+@given(
+    instances(n_servers=(1, 2), by_server=True, weights=True, limits=True, fractions=True, rates=True, teams=True),
+    st.integers(5, 60),
+)
+def test_floats_exact_formulas_and_the_checker_agree_on_every_share(instance, digits):
+    data = instance.to_dict()
+    read = {name: in_fractions(data[name], {}) for name in NUMBERS if data.get(name) is not None}
+    nothing = [[0] * instance.n_servers] * instance.n_users
+    file, width = CheckerCluster({"instance": data | read, "tasks_by_server": nothing}), Fraction(1, 10**digits)
+    for share in [*SHARES, GeometricMeanShare()]:
+        if isinstance(share, fo.KDominantShare) and share.k > instance.n_resources:
+            continue
+        floats, exact = share.coefficients(instance), share.enclosed(instance, width)
+        ours = type(share) is not GeometricMeanShare
+        theirs = file.coefficients(checker_policy.block(repr(share), exactly=True)) if ours else None
+        for j, s in np.argwhere(instance.eligible).tolist():
+            low, high = exact[j][s]
+            assert 0 <= high - low <= width * low
+            assert float(low) == pytest.approx(floats[j] if floats.ndim == 1 else floats[j, s], rel=1e-12)
+            if theirs is not None:
+                least, most = (Fraction(*table[j][s].as_integer_ratio()) for table in theirs)
+                assert (least, most) == (low, high) if low == high else max(least, low) <= min(most, high)
+
+
+def test_an_exact_formula_is_not_inherited_by_other_coefficients():
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Half(GeometricMeanShare):
+        def per_task(self, instance):
+            return super().per_task(instance) / 2
+
+    assert not Half().states_exactly
+    with pytest.raises(fo.errors.OutOfDomain, match=r"Half\(\) states no exact formula; write Half\.exact_per_task"):
+        Half().enclosed(POOL)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (lambda n: [Fraction(1)] * n, "is 0.2 by per_task, and 1 by exact_per_task"),
+        (lambda n: [Fraction(1)] * (n + 1), "another shape"),
+        (lambda n: [0.2] * n, "holds 0.2; give a Fraction"),
+        (lambda n: [(Fraction(2, 10), Fraction(1, 10))] * n, "an interval that is wrong or too long"),
+        (lambda n: [(Fraction(1, 10), Fraction(9, 10))] * n, "an interval that is wrong or too long"),
+        (lambda n: [-Fraction(1, 5)] * n, "an interval that is wrong"),
+    ],
+)
+def test_wrong_exact_formulas_are_refused(found, message):
+    @dataclasses.dataclass(frozen=True, repr=False)
+    class Wrong(fo.Share):
+        def per_task(self, instance):
+            return np.full(instance.n_users, 0.2)
+
+        def exact_per_task(self, instance, width=None):
+            return found(instance.n_users)
+
+    with pytest.raises(fo.errors.InvalidBlock, match=message):
+        Wrong().enclosed(POOL, Fraction(1, 10**9))
+
+
+def test_fractions_that_were_given_are_those_of_exact_formulas():
+    third = Fraction(1, 3)
+    instance = fo.Instance([[third, 1]], [1, 8])
+    assert fo.KDominantShare(2, (Fraction(1, 7), 1)).enclosed(instance)[0][0] == (third / 56, third / 56)
+    assert fo.PNormShare(2).enclosed(fo.Instance([[third, 0]], [1, 1])) == [[(third, third)]]
+    with pytest.raises(fo.errors.OutOfDomain, match=r"PNormShare\(2\) has roots as coefficients"):
+        fo.PNormShare(2).enclosed(instance)

@@ -1,6 +1,6 @@
 """Margins of one allocation on any number of servers in fractions, without any code of the checks.
 
-Users compare tasks, or a share. Floats count as the fractions that they are.
+Users compare tasks, or a share. Numbers of the instance are those of `Instance.in_fractions`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.shares import DominantShare, Share, Tasks, ThroughputShare
+from fairopt.blocks.shares import Share, Tasks
 from fairopt.instance import Instance
 from fairopt.properties.exact.pool import tasks_within
 
@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 
 MEASURED = ("pareto", "sharing-incentive", "envy-free")
 ZERO, ONE = Fraction(0), Fraction(1)
+WIDTH = Fraction(1, 10**30)  # relative, of irrational shares
 LOSS = Fraction(1, 10**9)  # of what another user has: more is no rounding of a dominating allocation
 LITTLE = Fraction(1, 10**9)  # of its own slice: a user who has less counts as having nothing
 
@@ -107,23 +108,23 @@ class ExactJudge:
     @cached_property
     def limits(self) -> list[Fraction | None]:
         """Task limits; None for no limit."""
-        return [None if np.isinf(t) else Fraction(t) for t in self.instance.task_limits.tolist()]
+        return [None if t == np.inf else t for t in self.instance.in_fractions.task_limits]
 
     @cached_property
     def weights(self) -> Row:
         """Weights."""
-        return [Fraction(w) for w in self.instance.weights.tolist()]
+        return self.instance.in_fractions.weights.tolist()
 
     @cached_property
     def demands(self) -> list[Table]:
         """Demands by user, server and resource."""
-        return [table_of(rows) for rows in self.instance.per_server_demands]
+        return self.instance.in_fractions.per_server_demands.tolist()
 
     @cached_property
     def room(self) -> Table:
         """Capacities of server rows, counts included."""
-        counts = self.instance.counts.tolist()
-        return [[q * c for c in row] for row, q in zip(table_of(self.instance.capacities), counts, strict=True)]
+        exact = self.instance.in_fractions
+        return (exact.capacities * exact.counts[:, None]).tolist()
 
     @cached_property
     def open(self) -> list[list[int]]:
@@ -156,34 +157,17 @@ class ExactJudge:
     @cached_property
     def worth(self) -> Table:
         """What a task of each user counts on each server; 0 where it may not run."""
-        instance, share, servers = self.instance, self.share, range(self.instance.n_servers)
-        if share is None or type(share) is Tasks:
-            worth = [[ONE] * instance.n_servers for _ in self.weights]
-        elif type(share) is ThroughputShare:
-            worth = [self._throughput(j) for j in range(instance.n_users)]
-        elif type(share) is DominantShare:
-            totals = [sum((row[i] for row in self.room), ZERO) for i in range(instance.n_resources)]
-            ratios = [
-                [[d / c for d, c in zip(row, totals, strict=True) if d and c] for row in rows] for rows in self.demands
-            ]
-            worth = [[max(row, default=ZERO) for row in rows] for rows in ratios]
+        instance, share, servers = self.instance, self.share or Tasks(), range(self.instance.n_servers)
+        worth = [[ZERO] * instance.n_servers for _ in self.weights]
+        part = instance._taking_part(np.array(self.users, dtype=np.intp))
+        if share.states_exactly:
+            found = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
         else:
-            c, part = np.zeros(instance.eligible.shape), np.array(self.users, dtype=np.intp)
-            found = share.coefficients(instance._taking_part(part))
-            c[part] = found if found.ndim == 2 else found[:, None]
-            worth = table_of(c)
-        return [[row[s] if s in self.open[j] else ZERO for s in servers] for j, row in enumerate(worth)]
-
-    def _throughput(self, j: int) -> Row:
-        """Rates over the throughput on an equal slice, cut at the limit; times weight over mean weight."""
-        given = self.instance
-        rates = [ONE] * given.n_servers if given.rates is None else [Fraction(r) for r in given.rates[j].tolist()]
-        part, limit = self.weights[j] / sum(self.weights, ZERO), self.limits[j]
-        hours = {s: part * t for s, t in self.alone[j].items()}
-        used = sum(hours.values(), ZERO)
-        cut = limit / used if limit and limit < used else ONE
-        work = sum((rates[s] * cut * h for s, h in hours.items()), ZERO)
-        return [r * part * len(self.weights) / work for r in rates]
+            c = share.coefficients(part)
+            found = table_of(np.broadcast_to(c if c.ndim == 2 else c[:, None], part.eligible.shape))
+        for j, row in zip(self.users, found, strict=True):
+            worth[j] = [row[s] if s in self.open[j] else ZERO for s in servers]
+        return worth
 
 
 def table_of(floats: Float) -> Table:

@@ -6,9 +6,7 @@ import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from fractions import Fraction
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,14 +15,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.blocks.shares import (
-    DominantShare,
-    KDominantShare,
-    PNormShare,
-    ResourceShare,
     Share,
-    StandAloneShare,
-    Tasks,
-    ThroughputShare,
 )
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.formulation.solvers import CONE_CHAIN, installed
@@ -63,6 +54,7 @@ __all__ = [
 
 Row = list[Fraction]
 
+WIDTH = Fraction(1, 10**50)  # relative, of coefficients
 ROOTS = Fraction(1, 10**25)  # relative error of results computed to fifty digits
 FLOATS = Fraction(1, 10**14)  # relative error assumed of coefficients that are known as floats only
 APART = 1e-3  # relative difference from which two methods do not confirm each other
@@ -194,7 +186,7 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     if term is None or not term.is_simple:
         return None
     objective.check(instance)  # OutOfDomain, as for the policy itself
-    per_task, error, how = coefficients_of(term.share, pool, instance)
+    per_task, error, how = coefficients_of(term.share, instance)
     if term.alpha is None:  # fairopt's max-min answer is the leximin one
         return Recomputed((_exact(pool, leximin(pool, per_task), error),), how)
     if term.is_linear:
@@ -225,44 +217,14 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
     return Recomputed((_exact(pool, tasks, Fraction(0), held),), "exact fractions")
 
 
-def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
+def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, str]:
     """Coefficients of a share by its definition, their relative error, and how they were computed."""
-    ratios, exact = pool.ratios, (Fraction(0), "exact fractions")
-    if type(share) is Tasks:
-        return [Fraction(1)] * len(ratios), *exact
-    if type(share) in (DominantShare, StandAloneShare):  # 1 / min C/d is the largest d/C
-        return [max(row) for row in ratios], *exact
-    if type(share) is ThroughputShare:
-        weights = (instance if instance._parent is None else instance._parent[0]).weights
-        total = sum(map(Fraction, weights.tolist()), Fraction(0))
-        return [_throughput(pool, j, len(weights), total) for j in range(len(ratios))], *exact
-    if type(share) is KDominantShare and share.rank_weights is None:
-        largest = [sorted(row, reverse=True)[: share.k] for row in ratios]
-        return [prod((r for r in row if r or share.short == "refuse"), start=Fraction(1)) for row in largest], *exact
-    if type(share) is ResourceShare:
-        i = instance.resource_index(share.resource)
-        return [row[i] for row in ratios], *exact
-    if type(share) is PNormShare:
-        if share.p in (0, 1, np.inf):
-            return [
-                Fraction(1) if share.p == 0 else sum(row, Fraction(0)) if share.p == 1 else max(row) for row in ratios
-            ], *exact
-        return [_norm(row, share.p) for row in ratios], ROOTS, "fractions of roots to 50 digits"
-    return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
-
-
-def _throughput(pool: ExactPool, j: int, n: int, total: Fraction) -> Fraction:
-    """The throughput share of one of a user's tasks; of ``n`` users of weight ``total``. Rates cancel on one server."""
-    hours, limit = tasks_within(pool.capacities, pool.demands[j]), pool.limits[j]
-    return n / cut(hours, limit * total / pool.weights[j] if limit else None)
-
-
-def _norm(row: Row, p: float) -> Fraction:
-    with localcontext() as context:
-        context.prec = 50
-        power = Decimal(str(p))
-        powers = ((Decimal(r.numerator) / Decimal(r.denominator)) ** power for r in row if r)
-        return Fraction(sum(powers, Decimal(0)) ** (1 / power))
+    if not share.states_exactly:
+        return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
+    found = [row[0] for row in share.enclosed(instance, WIDTH)]
+    if all(low == high for low, high in found):
+        return [low for low, _ in found], Fraction(0), "exact fractions"
+    return [low for low, _ in found], ROOTS, "fractions of roots to 50 digits"
 
 
 # -- by running it --------------------------------------------------------------------------------------------------

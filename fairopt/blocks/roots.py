@@ -1,0 +1,65 @@
+"""Norms of fractions, between fractions as near as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+__all__ = ["Between", "norm"]
+
+GUARD = 6  # digits beyond those that the width asks for
+
+
+class Between(NamedTuple):
+    """An irrational number lies between two fractions."""
+
+    low: Fraction
+    high: Fraction
+
+
+def norm(values: Sequence[Fraction], p: Fraction, width: Fraction) -> Fraction | Between:
+    """The p-norm of positive fractions, with a relative width of at most ``width`` if it is not one of them."""
+    top = max(values)
+    if len(values) == 1:
+        return top
+    digits = max(len(str(int(1 / width))), 1) + len(str(int(1 / p))) + len(str(len(values))) + GUARD
+    while True:
+        parts = [_power(v / top, p, digits) for v in values]
+        low = _power(sum((part.low for part in parts), Fraction(0)), 1 / p, digits).low
+        high = _power(sum((part.high for part in parts), Fraction(0)), 1 / p, digits).high
+        if high - low <= width * low:
+            return Between(top * low, top * high)
+        digits *= 2
+
+
+def _power(x: Fraction, p: Fraction, digits: int) -> Between:
+    """``x^p`` of positive fractions; of numbers far below 1 the lower end is 0.
+
+    Logarithms and exponentials of `decimal` are correctly rounded, so that their neighbours enclose them.
+    """
+    if x == 1:
+        return Between(x, x)
+    ends = []
+    for rounding in (ROUND_FLOOR, ROUND_CEILING):
+        to = Context(digits, rounding, MIN_EMIN, MAX_EMAX)
+        near = to.next_minus if rounding == ROUND_FLOOR else to.next_plus
+        logarithm = near(to.ln(_decimal(to, x)))
+        ends.append(near(to.exp(to.multiply(logarithm, _decimal(_towards(to, logarithm < 0), p)))))
+    if ends[1].adjusted() < -2 * digits:
+        return Between(Fraction(0), Fraction(1, 10 ** (2 * digits)))
+    return Between(*(Fraction(*end.as_integer_ratio()) for end in ends))
+
+
+def _towards(context: Context, opposite: bool) -> Context:
+    """A context that rounds the other way if a factor is negative."""
+    rounding = context.rounding
+    if opposite:
+        rounding = ROUND_CEILING if rounding == ROUND_FLOOR else ROUND_FLOOR
+    return Context(context.prec, rounding, MIN_EMIN, MAX_EMAX)
+
+
+def _decimal(context: Context, x: Fraction) -> Decimal:
+    """A fraction rounded in the direction of a context."""
+    return context.divide(Decimal(x.numerator), Decimal(x.denominator))

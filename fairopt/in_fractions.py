@@ -45,8 +45,9 @@ class InFractions:
     1/30 1/4
     """
 
-    def __init__(self, instance: Instance) -> None:
-        self._of, self._given = instance, instance._exact_numbers()
+    def __init__(self, instance: Instance, of_floats: bool = False) -> None:
+        self._of, self.of_floats = instance, of_floats
+        self._given = {} if of_floats else instance._exact_numbers()
 
     @cached_property
     def demands(self) -> Fractions:
@@ -86,7 +87,7 @@ class InFractions:
         """Weights of users, with those of teams divided among their members, outer teams last."""
         if self._of._parent is not None:  # as divided among all members of teams
             parent, rows = self._of._parent
-            return parent.in_fractions.weights[rows]
+            return self.alike(parent).in_fractions.weights[rows]
         out, members = self.own_weights.copy(), self._of.teams.names
         for name in sorted(self._of.team_weights, key=lambda team: len(members[team])):
             mine = members[name]
@@ -96,8 +97,12 @@ class InFractions:
     @property
     def total_weight(self) -> Fraction:
         """The sum of all weights, including those of users left out for a solve."""
-        whole = self if self._of._parent is None else self._of._parent[0].in_fractions
+        whole = self if self._of._parent is None else self.alike(self._of._parent[0]).in_fractions
         return Fraction(whole.weights.sum())
+
+    def alike(self, instance: Instance) -> Instance:
+        """Another instance, of which floats are read as of this one."""
+        return instance._of_floats() if self.of_floats else instance
 
     @cached_property
     def own_weights(self) -> Fractions:
@@ -149,11 +154,17 @@ class InFractions:
         at = self._of.per_user(
             dict(zip(values, places, strict=True)) if isinstance(values, Mapping) else places, name, len(held)
         )
-        read = _as_array([v if v == INFINITE else as_fraction(v) for v in (*held, default)])
+        read = _as_array([v if v == INFINITE else self.parameter(v) for v in (*held, default)])
         return read[at.astype(int)]
+
+    def parameter(self, value: Any) -> Fraction:
+        """A parameter of a block, read as the numbers of the instance are."""
+        return Fraction(float(value)) if self.of_floats else as_fraction(value)
 
     def number(self, argument: str, value: float) -> Fraction:
         """A float of an argument as it is read; `OutOfDomain` if it is the rounding of two different Fractions."""
+        if self.of_floats:
+            return Fraction(float(value))
         found = self._given.get(argument, {}).get(float(value), value)
         if found is None:
             raise OutOfDomain(

@@ -254,6 +254,7 @@ class Instance:
         """The new instance, with floats of an earlier one read as the fractions that were given there."""
         for name, found in fractions.items():
             self._fractions[name] = {**found, **self._fractions.get(name, {})}
+        self.__dict__.pop("in_fractions", None)
         return self
 
     def _exact_numbers(self) -> dict[str, dict[float, Fraction | None]]:
@@ -793,6 +794,12 @@ class Instance:
         1/30 1/4
         """
         return InFractions(self)
+
+    def _of_floats(self) -> Instance:
+        """The same instance, of which `in_fractions` reads each float as the fraction that it is: as solvers do."""
+        made = object.__new__(Instance)
+        made.__dict__.update(self.__dict__, in_fractions=InFractions(self, of_floats=True))
+        return made
 
     @property
     def _total_weight(self) -> float:

@@ -32,6 +32,7 @@ from fairopt.checker.instance import differences
 from fairopt.checker.outcome import Verification
 from fairopt.checker.policy import SHARES
 from fairopt.errors import FairoptError, InvalidInstance
+from fairopt.exact.allocate import proved_again
 from fairopt.formulation.division import division
 from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
@@ -46,7 +47,7 @@ from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
-from fairopt.proofs import gate, rational
+from fairopt.proofs import gate
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/4"
@@ -314,23 +315,18 @@ def load(path: Path, policy: Any = None) -> Allocation:
 
 def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
     """The allocation with its tasks in fractions, proved again."""
-    try:
-        rational.policy_of(data)
-        faults = rational.proved_exactly(data, rational.Clock())[2]
-    except (rational.Fault, rational.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
-        faults = [str(error)]
-    if faults:
-        raise InvalidInstance(f"{path}: its exact answer is not proved ({faults[0]}); save it again")
     exact = data["exact"]
-    tasks = np.array([[Fraction(*rational.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
-    loaded.instance._read_as(
-        {
-            name: {float(key): Fraction(*rational.fraction(text).as_integer_ratio()) for key, text in of.items()}
-            for name, of in (exact.get("read") or {}).items()
+    try:
+        read = {
+            name: {float(key): Fraction(text) for key, text in of.items()} for name, of in exact.get("read", {}).items()
         }
-    )
-    tasks = tasks.reshape(loaded.tasks_by_server.shape)
-    return gate.exact(loaded, (), tasks, exact, loaded.objective, "", time.perf_counter())
+        loaded.instance._read_as(read)
+        tasks = proved_again(loaded, exact)
+        if not np.array_equal(tasks.astype(float), loaded.tasks_by_server):
+            raise ValueError("its tasks are not those of the exact answer, rounded")
+        return gate.exact(loaded, (), tasks, exact, loaded.objective, "", time.perf_counter())
+    except (FairoptError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InvalidInstance(f"{path}: its exact answer is not proved ({error}); save it again") from error
 
 
 def _named(policy: Any) -> str:

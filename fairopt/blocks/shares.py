@@ -22,7 +22,7 @@ from fairopt.blocks.roots import Between, norm
 from fairopt.blocks.symbols import ShareSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.in_fractions import Fractions, as_fraction
+from fairopt.in_fractions import Fractions
 from fairopt.instance import Instance
 from fairopt.tolerances import GAP_TOLERANCE, ROUNDING
 
@@ -269,6 +269,14 @@ class Share(Block):
         InvalidBlock
             If `exact_per_task` gives other values than `per_task`, or intervals that are longer.
         """
+        if not is_ours(self):  # it sees all users and servers as they were given, as in `per_task`
+            unmerged, parent = instance._merged_from, None if self.by_row else instance._chosen_from
+            if unmerged is not None:
+                first = np.unique(unmerged._server_classes, return_index=True)[1].tolist()
+                return [[row[s] for s in first] for row in self.enclosed(instance.in_fractions.alike(unmerged), width)]
+            if parent is not None:
+                whole = self.enclosed(instance.in_fractions.alike(parent[0]), width)
+                return [whole[j] for j in np.arange(len(whole))[parent[1]].tolist()]
         found = self.exact_per_task(instance, width)
         rows = [list(row) if _is_row(row) else [row] * instance.n_servers for row in found]
         if len(rows) != instance.n_users or any(len(row) != instance.n_servers for row in rows):
@@ -517,21 +525,20 @@ class KDominantShare(Share):
         largest = np.sort(instance.in_fractions.ratios, axis=-1)[..., -self.k :]
         if self.short == "positive":
             largest = np.where(largest != 0, largest, Fraction(1))
-        held: Any = self.rank_weights
-        if held is not None:
-            factors = (
-                {user: self._exact_factor(ranks) for user, ranks in held.pairs} if isinstance(held, ByUser) else None
-            )
-            if factors is None:
-                by_user = isinstance(held[0], tuple)
-                factors = [self._exact_factor(ranks) for ranks in held] if by_user else self._exact_factor(held)
-            factor = instance.in_fractions.per_user(factors, "rank_weights", 1)
-            return largest.prod(axis=-1) * (factor if largest.ndim == 2 else factor[:, None])
-        return largest.prod(axis=-1)
+        held, exact = self.rank_weights, instance.in_fractions
+        if held is None:
+            return largest.prod(axis=-1)
 
-    def _exact_factor(self, ranks: Sequence[float]) -> Fraction:
-        """The product of rank weights."""
-        return prod(map(as_fraction, ranks[: self.k]), start=Fraction(1))
+        def product(ranks: Any) -> Fraction:
+            return prod(map(exact.parameter, ranks[: self.k]), start=Fraction(1))
+
+        factors: Any = product(held) if self.by_row else None
+        if isinstance(held, ByUser):
+            factors = {user: product(ranks) for user, ranks in held.pairs}
+        elif factors is None:
+            factors = [product(ranks) for ranks in held]
+        factor = exact.per_user(factors, "rank_weights", 1)
+        return largest.prod(axis=-1) * (factor if largest.ndim == 2 else factor[:, None])
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
         g, c, k = symbols.ratios, symbols.coefficient, self.k
@@ -658,10 +665,12 @@ class PNormShare(Share):
             return ratios.sum(axis=-1) if self.p == 1 else ratios.max(axis=-1)
         out = np.empty(ratios.shape[:-1], dtype=object)
         for place in np.ndindex(out.shape):
-            some = [r for r in ratios[place] if r]
+            some, p = [r for r in ratios[place] if r], instance.in_fractions.parameter(self.p)
             if len(some) > 1 and width is None:
                 raise OutOfDomain(f"{self} has roots as coefficients")
-            out[place] = norm(some, as_fraction(self.p), width or Fraction(1)) if some else Fraction(0)
+            out[place] = (
+                norm(some, instance.in_fractions.parameter(self.p), width or Fraction(1)) if some else Fraction(0)
+            )
         return out
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:

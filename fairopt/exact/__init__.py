@@ -2,14 +2,18 @@
 
 The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 
-* `reading`: a policy and an instance in rational numbers, by `proofs.rational`
+* `rationals`: the numbers, python-flint's where it is installed, else Python's; python-flint itself for intervals
+* `cluster`: an instance in rationals; what objectives compare. `conditions`: constraints. `goals`, `tiers`: objectives
 * `linear`: linear programs in rationals: bases, exact pivots, and the proof that a basis is optimal
-* `modelling`: the tiers of a policy as such linear programs, and their multipliers
-* `mechanisms`: `HDRF` and policies that decide bundles
-* `allocate`: `Policy.allocate(..., exact=True)`
+* `modelling`: the tiers of a policy as such linear programs, and their multipliers. For methods,
+  ``leximin_of(program, clock) -> (tasks by user and server, evidence of each level)`` is the leximin of users of a
+  `Program` under bounds, from the floats as they are, without python-flint too; it raises `OutOfDomain` for shares
+  without exact coefficients, and `_NoPoint` of `linear` if the bounds conflict
+* `proof`: the proof of exact tasks from these multipliers
+* `bundles`, `mechanisms`: policies that decide bundles; `HDRF`. `pool`: leximin on one pool in many digits
+* `allocate`: `Policy.allocate(..., exact=True)`. `reading`: how certificates and files say that numbers were read
 * `bounds`: intervals for optimal values, also where they are irrational
 * `programs`: a policy on an instance as a concave program. `concave`: such programs in high precision, with bounds
-* `flint`: python-flint, imported on first use
 """
 
 from fairopt.runtime.lazy import public_names

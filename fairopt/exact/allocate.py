@@ -2,39 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective, tiers_of
+from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
-from fairopt.exact import mechanisms, modelling
-from fairopt.exact.flint import required
+from fairopt.exact import bundles, mechanisms, modelling
+from fairopt.exact.cluster import Cluster, Numbers, Table, text
+from fairopt.exact.goals import BOUNDS, share_of, why_irrational
 from fairopt.exact.linear import _NoPoint, _Unlimited
-from fairopt.exact.reading import Exactly, exactly, given_fractions
+from fairopt.exact.proof import _NotProved, broken, prove
+from fairopt.exact.rationals import Rational, as_float, as_fraction, rational, read, written
+from fairopt.exact.reading import given_fractions, reading_of
+from fairopt.exact.tiers import Tier, at_base, kept_row, tiers
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
-from fairopt.proofs import gate, rational
+from fairopt.proofs import gate
 from fairopt.proofs.gate import Tiers
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
-__all__ = ["allocate", "made_exact"]
-
-BOUNDS = "without exact=True, answer.exact_bounds() encloses its optimal value"
-RATIONAL_NORMS = (0, 1, float("inf"))
+__all__ = ["allocate", "made_exact", "proved_again"]
 
 
 def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
     """The exact answer of a policy; see `Policy.allocate`."""
-    required()
     clock = begin(time_limit)
-    refuse_irrational(policy)
+    refuse_irrational(policy, instance)
 
     def in_floats() -> tuple[Allocation, Tiers]:
         limit = None if clock.left is None else clock.left / 2
@@ -54,160 +58,182 @@ def made_exact(
     solve: Callable[[], tuple[Allocation, Tiers]], policy: Any, instance: Instance, clock: Clock
 ) -> Allocation:
     """The answer that ``solve`` gives in floats, with its tiers, made exact."""
-    required()
     best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:
-        read = exactly(policy, instance)
+        cluster = Cluster(instance)
         answer, tiers = solve()
         best.append(answer)
-        return solved(read, answer, tiers, clock)
+        return solved(cluster, answer, tiers, clock)
 
     return clock.run(work, lambda: clock.refuse(best[0] if best and best[0].certificate.ok else None))
 
 
-def refuse_irrational(policy: Any) -> None:
+def refuse_irrational(policy: Any, instance: Instance) -> None:
     """`OutOfDomain` for objectives and shares whose optimum is not rational, or that are code."""
-    try:
-        block = rational.block(repr(policy), exactly=True)
-        if rational.decides_bundles(block):
-            rational.require_division(block.given["objective"], block.given.get("constraints", []))
-    except rational.CannotCheck as error:
-        raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    for part in _blocks(block):
-        given = part.given
-        why = ""
-        if part.name not in (*rational.PARAMETERS, "Sum", "Tiers", "AtLeast"):
-            why = f"the numbers of {part.name} are computed by code, in floats"
-        elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
-            curves = "logarithms" if given.get("alpha", 1) == 1 else "powers"
-            why = f"{part.text} is a sum of {curves}, whose optimum is not rational in general; {BOUNDS}"
-        elif part.name == "FairnessEfficiency" and given["beta"] != 1:
-            why = f"{part.text} has powers and logarithms, whose optimum is not rational in general; {BOUNDS}"
-        elif part.name == "PNormShare" and given["p"] not in RATIONAL_NORMS:
-            why = f"{part.text} has roots as coefficients; {BOUNDS}"
+    for part in blocks_within((policy.objective, policy.constraints)):
+        why = None
+        if isinstance(part, Share):
+            why = _inexact(part, instance)
+        elif isinstance(part, (Objective, Constraint)) and not is_ours(part):
+            why = f"the numbers of {type(part).__name__} are computed by code, in floats"
+        elif isinstance(part, Objective):
+            why = next(why_irrational(part), None)
         if why:
             raise OutOfDomain(f"{label(policy)} has no exact answer: {why}")
+    if bundles.decides_bundles(policy):
+        try:
+            bundles.require_division(policy)
+        except OutOfDomain as error:
+            raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
 
 
-def _blocks(value: Any) -> list[rational.Block]:
-    """All blocks within a parsed policy, except itself."""
-    if isinstance(value, rational.Block):
-        inner = [part for child in value.given.values() for part in _blocks(child)]
-        return inner if value.name == "Policy" else [value, *inner]
-    if isinstance(value, Mapping):
-        return [part for child in value.values() for part in _blocks(child)]
-    return [part for child in value for part in _blocks(child)] if isinstance(value, (list, tuple)) else []
+def _inexact(share: Share, instance: Instance) -> str | None:
+    """Why a share has no exact coefficients; None if it has."""
+    if not share._is_plain or not (instance.task_limits > 0).any():
+        return None
+    try:
+        share.enclosed(instance)
+    except OutOfDomain as error:
+        return f"{error}; {BOUNDS}" if share.states_exactly else str(error)
+    return None
 
 
-def solved(read: Exactly, answer: Allocation, tiers: Tiers, clock: Clock) -> Allocation:
+def solved(cluster: Cluster, answer: Allocation, judged: Tiers, clock: Clock) -> Allocation:
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value, split = _solve(read, clock)
-        given = given_fractions(instance)
-        table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
-        entry = {"tasks": [[rational.written(x) for x in row] for row in tasks], **proof} | (
-            {"read": given} if given else {}
-        )
-        again = exactly(policy, instance)
-        again.cluster.tasks, again.cluster.floor_proofs = tasks, rational.exact_floors(proof.get("floors") or {})
+        tasks, proof, value, split = _solve(cluster, policy, clock)
         tell("the exact proof")
-        faults, _ = rational.prove_exactly(again.cluster, again.policy, proof["proof"])
-    except rational.CannotCheck as error:
+        prove_again(policy, instance, tasks, proof["proof"])
+    except OutOfDomain as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     except _NoPoint as error:
         raise Infeasible(f"{label(policy)} on {instance!r}: {_NoPoint.why}") from error
     except _Unlimited as error:
         raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
-    except rational.Fault as error:
+    except _NotProved as error:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
-    if faults:
-        raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
+    given = given_fractions(instance)
+    entry = {"tasks": [[written(x) for x in row] for row in tasks], **proof} | ({"read": given} if given else {})
     notes = [
         note for note in answer.certificate.note.split("; ") if note and OPEN not in note and BY_LEXIMIN not in note
     ]
-    note = "; ".join([*notes, *split, read.reading])
-    stated = None if value is None else float(value)
-    return gate.exact(answer, tiers, _as_array(table, instance), entry, stated, note, clock.begun)
+    note = "; ".join([*notes, *split, reading_of(policy, instance)])
+    stated = None if value is None else as_float(value)
+    return gate.exact(answer, judged, _as_array(tasks, instance), entry, stated, note, clock.begun)
 
 
-def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.object_]:
+def prove_again(policy: Any, instance: Instance, tasks: Table, proof: Any) -> None:
+    """Prove exact tasks from the blocks, the instance and their proof; `_NotProved` if they are not optimal."""
+    again = Cluster(instance)
+    if not hasattr(policy, "objective"):  # the gate confirms the filling in floats, `fairopt verify` in fractions
+        if faults := broken(again, tasks, []):
+            raise _NotProved(faults[0])
+        return
+    modelling.floors(again, of_surpluses(policy))
+    prove(again, policy, tasks, proof)
+
+
+def of_surpluses(policy: Any) -> list[Share]:
+    """The shares of users of which objectives compare what teams have above a base."""
+    shares = [part.share for part in blocks_within(policy.objective) if isinstance(part, Surplus)]
+    return list(dict.fromkeys(share.share for share in shares if isinstance(share, OfTeam)))
+
+
+def _as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
     out = np.empty((instance.n_users, instance.n_servers), dtype=object)
     for j, row in enumerate(table):
-        out[j] = row
+        out[j] = list(map(as_fraction, row))
     return out
 
 
-def _solve(read: Exactly, clock: Clock) -> tuple[rational.Table, dict[str, Any], rational.Fraction | None, list[str]]:
+def _solve(cluster: Cluster, policy: Any, clock: Clock) -> tuple[Table, dict[str, Any], Rational | None, list[str]]:
     """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes."""
-    cluster = read.cluster
-    if read.policy.name == "HDRF":
-        tasks, of_filling, least = mechanisms.filled(cluster, read.policy, clock)
+    if not hasattr(policy, "objective"):
+        tasks, of_filling, least = mechanisms.filled(cluster, policy, clock)
         return tasks, {"proof": [of_filling]}, least, []
-    if rational.decides_bundles(read.policy):
-        tasks, of_bundles = mechanisms.bundled(cluster, read.policy)
-        return tasks, {"proof": [of_bundles]}, None, []
-    at_base: list[dict[str, Any]] = []
-    risen: dict[str, rational.Table] = {}  # tasks at which all who can are above the base of a surplus
-    objectives = rational.tiers_of(read.policy.given["objective"])
-    shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}
+    if bundles.decides_bundles(policy):
+        best = bundles.optimal_bundles(cluster, policy)
+        listed = [[[written(a) for a in row] for row in of_user] for of_user in best]
+        return bundles.tasks_in(cluster, best), {"proof": [{"bundles": listed}]}, None, []
+    bases: list[dict[str, Any]] = []
+    risen: dict[str, Table] = {}  # tasks at which all who can are above the base of a surplus
     proofs: list[dict[str, Any]] = []
     made: dict[str, Any] = {"proof": proofs}
-    if cluster.team_guarantees:
-        made["floors"] = modelling.floors(cluster, shares.values(), clock)
+    if cluster.instance.team_guarantees:
+        made["floors"] = modelling.floors(cluster, of_surpluses(policy), clock)
 
-    def settle(k: int, share: rational.Block, tier: rational.ExactTier) -> set[str]:
-        zero = modelling.as_rational(rational.ZERO)
-        compared = tier.compared or {}
-        risen[share.text], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=zero)
-        at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
+    def settle(k: int, share: Share, tier: Tier) -> set[str]:
+        name, compared = text(share), tier.compared or {}
+        risen[name], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=rational(0))
+        bases.extend({} for _ in range(len(bases), k + 1))
+        bases[k] |= {name: levels} if stay else {}
         return stay
 
     value, tier = None, None
-    for k, tier in enumerate(rational.exact_tiers(cluster, read.policy, settle)):
-        at_base.extend({} for _ in range(len(at_base), k + 1))
+    objectives, by_tier = tiers_of(policy.objective), list[Table]()
+    for k, tier in enumerate(tiers(cluster, policy, settle, lambda: by_tier[-1])):
         entry: dict[str, Any]
         if tier.compared is None:
-            cluster.tasks, entry = modelling.optimum(cluster, tier, clock)
-            entry |= {"rising": found} if (found := _rising(cluster, objectives[k], risen)) else {}
+            tasks, entry = modelling.optimum(cluster, tier, clock)
+            entry |= {"rising": found} if (found := _rising(cluster, objectives[k], tasks, risen)) else {}
         else:
-            cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
+            tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
             entry = {"levels": levels}
-        proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
+        by_tier.append(tasks)
+        proofs.append(entry | ({"at_base": bases[k]} if k < len(bases) and bases[k] else {}))
         if value is None:
-            value = tier.value(cluster.tasks)
-    notes = [] if tier is None else _split_inside_teams(cluster, tier, objectives[-1], clock)
-    return cluster.tasks, made, value if value is not None else rational.ZERO, notes
+            value = tier.value(tasks)
+    assert tier is not None
+    tasks, notes = _split_inside_teams(cluster, tier, objectives[-1], by_tier[-1], clock)
+    return tasks, made, value, notes
 
 
 def _rising(
-    cluster: rational.Cluster, objective: rational.Block, risen: dict[str, rational.Table]
+    cluster: Cluster, objective: Objective, tasks: Table, risen: dict[str, Table]
 ) -> dict[str, list[list[Any]]]:
     """Tasks that prove that numbers at their base could rise, by surplus."""
     return {
-        text: [[j, s, rational.written(x)] for j, row in enumerate(risen[text]) for s, x in enumerate(row) if x]
-        for text in rational.at_base(cluster, objective)
+        name: [[j, s, written(x)] for j, row in enumerate(risen[name]) for s, x in enumerate(row) if x]
+        for name in at_base(cluster, objective, tasks)
     }
 
 
 def _split_inside_teams(
-    cluster: rational.Cluster, tier: rational.ExactTier, objective: rational.Block, clock: Clock
-) -> list[str]:
+    cluster: Cluster, tier: Tier, objective: Objective, tasks: Table, clock: Clock
+) -> tuple[Table, list[str]]:
     """Split the totals of teams, which an objective of teams alone leaves open, by leximin of the members' shares."""
-    shares = {term.share.text: term.share for _, term in objective.terms}
-    teams = {share.text: share for share in ((one.share if one.name == "Surplus" else one) for one in shares.values())}
-    if len(teams) != 1 or next(iter(teams.values())).name != "OfTeam":
-        return []
-    (team,) = teams.values()
-    labels = cluster.teams[team.given.get("by", "team")]
-    of_users = rational.exact_numbers(cluster, team.share, True)
-    if len({labels[j] for j in cluster.active}) == len(cluster.active):
-        return []
-    by = team.given.get("by", "team")
+    shares = {share_of(term) for _, term in objective.summands()}
+    teams = {share.share if isinstance(share, Surplus) else share for share in shares}
+    if len(teams) != 1 or not isinstance(team := next(iter(teams)), OfTeam):
+        return tasks, []
+    totals, of_users = Numbers(cluster, team), Numbers(cluster, team.share).exactly(True)
+    if len({*totals.of_user.values()}) == len(cluster.active):
+        return tasks, []
+    by = team.by
     if not all(all(one.row.values()) for one in of_users.values()):
-        return [f"the split of totals inside each {by} {OPEN}"]
-    totals = rational.exact_numbers(cluster, team, False).values()
-    rows = tier.rows + [rational.kept_row(one, one.at(cluster.tasks)) for one in totals]
-    cluster.tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
-    return [f"inside each {by} {BY_LEXIMIN} of the members' {team.share.text} given the totals"]
+        return tasks, [f"the split of totals inside each {by} {OPEN}"]
+    rows = tier.rows + [kept_row(one, one.at(tasks)) for one in totals.exactly(False).values()]
+    tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
+    return tasks, [f"inside each {by} {BY_LEXIMIN} of the members' {team.share!r} given the totals"]
+
+
+def proved_again(loaded: Allocation, exact: Any) -> NDArray[np.object_]:
+    """The tasks of a saved exact answer, proved again; `ValueError` if its file does not prove them."""
+    policy, instance = loaded.policy, loaded.instance
+    tasks = [[read(x) for x in row] for row in exact["tasks"]]
+    if len(tasks) != instance.n_users or any(len(row) != instance.n_servers for row in tasks):
+        raise ValueError("its exact tasks have another shape")
+    if isinstance(policy, str):
+        raise ValueError("the file holds only the text of its policy")
+    try:
+        if not hasattr(policy, "objective"):
+            filled, _, _ = mechanisms.filled(Cluster(instance), policy, Clock(None))
+            if [sum(row) for row in filled] != [sum(row) for row in tasks] or broken(Cluster(instance), tasks, []):
+                raise ValueError("its tasks are not those of the filling")
+        else:
+            prove_again(policy, instance, tasks, exact["proof"])
+    except (_NotProved, _NoPoint, OutOfDomain) as error:
+        raise ValueError(str(error)) from error
+    return _as_array(tasks, instance)

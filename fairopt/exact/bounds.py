@@ -10,16 +10,21 @@ from fractions import Fraction
 from typing import Any
 
 from fairopt.allocation import Allocation, ChangedByHand
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import parameter
 from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
+from fairopt.exact import bundles, modelling
+from fairopt.exact.allocate import of_surpluses
+from fairopt.exact.cluster import Cluster
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
-from fairopt.exact.flint import flint
+from fairopt.exact.goals import terms_of
 from fairopt.exact.linear import _NoPoint
-from fairopt.exact.modelling import as_rational
-from fairopt.exact.programs import Written, conditions_of, objective_of
-from fairopt.exact.reading import Exactly, exactly
-from fairopt.proofs import rational
+from fairopt.exact.programs import Written, objective_of
+from fairopt.exact.proof import settled
+from fairopt.exact.rationals import as_fraction, as_rational, flint, required, written
+from fairopt.exact.reading import reading_of
+from fairopt.exact.tiers import tiers
 from fairopt.runtime.clock import begin
 
 __all__ = ["ExactBounds", "exact_bounds"]
@@ -65,7 +70,7 @@ class ExactBounds:
     def __str__(self) -> str:
         """Both ends with as many digits as tell them apart, rounded outwards; the number itself if they are equal."""
         if self.lower == self.upper:
-            text = rational.written(self.lower)
+            text = written(self.lower)
             return text if len(text) <= LONGEST else f"{float(self.lower)!r} (a fraction of {len(text) - 1:,} digits)"
         size, length = max(abs(self.lower), abs(self.upper)), self.upper - self.lower
         digits = max(math.ceil(_log10(size) - _log10(length)), 1) + 1
@@ -91,78 +96,71 @@ def exact_bounds(allocation: Allocation, width: float, time_limit: float | None)
 def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
     """The bounds of a policy."""
     policy, instance = allocation.policy, allocation.instance
-    read = exactly(policy, instance)
-    objective, of = objective_of(read.policy)
-    bits = precision(width)
-    if allocation.exact_tasks is not None and not rational.decides_bundles(read.policy):
-        value = _at_exact_tasks(read, allocation)
+    objective, of = objective_of(policy)
+    bits, reading = precision(width), reading_of(policy, instance)
+    if allocation.exact_tasks is not None and not bundles.decides_bundles(policy):
+        value = _at_exact_tasks(allocation)
         rows = tuple(map(tuple, allocation.exact_tasks))
-        return ExactBounds(value, value, rows, 0.0, of, read.reading)
+        return ExactBounds(value, value, rows, 0.0, of, reading)
+    required()
     try:
+        cluster = Cluster(instance, Fraction(1, 2**bits))
         with flint.ctx.workprec(bits):
-            if any(term.name == "WeightedLog" for _, term in objective.terms):
-                ends, tasks, reached = _of_bundles(read, objective)
+            if bundles.decides_bundles(policy):
+                ends, tasks, reached = _of_bundles(cluster, policy)
             else:
-                ends, tasks, reached = _of_tasks(read, objective, allocation, width)
+                ends, tasks, reached = _of_tasks(cluster, objective, allocation, width)
             lower, upper = _fraction(ends[0].lower()), _fraction(ends[1].upper())
-    except rational.CannotCheck as error:
+    except OutOfDomain as error:
         raise OutOfDomain(f"{label(policy)} has no exact bounds: {error}") from error
-    except rational.Fault as error:
-        raise OutOfDomain(f"{instance!r} has no exact bounds: {error}") from error
     except _NoPoint as error:
         raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {_NoPoint.why}") from error
     if not reached <= width:
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
-    return ExactBounds(lower, upper, tasks, reached, of, read.reading)
+    return ExactBounds(lower, upper, tasks, reached, of, reading)
 
 
-def _at_exact_tasks(read: Exactly, allocation: Allocation) -> Fraction:
+def _at_exact_tasks(allocation: Allocation) -> Fraction:
     """The value of an exact answer."""
-    cluster, proof = read.cluster, allocation.exact_proof or {}
-    cluster.floor_proofs = rational.exact_floors(proof.get("floors") or {})
-    assert allocation.exact_tasks is not None
-    cluster.tasks = [[rational.Fraction(x) for x in row] for row in allocation.exact_tasks]
-
-    def settle(k: int, share: rational.Block, tier: rational.ExactTier) -> set[str]:
-        levels = (proof["proof"][k].get("at_base") or {}).get(share.text) or ()
-        return {t for entry in levels for t in entry["of_numbers"]}
-
-    value = next(rational.exact_tiers(cluster, read.policy, settle)).value(cluster.tasks)
-    return Fraction(*value.as_integer_ratio())
+    assert allocation.exact_tasks is not None and allocation.exact_proof is not None
+    policy, cluster = allocation.policy, Cluster(allocation.instance)
+    modelling.floors(cluster, of_surpluses(policy))
+    tasks = [list(map(as_rational, row)) for row in allocation.exact_tasks]
+    tier = next(tiers(cluster, policy, settled(cluster, allocation.exact_proof["proof"]), lambda: tasks))
+    return as_fraction(tier.value(tasks))
 
 
 Found = tuple[Sequence[Arb], tuple[tuple[Fraction, ...], ...], float]
 
 
-def _of_tasks(read: Exactly, objective: rational.Block, allocation: Allocation, width: float) -> Found:
+def _of_tasks(cluster: Cluster, objective: Objective, allocation: Allocation, width: float) -> Found:
     """The ends for an objective of tasks, in natural units."""
-    written = Written(read, objective, conditions_of(read.policy))
-    program = written.program
-    start = [float(allocation.tasks_by_server[j, s]) for j, s in written.columns]
+    made = Written(cluster, objective, allocation.policy.constraints)
+    program = made.program
+    start = [float(allocation.tasks_by_server[j, s]) for j, s in made.columns]
     start += [float(top) / 2 for top in program.top[len(start) :]]
-    found = enclose(program, start, width, absolute=written.sign != 0)
-    ends: list[Arb] = [flint.arb(0)] * 2 if written.of_nobody else [found.lower, found.upper]
-    if written.sign:  # of the logarithm of a measure
-        ends = [written.sign * (written.sign * end).exp() for end in ends]
+    found = enclose(program, start, width, absolute=made.sign != 0)
+    ends: list[Arb] = [flint.arb(0)] * 2 if made.of_nobody else [found.lower, found.upper]
+    if made.sign:  # of the logarithm of a measure
+        ends = [made.sign * (made.sign * end).exp() for end in ends]
     n, servers = allocation.instance.eligible.shape
     tasks = [[Fraction(0)] * servers for _ in range(n)]
-    for (j, s), x in zip(written.columns, found.point, strict=False):
+    for (j, s), x in zip(made.columns, found.point, strict=False):
         tasks[j][s] = Fraction(int(x.p), int(x.q))
     return ends, tuple(map(tuple, tasks)), found.width
 
 
-def _of_bundles(read: Exactly, objective: rational.Block) -> Found:
+def _of_bundles(cluster: Cluster, policy: Any) -> Found:
     """The ends for weighted logarithms of bundles, at the optimal bundles."""
-    cluster, value, gain = read.cluster, flint.arb(0), flint.fmpq(0)
-    conditions = list(conditions_of(read.policy))
-    bundles = rational.optimal_bundles(cluster, objective, conditions)
-    for group in rational.groups_of_bundles(cluster, objective, conditions, exactly=True):
+    value, gain = flint.arb(0), flint.fmpq(0)
+    best = bundles.optimal_bundles(cluster, policy)
+    factor = sum(factor for factor, _ in terms_of(policy.objective))
+    for group in bundles.groups_of(cluster, policy):
         for j, base in group.base.items():
-            held = as_rational(bundles[j][group.server][group.resource] / group.copies)
-            weight = as_rational(base) * group.copies * sum(as_rational(factor) for factor, _ in objective.terms)
+            held = best[j][group.server][group.resource] / group.copies
+            weight = base * group.copies * factor
             value, gain = value + weight * flint.arb(held).log(), gain + weight
-    tasks = rational.tasks_in(cluster, bundles)
-    rows = tuple(tuple(Fraction(*x.as_integer_ratio()) for x in row) for row in tasks)
+    rows = tuple(tuple(map(as_fraction, row)) for row in bundles.tasks_in(cluster, best))
     return [value, value], rows, relative_width(value.lower(), value.upper(), flint.arb(gain))
 
 

@@ -21,8 +21,8 @@ from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.exact.flint import flint
 from fairopt.exact.linear import LinearProgram
+from fairopt.exact.rationals import flint
 from fairopt.runtime.clock import check
 
 Arb = Any  # `flint.arb`, a ball of real numbers

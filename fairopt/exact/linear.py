@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.exact.flint import flint
+from fairopt.exact.rationals import Rational, as_float, flint, kind, rational
 from fairopt.methods.arrays import Float
 from fairopt.methods.simplex import BASIC, Simplex
 from fairopt.runtime.clock import Clock, check
@@ -23,7 +24,6 @@ from fairopt.runtime.progress import tell
 
 __all__ = ["LinearProgram", "Optimum"]
 
-Rational = Any  # `flint.fmpq`
 Entries = dict[int, Any]  # rational numbers by row or column
 
 BY_SIZE = 50  # pivots that take the largest violation, before Bland's rule
@@ -96,14 +96,6 @@ class LinearProgram:
         return _Pivoting(self, basis).run()
 
 
-def as_float(value: Rational) -> float:
-    """The nearest float, infinite beyond its range."""
-    try:
-        return int(value.p) / int(value.q)
-    except OverflowError:
-        return np.inf if value > 0 else -np.inf
-
-
 def float_basis(program: LinearProgram, clock: Clock | None = None) -> frozenset[int]:
     """The variables of the basis that HiGHS finds for the program in floats; without one, all slacks."""
     n, m = len(program.columns), len(program.right)
@@ -160,7 +152,7 @@ class Factors:
     """
 
     def __init__(self, columns: Mapping[int, Entries], rows: Iterable[int]) -> None:
-        self.zero = flint.fmpq(0)
+        self.zero = rational(0)
         self.rows: dict[int, Entries] = {k: {} for k in rows}
         self.columns: dict[int, set[int]] = {j: set() for j in columns}
         for j, entries in columns.items():
@@ -179,7 +171,7 @@ class Factors:
         )
 
     def _eliminate(self) -> None:
-        sparse = False  # whether the kernel turned out singular, so that elimination ends it
+        sparse = kind() is Fraction  # or the kernel turned out singular, so that elimination ends it
         while True:
             check()
             pivot = self._cheapest()
@@ -308,7 +300,7 @@ class _Pivoting:
     """The simplex method in rational numbers, with a new factorisation at each basis."""
 
     def __init__(self, program: LinearProgram, basis: frozenset[int]) -> None:
-        self.of, self.zero = program, flint.fmpq(0)
+        self.of, self.zero = program, rational(0)
         self.n, self.m = len(program.columns), len(program.right)
         self.basis, self.pivots = set(basis), 0
         self.costs = list(program.costs) + [self.zero] * self.m
@@ -428,11 +420,11 @@ class _Pivoting:
         sign = 1 if self.values[leaving] < 0 else -1
         n, columns = self.n, self.of.columns
         if leaving < n:
-            rho = self.factors.solve_transposed({leaving: flint.fmpq(1)})
+            rho = self.factors.solve_transposed({leaving: rational(1)})
         else:  # a slack is its right side less its row
             row = {j: -columns[j][leaving - n] for j in self.basis if j < n and leaving - n in columns[j]}
             rho = self.factors.solve_transposed(row)
-            rho[leaving - n] = flint.fmpq(1)
+            rho[leaving - n] = rational(1)
         best: tuple[Rational, int] | None = None
         nonbasic = [j for j in range(n) if j not in self.basis]
         nonbasic += [n + k for k in self.active if not self.of.equal[k]]
@@ -463,7 +455,7 @@ class _Pivoting:
             entering, gain = min(improving)
         n, program = self.n, self.of
         sign = 1 if gain > 0 else -1
-        column = program.columns[entering] if entering < n else {entering - n: flint.fmpq(1)}
+        column = program.columns[entering] if entering < n else {entering - n: rational(1)}
         active = set(self.active)
         rates = self.factors.solve({k: v for k, v in column.items() if k in active})
         of_slacks = {k: v for k, v in column.items() if k not in active}

@@ -1,4 +1,4 @@
-"""Hierarchical DRF and policies that decide bundles in rational numbers.
+"""Hierarchical DRF in rational numbers.
 
 The tree of `HDRF` is filled without tolerances. On servers that differ, tasks that cannot be placed exceed a row of
 prices, which the dual of a linear program in rationals gives; the tree is filled again under it, as by
@@ -8,54 +8,47 @@ prices, which the dual of a linear program in rationals gives; the tree is fille
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
-from fairopt.errors import Infeasible, NotCertified
+from fairopt.errors import Infeasible, NotCertified, OutOfDomain
+from fairopt.exact.cluster import Cluster, Table
 from fairopt.exact.linear import LinearProgram, Optimum
-from fairopt.exact.modelling import as_fraction, as_rational
+from fairopt.exact.rationals import Rational, as_rational, rational, total, written
+from fairopt.in_fractions import as_fraction
 from fairopt.methods.cluster.filling import Filling, Forest, Leaf, Tree, vector_of
-from fairopt.proofs import rational
 from fairopt.runtime.clock import Clock, check
 
-__all__ = ["bundled", "filled"]
+__all__ = ["filled"]
 
 MOST = 10  # rows per leaf
 
 Entry = dict[str, Any]
-Prices = dict[tuple[int | str, int], rational.Fraction]
+Prices = dict[tuple[int | str, int], Rational]
 
 
 class Placed(NamedTuple):
     """Tasks by leaf and server, whether they are all that were asked for, and prices of capacities."""
 
-    tasks: list[dict[int, rational.Fraction]]
-    value: rational.Fraction
+    tasks: list[dict[int, Rational]]
+    value: Rational
     prices: Prices
 
 
-def bundled(cluster: rational.Cluster, policy: rational.Block) -> tuple[rational.Table, Entry]:
-    """The tasks that fit in the best bundles, and the evidence: the bundles."""
-    bundles = rational.optimal_bundles(cluster, policy.given["objective"], policy.given.get("constraints", []))
-    listed = [[[rational.written(a) for a in row] for row in of_user] for of_user in bundles]
-    return rational.tasks_in(cluster, bundles), {"bundles": listed}
-
-
-def filled(
-    cluster: rational.Cluster, policy: rational.Block, clock: Clock | None = None
-) -> tuple[rational.Table, Entry, rational.Fraction]:
+def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[Table, Entry, Rational]:
     """The tasks of `HDRF`, the evidence, and the smallest dominant share per weight of the root's children."""
     if not cluster.active:
-        return [[rational.ZERO] * cluster.servers for _ in range(cluster.n)], {"states": []}, rational.ZERO
-    if cluster.team_guarantees:
-        raise rational.CannotCheck("guarantees of teams are filled by tolerances")
-    tree, one_pool = _tree(cluster, policy), rational.is_one_pool(cluster)
+        return cluster.empty(), {"states": []}, cluster.zero
+    if cluster.instance.team_guarantees:
+        raise OutOfDomain("guarantees of teams are filled by tolerances")
+    tree, one_pool = _tree(cluster, policy), _is_one_pool(cluster)
     rows: list[Prices] = []
     while True:
         check("filling the tree in fractions", len(rows))
         forest = _forest(cluster, tree, rows)
-        filling = Filling(forest, rational.Fraction, not one_pool, rounded=False)
+        filling = Filling(forest, rational, not one_pool, rounded=False)
         found = filling.run()
-        entry: Entry = {"states": tree.entries(filling, rational.written)}
+        entry: Entry = {"states": tree.entries(filling, written)}
         if one_pool:
             copies = sum(cluster.counts)
             table = [[x * q / copies for q in cluster.counts] for x in _by_user(cluster, tree, found)]
@@ -67,10 +60,10 @@ def filled(
             if room.value <= 0:
                 missing = room.prices
                 break
-            placements.append([[j, s, rational.written(x)] for j, s, x in _spread(tree, room.tasks)])
+            placements.append([[j, s, written(x)] for j, s, x in _spread(tree, room.tasks)])
         if missing is None:
             more = {"rows": [_listed(row) for row in rows], "placements": placements}
-            table = [[rational.ZERO] * cluster.servers for _ in range(cluster.n)]
+            table = cluster.empty()
             for j, s, x in _spread(tree, placed.tasks):
                 table[j][s] = x
             return table, entry | {key: value for key, value in more.items() if value}, _smallest(filling, forest)
@@ -81,37 +74,49 @@ def filled(
         rows.append(missing)
 
 
-def _tree(cluster: rational.Cluster, policy: rational.Block) -> Tree:
+def _is_one_pool(cluster: Cluster) -> bool:
+    """Whether all servers are equal and open to all users."""
+    return all(row == cluster.capacities[0] for row in cluster.capacities[1:]) and all(
+        len(cluster.open[j]) == cluster.servers for j in cluster.active
+    )
+
+
+def _tree(cluster: Cluster, policy: Any) -> Tree:
     """The tree of a policy in fractions."""
-    given = {name: rational.number(w, "weights") for name, w in (policy.given.get("weights") or {}).items()}
-    columns = [cluster.teams[by] for by in policy.given.get("by", ["team"])]
+    exact = cluster.instance.in_fractions
+    given = {name: as_rational(as_fraction(w)) for name, w in (policy.weights or {}).items()}
+    columns = [cluster.instance.teams[by] for by in policy.by]
+    teams = {name for column in columns for name in column}
     labels = {j: [column[j] for column in columns] for j in cluster.active}
-    weights = {j: given.get(cluster.users[j], cluster.own_weights[j]) for j in cluster.active}
+    weights = {}
+    for j in cluster.active:
+        user, own = cluster.users[j], as_rational(exact.own_weights[j])
+        weights[j] = own if user in teams else given.get(user, own)
 
     def kind(j: int) -> Any:
         per_weight = (None if x is None else x / weights[j] for x in (cluster.limits[j], cluster.low[j]))
         return *cluster.demands[j][cluster.open[j][0]], *cluster.open[j], *per_weight
 
-    def of_team(name: str) -> rational.Fraction:
-        return given.get(name) or rational.number(cluster.team_weights.get(name, 1), "weights")
+    def of_team(name: str) -> Rational:
+        return given.get(name) or as_rational(exact.team_weights.get(name, Fraction(1)))
 
     return Tree.of(labels, of_team, weights, kind)
 
 
-def _forest(cluster: rational.Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
+def _forest(cluster: Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
     """What the tree fills: all capacities, and rows of prices, of which a task costs at least its smallest cost."""
     firsts = [users[0] for users in tree.leaves]
     demands = [cluster.demands[j][cluster.open[j][0]] for j in firsts]
     limits = [[t for j in users if (t := cluster.limits[j]) is not None] for users in tree.leaves]
     costs = []
     for row in rows:
-        on: dict[int | str, list[tuple[int, rational.Fraction]]] = {}
+        on: dict[int | str, list[tuple[int, Rational]]] = {}
         for (s, i), p in row.items():
             on.setdefault(s, []).append((i, p))
-        worth = rational.exact_sum(p * cluster.room[int(s)][i] for (s, i), p in row.items())
+        worth = total(p * cluster.room[int(s)][i] for (s, i), p in row.items())
         costs.append(
             [
-                min(rational.exact_sum(p * needs[i] for i, p in on.get(s, ())) for s in cluster.open[j]) / worth
+                min(total(p * needs[i] for i, p in on.get(s, ())) for s in cluster.open[j]) / worth
                 for j, needs in zip(firsts, demands, strict=True)
             ]
         )
@@ -120,25 +125,25 @@ def _forest(cluster: rational.Cluster, tree: Tree, rows: Sequence[Prices]) -> Fo
         tree.weights,
         tree.leaf_parents,
         tree.leaf_weights,
-        [[d / c if c else rational.ZERO for d, c in zip(needs, cluster.capacity, strict=True)] for needs in demands],
-        [rational.exact_sum(some) if some else None for some in limits],
-        [rational.exact_sum(cluster.low[j] for j in users) for users in tree.leaves],
+        [[d / c if c else cluster.zero for d, c in zip(needs, cluster.capacity, strict=True)] for needs in demands],
+        [total(some) if some else None for some in limits],
+        [total(cluster.low[j] for j in users) for users in tree.leaves],
         costs,
-        [rational.ZERO] * len(rows),
+        [cluster.zero] * len(rows),
         {},
     )
 
 
-def _refuse_unfit(cluster: rational.Cluster, tree: Tree, forest: Forest, clock: Clock | None) -> None:
+def _refuse_unfit(cluster: Cluster, tree: Tree, forest: Forest, clock: Clock | None) -> None:
     """Raise `Infeasible` if the tasks that are guaranteed do not fit."""
     if _place(cluster, tree, forest.starts, [], clock).value < 1:
         raise Infeasible("guarantees do not fit in rational numbers; lower some")
 
 
 def _place(
-    cluster: rational.Cluster,
+    cluster: Cluster,
     tree: Tree,
-    tasks: Sequence[rational.Fraction],
+    tasks: Sequence[Rational],
     waiting: Sequence[int],
     clock: Clock | None,
 ) -> Placed:
@@ -147,8 +152,8 @@ def _place(
     The value is that part, or what is more as a part of the tasks that a leaf could run alone. The prices of capacities
     say as a row why a part is below 1, or nothing is more.
     """
-    program, zero = LinearProgram(), as_rational(rational.ZERO)
-    one = as_rational(rational.ONE)
+    program, zero = LinearProgram(), cluster.zero
+    one = rational(1)
     firsts = [users[0] for users in tree.leaves]
     pairs = {(leaf, s): program.column(zero) for leaf, j in enumerate(firsts) for s in cluster.open[j]}
     rise = program.column(one)
@@ -156,49 +161,47 @@ def _place(
     for (leaf, s), column in pairs.items():
         for i, d in enumerate(cluster.demands[firsts[leaf]][s]):
             if d:
-                loads.setdefault((s, i), {})[column] = as_rational(d)
-    prices = {program.row(load, as_rational(cluster.room[s][i])): (s, i) for (s, i), load in loads.items()}
+                loads.setdefault((s, i), {})[column] = d
+    prices = {program.row(load, cluster.room[s][i]): (s, i) for (s, i), load in loads.items()}
     for leaf, x in enumerate(tasks):
         runs = {pairs[leaf, s]: -one for s in cluster.open[firsts[leaf]]}
         if leaf in waiting:
-            alone = rational.exact_sum(
-                cluster.tasks_alone(firsts[leaf], s) or rational.ZERO for s in cluster.open[firsts[leaf]]
-            )
-            program.row({**runs, rise: as_rational(alone)}, -as_rational(x))
+            alone = total(cluster.tasks_alone(firsts[leaf], s) or cluster.zero for s in cluster.open[firsts[leaf]])
+            program.row({**runs, rise: alone}, -x)
         elif waiting:
-            program.row(runs, -as_rational(x))
+            program.row(runs, -x)
         else:
-            program.row({**runs, rise: as_rational(x)}, zero)
+            program.row({**runs, rise: x}, zero)
     program.row({rise: one}, one)
     found: Optimum = program.solve(clock=clock)
-    out: list[dict[int, rational.Fraction]] = [{} for _ in tasks]
+    out: list[dict[int, Rational]] = [{} for _ in tasks]
     for (leaf, s), column in pairs.items():
         if found.point[column]:
-            out[leaf][s] = as_fraction(found.point[column])
+            out[leaf][s] = found.point[column]
     if not waiting:  # rows ask for at least so many tasks
         for leaf, x in enumerate(tasks):
-            total = rational.exact_sum(out[leaf].values())
-            out[leaf] = {s: v * x / total for s, v in out[leaf].items()} if total else {}
-    row: Prices = {place: as_fraction(y) for k, place in prices.items() if (y := found.multipliers[k])}
-    return Placed(out, as_fraction(found.point[rise]), row)
+            placed = total(out[leaf].values())
+            out[leaf] = {s: v * x / placed for s, v in out[leaf].items()} if placed else {}
+    row: Prices = {place: y for k, place in prices.items() if (y := found.multipliers[k])}
+    return Placed(out, found.point[rise], row)
 
 
-def _spread(tree: Tree, of_leaves: Sequence[dict[int, rational.Fraction]]) -> list[tuple[int, int, rational.Fraction]]:
+def _spread(tree: Tree, of_leaves: Sequence[dict[int, Rational]]) -> list[tuple[int, int, Rational]]:
     """Tasks by user and server from those of leaves."""
     return [(j, s, x * part) for j, leaf, part in tree.parts for s, x in of_leaves[leaf].items()]
 
 
-def _by_user(cluster: rational.Cluster, tree: Tree, tasks: Sequence[rational.Fraction]) -> list[rational.Fraction]:
+def _by_user(cluster: Cluster, tree: Tree, tasks: Sequence[Rational]) -> list[Rational]:
     """Tasks of each user from those of leaves."""
-    out = [rational.ZERO] * cluster.n
+    out = [cluster.zero] * cluster.n
     for j, leaf, part in tree.parts:
         out[j] = tasks[leaf] * part
     return out
 
 
-def _smallest(filling: Filling, forest: Forest) -> rational.Fraction:
+def _smallest(filling: Filling, forest: Forest) -> Rational:
     """The smallest dominant share per weight of the root's children."""
-    found: rational.Fraction = min(
+    found: Rational = min(
         max(vector_of(child)) / (forest.leaf_weights if isinstance(child, Leaf) else forest.weights)[child.number]
         for child in filling.branches[0].children
     )
@@ -206,4 +209,4 @@ def _smallest(filling: Filling, forest: Forest) -> rational.Fraction:
 
 
 def _listed(row: Prices) -> list[list[Any]]:
-    return [[s, i, rational.written(p)] for (s, i), p in row.items()]
+    return [[s, i, written(p)] for (s, i), p in row.items()]

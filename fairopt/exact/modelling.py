@@ -1,31 +1,28 @@
-"""The tiers of a policy as linear programs in rationals, and the evidence that `fairopt.proofs.rational` checks."""
+"""The tiers of a policy as linear programs in rationals, and their multipliers, which prove an optimum."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
-from fairopt.exact.flint import flint
+import numpy as np
+
+from fairopt.blocks.roots import Between
+from fairopt.blocks.shares import Share
+from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Rows, Table, text
+from fairopt.exact.goals import Ranked
 from fairopt.exact.linear import LinearProgram, Optimum
-from fairopt.proofs import rational
+from fairopt.exact.rationals import Rational, as_rational, rational, written
+from fairopt.exact.tiers import KeptGoal, Tier
+from fairopt.formulation.program import Program
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
 
-__all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum"]
+__all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
 
-Rational = Any  # `flint.fmpq`
-Slopes = Mapping[rational.Pair, rational.Fraction]
-Entry = dict[str, Any]  # evidence as a file holds it
-
-
-def as_rational(value: rational.Fraction) -> Rational:
-    """A fraction of `rational` as a number of python-flint."""
-    return flint.fmpq(value.n, value.d)
-
-
-def as_fraction(value: Rational) -> rational.Fraction:
-    """A number of python-flint as a fraction of `rational`."""
-    return rational.Fraction(int(value.p), int(value.q))
+Slopes = Mapping[Pair, Rational]
+Entry = dict[str, Any]  # multipliers as a file holds them
 
 
 class Feasible:
@@ -34,10 +31,9 @@ class Feasible:
     Columns are first the (user, server) pairs, in the order of ``pairs``.
     """
 
-    def __init__(self, cluster: rational.Cluster, rows: rational.Rows) -> None:
+    def __init__(self, cluster: Cluster, rows: Rows) -> None:
         self.cluster, self.program = cluster, LinearProgram()
-        fmpq = flint.fmpq
-        self.zero, self.one = fmpq(0), fmpq(1)
+        self.zero, self.one = rational(0), rational(1)
         self.pairs = {(j, s): self.program.column(self.zero) for j in cluster.active for s in cluster.open[j]}
         self.prices: dict[int, tuple[int, int]] = {}  # of capacities, by row
         self.rows: dict[int, int] = {}  # of `rows`, by row
@@ -46,60 +42,55 @@ class Feasible:
         users: dict[int, list[int]] = {}
         for j, s in self.pairs:
             users.setdefault(s, []).append(j)
-        for (s, i), usable in cluster.usable_units().items():
-            load = {self.pairs[j, s]: as_rational(d) for j in users.get(s, ()) if (d := cluster.demands[j][s][i])}
+        for (s, i), usable in cluster.units.items():
+            load = {self.pairs[j, s]: d for j in users.get(s, ()) if (d := cluster.demands[j][s][i])}
             if load:
-                self.prices[self.program.row(load, as_rational(usable))] = s, i
+                self.prices[self.program.row(load, usable)] = s, i
         for j in cluster.active:
             every = [self.pairs[j, s] for s in cluster.open[j]]
             if (high := cluster.high[j]) is not None:
-                self.program.row(dict.fromkeys(every, self.one), as_rational(high))
+                self.program.row(dict.fromkeys(every, self.one), high)
             if cluster.low[j]:
-                self.program.row(dict.fromkeys(every, -self.one), -as_rational(cluster.low[j]))
+                self.program.row(dict.fromkeys(every, -self.one), -cluster.low[j])
         for k, (of_pairs, bound, equal) in enumerate(rows):
-            self.rows[self.at_most(of_pairs, bound, equal)] = k
+            self.rows[self.program.row(self.entries(of_pairs), bound, equal)] = k
 
     def entries(self, of_pairs: Slopes) -> dict[int, Rational]:
         """A linear function of tasks, by column."""
-        return {self.pairs[pair]: as_rational(v) for pair, v in of_pairs.items() if pair in self.pairs}
+        return {self.pairs[pair]: v for pair, v in of_pairs.items() if pair in self.pairs}
 
-    def at_most(self, of_pairs: Slopes, bound: rational.Fraction, equal: bool = False) -> int:
-        """A row of the program."""
-        return self.program.row(self.entries(of_pairs), as_rational(bound), equal)
-
-    def tasks(self, found: Optimum) -> rational.Table:
+    def tasks(self, found: Optimum) -> Table:
         """The tasks of an optimum, by user and server."""
-        cluster = self.cluster
-        out = [[rational.ZERO] * cluster.servers for _ in range(cluster.n)]
+        out = self.cluster.empty()
         for (j, s), column in self.pairs.items():
-            out[j][s] = as_fraction(found.point[column])
+            out[j][s] = found.point[column]
         return out
 
     def evidence(self, found: Optimum) -> Entry:
         """The multipliers of capacities and rows."""
         y = found.multipliers
         entry: Entry = {
-            "prices": [[s, i, str(y[k])] for k, (s, i) in self.prices.items() if y[k]],
-            "rows": [[row, str(y[k])] for k, row in self.rows.items() if y[k]],
-            "kept": [str(y[k]) for k in self.kept],
+            "prices": [[s, i, written(y[k])] for k, (s, i) in self.prices.items() if y[k]],
+            "rows": [[row, written(y[k])] for k, row in self.rows.items() if y[k]],
+            "kept": [written(y[k]) for k in self.kept],
             "mixtures": [
-                {t: str(total) for t, of in rows.items() if (total := sum((y[k] for k in of), self.zero))}
+                {t: written(total) for t, of in rows.items() if (total := sum((y[k] for k in of), self.zero))}
                 for rows in self.mixtures
             ],
         }
         return {key: value for key, value in entry.items() if value}
 
-    def ranked(self, term: rational.ExactRanked) -> dict[int, Rational]:
+    def ranked(self, term: Ranked) -> dict[int, Rational]:
         """Variables whose largest linear function is a ranked term, by their coefficients.
 
         The sum of the k smallest numbers z is the largest ``k r - sum_t max(r - z_t, 0)`` (Ogryczak and Sliwinski).
         """
-        program, names, v = self.program, list(term.numbers), [*term.v, rational.ZERO]
+        program, names, v = self.program, list(term.numbers), [*term.v, self.zero]
         value: dict[int, Rational] = {}
         rows: dict[str, list[int]] = {t: [] for t in names}
         steps = [k for k in range(1, len(names) + 1) if v[k - 1] != v[k]]
         for k in steps:
-            factor = as_rational(term.factor * (v[k - 1] - v[k]))
+            factor = term.factor * (v[k - 1] - v[k])
             smallest = program.column(self.zero, free=True)
             value[smallest] = factor * k
             for t in names:
@@ -109,23 +100,21 @@ class Feasible:
                     below = program.column(self.zero)
                     value[below] = -factor
                     entries[below] = -self.one
-                rows[t].append(program.row(entries, -as_rational(one.base)))
+                rows[t].append(program.row(entries, -one.base))
         self.mixtures.append(rows)
         return value
 
-    def keep(self, kept: Iterable[rational.KeptGoal]) -> None:
+    def keep(self, kept: Iterable[KeptGoal]) -> None:
         """Rows that keep goals at their levels or above."""
         for other, level in kept:
             row = {column: -c for column, c in self.entries(other.linear).items()}
             for term in other.ranked:
                 for column, c in self.ranked(term).items():
                     row[column] = row.get(column, self.zero) - c
-            self.kept.append(self.program.row(row, as_rational(other.constant - level)))
+            self.kept.append(self.program.row(row, other.constant - level))
 
 
-def optimum(
-    cluster: rational.Cluster, tier: rational.ExactTier, clock: Clock | None = None
-) -> tuple[rational.Table, Entry]:
+def optimum(cluster: Cluster, tier: Tier, clock: Clock | None = None) -> tuple[Table, Entry]:
     """Tasks that maximise a goal, and their evidence."""
     tell("exact basis")
     model, goal = Feasible(cluster, tier.rows), tier.goal
@@ -141,13 +130,13 @@ def optimum(
 
 
 def leximin(
-    cluster: rational.Cluster,
-    numbers: Mapping[str, rational.Number],
-    rows: rational.Rows,
-    kept: Iterable[rational.KeptGoal] = (),
+    cluster: Cluster,
+    numbers: Mapping[str, Number],
+    rows: Rows,
+    kept: Iterable[KeptGoal] = (),
     clock: Clock | None = None,
     until: Rational | None = None,
-) -> tuple[rational.Table, list[Entry], set[str]]:
+) -> tuple[Table, list[Entry], set[str]]:
     """Tasks at the leximin of numbers, the evidence of each level, and the numbers that have one.
 
     Each program raises the smallest number of those that may still rise; a number with a positive multiplier is at its
@@ -160,7 +149,7 @@ def leximin(
     of: dict[str, int] = {}
     for t, one in numbers.items():
         entries = {column: -c for column, c in model.entries(one.row).items()} | {level: model.one}
-        of[t] = program.row(entries, -as_rational(one.base))
+        of[t] = program.row(entries, -one.base)
     levels: list[Entry] = []
     rising, found = set(numbers), None
     while rising:
@@ -170,70 +159,87 @@ def leximin(
         if until is not None and at > until:
             break
         new = {t for t in rising if y[of[t]]}
-        levels.append({"of_numbers": {t: str(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
+        levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:
             program.columns[level].pop(of[t])
             program.right[of[t]] -= at
         rising -= new
-    tasks = [[rational.ZERO] * cluster.servers for _ in range(cluster.n)] if found is None else model.tasks(found)
-    return tasks, levels, {*numbers} - rising
+    return cluster.empty() if found is None else model.tasks(found), levels, {*numbers} - rising
 
 
-def floors(cluster: rational.Cluster, shares: Iterable[rational.Block], clock: Clock | None = None) -> dict[str, Entry]:
-    """What proves the floors of teams: for each resource its best use, and for each share the least that holds it."""
-    out: dict[str, Entry] = {}
-    for team, named in cluster.team_guarantees.items():
-        within, proofs = list(cluster.capacity), dict[str, Any]()
-        for what, units in named.items():
-            i = cluster.resource(what)
-            within[i] = min(within[i], rational.number(units, "guarantees", 0))
-        for what in named:
-            i = cluster.resource(what)
+def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, list[Entry]]:
+    """Tasks by user and server at the leximin of a program of users under bounds, and the evidence of each level.
+
+    `OutOfDomain` for a share without exact coefficients; `_NoPoint` if nothing satisfies the bounds in fractions.
+    """
+    cluster = Cluster(program.instance._of_floats())
+    cluster.low = [as_rational(Fraction(x)) for x in program.low.tolist()]
+    cluster.high = [None if x == np.inf else as_rational(Fraction(x)) for x in program.high.tolist()]
+    cluster.usable = [as_rational(Fraction(x)) for x in program.usable.tolist()]
+    tasks, levels, _ = leximin(cluster, Numbers(cluster, program.term.share).exactly(True), [], clock=clock)
+    return tasks, levels
+
+
+def floors(cluster: Cluster, shares: Iterable[Share], clock: Clock | None = None) -> dict[str, Entry]:
+    """Set the floors of teams and what they are worth in shares, the least share that holds them; and their proof."""
+    out, exact = dict[str, Entry](), cluster.instance.in_fractions
+    for team, named in exact.team_guarantees.items():
+        given = {cluster.instance.resource_index(what): as_rational(units) for what, units in named.items()}
+        within = [min(given.get(i, c), c) for i, c in enumerate(cluster.capacity)]
+        proofs, floor = dict[str, Any](), dict[int, Rational]()
+        for i in given:
             if within[i]:
-                proofs[str(i)] = _use(cluster, team, within, i, None, clock)
-        floor = rational.floors_of(cluster, team, rational.exact_floors({team: proofs})[team])
+                proofs[str(i)], value = _use(cluster, team, within, i, None, clock)
+                floor |= {i: value} if value else {}
+        cluster.floors[team] = dict(sorted(floor.items()))
         for share in shares:
-            if floor:
-                name, c = share.text, rational.exact_coefficients(cluster, share)
-                proofs[name] = _use(cluster, team, cluster.capacity, None, (floor, c), clock)
+            if not floor:
+                cluster.worths[team, text(share)] = Between(cluster.zero, cluster.zero)
+                continue
+            below, above = cluster.between(share)
+            proofs[text(share)], low = _use(cluster, team, cluster.capacity, None, (floor, below), clock)
+            high = low if below is above else _use(cluster, team, cluster.capacity, None, (floor, above), clock)[1]
+            cluster.worths[team, text(share)] = Between(-low, -high)
         out[team] = proofs
-    cluster.floor_proofs = rational.exact_floors(out)
     return out
 
 
 def _use(
-    cluster: rational.Cluster,
+    cluster: Cluster,
     team: str,
-    within: list[rational.Fraction],
+    within: list[Rational],
     most: int | None,
-    least: tuple[dict[int, rational.Fraction], rational.Table] | None,
+    least: tuple[dict[int, Rational], Table] | None,
     clock: Clock | None,
-) -> Entry:
-    """The tasks of a team that use most of a resource, or that hold a floor with the least share; and prices."""
+) -> tuple[Entry, Rational]:
+    """The tasks of a team that use most of a resource, or hold a floor with the least share; prices, and the value.
+
+    The value of the least share is negative.
+    """
     program, active = LinearProgram(), {*cluster.active}
     members = [j for j in cluster.members[team] if j in active]
-    pairs: dict[tuple[int, int], int] = {}
+    pairs: dict[Pair, int] = {}
     for j in members:
         for s in cluster.open[j]:
-            gain = cluster.demands[j][s][most] if most is not None else -least[1][j][s] if least else rational.ZERO
-            pairs[j, s] = program.column(as_rational(gain))
+            gain = cluster.demands[j][s][most] if most is not None else -least[1][j][s] if least else cluster.zero
+            pairs[j, s] = program.column(gain)
     prices: dict[int, int] = {}
     floor = least[0] if least else {}
     for i, room in enumerate(within):
         if least and i not in floor:
             continue
-        load = {column: as_rational(d) for (j, s), column in pairs.items() if (d := cluster.demands[j][s][i])}
+        load = {column: d for (j, s), column in pairs.items() if (d := cluster.demands[j][s][i])}
         if least:
-            prices[program.row({k: -d for k, d in load.items()}, -as_rational(floor[i]))] = i
+            prices[program.row({k: -d for k, d in load.items()}, -floor[i])] = i
         else:
-            prices[program.row(load, as_rational(room))] = i
-    one = flint.fmpq(1)
+            prices[program.row(load, room)] = i
+    one = rational(1)
     for j in members:
         if (limit := cluster.limits[j]) is not None:
-            program.row({pairs[j, s]: one for s in cluster.open[j]}, as_rational(limit))
+            program.row({pairs[j, s]: one for s in cluster.open[j]}, limit)
     found = program.solve(clock=clock)
     by_resource = ["0"] * cluster.m
     for k, i in prices.items():
-        by_resource[i] = str(found.multipliers[k])
-    tasks = [[j, s, str(found.point[k])] for (j, s), k in pairs.items() if found.point[k]]
-    return {"tasks": tasks, "prices": by_resource}
+        by_resource[i] = written(found.multipliers[k])
+    tasks = [[j, s, written(found.point[k])] for (j, s), k in pairs.items() if found.point[k]]
+    return {"tasks": tasks, "prices": by_resource}, found.value

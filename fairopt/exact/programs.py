@@ -6,18 +6,27 @@ with ``t - d_j`` at most each share, so that ordered weights and max-min add col
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fairopt.blocks.algebra import AtLeast, Objective, Tiers
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, OrderedWeighted, Total
+from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import OutOfDomain
 from fairopt.exact import modelling
-from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean, Rational
-from fairopt.exact.flint import flint
-from fairopt.exact.modelling import as_rational
-from fairopt.exact.reading import Exactly
-from fairopt.proofs import rational
+from fairopt.exact.cluster import Cluster, Numbers, Rows, text
+from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean
+from fairopt.exact.conditions import impose
+from fairopt.exact.goals import is_linear, is_surplus, rank_weights, share_of, smallest, terms_of
+from fairopt.exact.rationals import Rational, as_rational, flint
+from fairopt.exact.tiers import guaranteed, keep_bases
+from fairopt.in_fractions import as_fraction
+from fairopt.tolerances import ROUNDING
 
-EDGE = rational.ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
+EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
 
 
 class Compared(NamedTuple):
@@ -34,32 +43,30 @@ class Written:
     If ``sign`` is not 0, the program maximises ``sign`` times the logarithm of the objective, whose sign it is.
     """
 
-    def __init__(self, read: Exactly, objective: rational.Block, conditions: Iterable[rational.Block]) -> None:
-        self.cluster, self.sign = read.cluster, 0
+    def __init__(self, cluster: Cluster, objective: Objective, conditions: Sequence[Constraint]) -> None:
+        self.cluster, self.sign = cluster, 0
         self.rows: list[tuple[dict[int, Any], Rational]] = []
         self.equations: list[tuple[dict[int, Any], Rational]] = []
         self.linear: dict[int, Any] = {}
         self.curves: list[Curve] = []
         self.mean: LogMean | None = None
         self.constant: Any = flint.fmpq(0)
-        floors = self._floors(objective)
-        self._keep_bases(objective)
-        imposed = floors + [row for condition in conditions for row in self._imposed(condition)]
+        imposed = self._imposed(objective, conditions)
         given, objective = objective, self._of_those_who_rise(objective, imposed)
         self.of_nobody = objective is not given  # and its value 0
         self._add_columns()
         self._add_bounds()
         for coefficients, bound, equal in imposed:
-            row = {self.place[pair]: as_rational(v) for pair, v in coefficients.items() if pair in self.place}
-            (self.equations if equal else self.rows).append((row, as_rational(bound)))
-        terms = [(factor, term) for factor, term in objective.terms if factor and self.cluster.active]
+            row = {self.place[pair]: v for pair, v in coefficients.items() if pair in self.place}
+            (self.equations if equal else self.rows).append((row, bound))
+        terms = [(factor, term) for factor, term in terms_of(objective) if factor and self.cluster.active]
         for factor, term in terms:
-            if term.name == "FairnessEfficiency":
+            if isinstance(term, FairnessEfficiency):
                 if len(terms) > 1 or factor != 1:
-                    raise OutOfDomain(f"{term.text} has exact bounds only where it stands alone")
+                    raise OutOfDomain(f"{term} has exact bounds only where it stands alone")
                 self._add_measure(term)
             else:
-                self._add(as_rational(factor), term)
+                self._add(factor, term)
 
     @property
     def program(self) -> ConcaveProgram:
@@ -68,50 +75,35 @@ class Written:
 
     # -- columns and rows
 
-    def _floors(self, objective: rational.Block) -> rational.Rows:
-        """The floors of teams as rows."""
-        if self.cluster.team_guarantees:
-            shares = {
-                term.share.share.of_user.text: term.share.share.of_user
-                for _, term in objective.terms
-                if term.name in rational.OBJECTIVES
-                and term.share.name == "Surplus"
-                and term.share.share.name == "OfTeam"
-            }
-            modelling.floors(self.cluster, shares.values())
-        return rational.guaranteed(self.cluster)
+    def _imposed(self, objective: Objective, conditions: Sequence[Constraint]) -> Rows:
+        """The floors of teams and the constraints as rows; the bases of surpluses become lower bounds on tasks."""
+        cluster = self.cluster
+        for condition in conditions:
+            if isinstance(condition, AtLeast) and not (is_linear(condition.objective) or smallest(condition.objective)):
+                raise OutOfDomain(f"{condition} bounds no sum of shares, and exact bounds take linear constraints only")
+            share = getattr(condition, "share", None)
+            if isinstance(share, Share) and cluster.is_irrational(share._of_user):
+                raise OutOfDomain(
+                    f"{condition}: coefficients of its share are irrational, so that it has no exact bounds"
+                )
+        if cluster.instance.team_guarantees:
+            shares = [share_of(term) for _, term in objective.summands()]
+            teams = [share.share for share in shares if isinstance(share, Surplus)]
+            modelling.floors(cluster, {team.share for team in teams if isinstance(team, OfTeam)})
+        keep_bases(cluster, objective)
+        return guaranteed(cluster) + impose(cluster, conditions)[0]
 
-    def _keep_bases(self, objective: rational.Block) -> None:
-        """Make the bases of surpluses lower bounds on tasks."""
-        for _, term in objective.terms:
-            if term.name in rational.OBJECTIVES and term.share.name == "Surplus":
-                for j, x in rational.Numbers(self.cluster, term.share).kept.items():
-                    self.cluster.low[j] = max(self.cluster.low[j], x)
-
-    def _of_those_who_rise(self, objective: rational.Block, rows: rational.Rows) -> rational.Block:
+    def _of_those_who_rise(self, objective: Objective, rows: Rows) -> Objective:
         """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""
-        for share in (term.share for _, term in objective.terms if rational.is_surplus(term)):
-            numbers = rational.Numbers(self.cluster, share)
-            compared = {t: rational.Number({}, base.low) for t, base in numbers.base.items()}
-            for j, t in numbers.of_user.items():  # norms from below: who can rise does not depend on their last digits
-                compared[t].row.update({(j, s): numbers.below[j][s] for s in self.cluster.open[j]})
-            stays = modelling.leximin(self.cluster, compared, rows, until=flint.fmpq(0))[2]
-            self.cluster.stays[share.text] = stays
-            if stays == compared.keys() and len(objective.terms) == 1:
-                return rational.Block("Total", {"share": share.share}, objective.text)
+        for _, term in objective.summands():
+            if is_surplus(term) and isinstance(share := share_of(term), Surplus):
+                # from below: who can rise does not depend on the last digits of roots
+                compared = Numbers(self.cluster, share).from_below()
+                stays = modelling.leximin(self.cluster, compared, rows, until=self.cluster.zero)[2]
+                self.cluster.stays[text(share)] = stays
+                if stays == compared.keys() and len(objective.summands()) == 1:
+                    return Total(share.share)
         return objective
-
-    def _imposed(self, condition: rational.Block) -> rational.Rows:
-        rows = self.cluster.impose(condition)
-        if self.cluster.kept_levels:
-            raise OutOfDomain(
-                f"{condition.text} bounds no sum of shares, and exact bounds take linear constraints only"
-            )
-        share = condition.given.get("share")
-        of_user = None if share is None else share.share.of_user if share.name == "Surplus" else share.of_user
-        if of_user is not None and of_user.name == "PNormShare" and of_user.given["p"] not in (0, 1, float("inf")):
-            raise OutOfDomain(f"{condition.text}: coefficients of norms are irrational, so that it has no exact bounds")
-        return rows
 
     def _add_columns(self) -> None:
         cluster = self.cluster
@@ -120,13 +112,13 @@ class Written:
         self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
         for j in cluster.active:
             high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
-            if high is not None and (None in alone or rational.exact_sum(filter(None, alone)) > high):
+            if high is not None and (None in alone or sum(alone) > high):
                 self.limited.add(j)
             for s, most in zip(cluster.open[j], alone, strict=True):
                 bound = min(b for b in (most, high) if b is not None)
                 if bound > 0:
                     self.columns.append((j, s))
-                    self.top.append(as_rational(bound))
+                    self.top.append(bound)
         self.place = {pair: c for c, pair in enumerate(self.columns)}
 
     def _add_bounds(self) -> None:
@@ -137,19 +129,19 @@ class Written:
             of_user.setdefault(j, []).append(c)
             for i, d in enumerate(cluster.demands[j][s]):
                 if d:
-                    loads.setdefault((s, i), {})[c] = as_rational(d)
-        units = cluster.usable_units()
+                    loads.setdefault((s, i), {})[c] = d
+        units = cluster.units
         for place, row in loads.items():
-            self.rows.append((row, as_rational(units[place])))
+            self.rows.append((row, units[place]))
         for j in cluster.active:
             mine, high = of_user.get(j, []), cluster.high[j]
             if high is not None and high == cluster.low[j]:
-                self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), as_rational(high)))
+                self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), high))
                 continue
             if high is not None and j in self.limited:
-                self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), as_rational(high)))
+                self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), high))
             if cluster.low[j] > 0:
-                self.rows.append((dict.fromkeys(mine, flint.fmpq(-1)), -as_rational(cluster.low[j])))
+                self.rows.append((dict.fromkeys(mine, flint.fmpq(-1)), -cluster.low[j]))
 
     def _column(self, top: Any) -> int:
         """A new column."""
@@ -158,49 +150,27 @@ class Written:
 
     # -- objectives
 
-    def compared(self, term: rational.Block) -> Compared:
+    def compared(self, term: Objective) -> Compared:
         """What a term compares."""
-        cluster = self.cluster
-        numbers = rational.Numbers(cluster, term.share)
-        stay = cluster.stays.get(term.share.text, set()) if rational.is_surplus(term) else set()
-        weights = {t: as_rational(w) for t, w in numbers.weights.items() if t not in stay}
-        share = term.share.share if term.share.name == "Surplus" else term.share
-        of = {j: {s: self._per_task(share.of_user, j, s) for s in cluster.open[j]} for j in numbers.of_user}
+        cluster, share = self.cluster, share_of(term)
+        numbers = Numbers(cluster, share)
+        stay = cluster.stays.get(text(share), set()) if is_surplus(term) else set()
+        weights = {t: w for t, w in numbers.weights.items() if t not in stay}
         rows: dict[str, dict[int, Any]] = {t: {} for t in weights}
-        base: dict[str, Any] = {t: as_rational(b.low) for t, b in numbers.base.items()}
-        irrational = [t for t, b in numbers.base.items() if b.low != b.high]
-        base |= dict.fromkeys(irrational, flint.fmpq(0))
         for j, t in numbers.of_user.items():
-            if t in stay:
-                continue
-            for s, c in of[j].items():
+            for s in cluster.open[j] if t not in stay else ():
+                c = ball(numbers.below[j][s], numbers.above[j][s])
                 if c != 0 and (j, s) in self.place:
                     rows[t][self.place[j, s]] = c
-            if t in irrational and (x := numbers.kept.get(j)):
-                base[t] += as_rational(x) * smallest(of[j].values())
-        return Compared(rows, base, weights)
+        return Compared(rows, {t: ball(*base) for t, base in numbers.base.items()}, weights)
 
-    def _per_task(self, share: rational.Block, j: int, s: int) -> Any:
-        """The share of a task, as a fraction or a ball."""
-        cluster = self.cluster
-        p = share.given.get("p")
-        if share.name != "PNormShare" or p in (0, 1, float("inf")):
-            return as_rational(cluster.coefficients(share)[0][j][s])
-        ratios = [d / c for d, c in zip(cluster.demands[j][s], cluster.capacity, strict=True) if c and d]
-        if len(ratios) == 1:
-            return as_rational(ratios[0])
-        power = flint.arb(as_rational(rational.number(p, "p")))
-        return sum((flint.arb(as_rational(r)) ** power for r in ratios), flint.arb(0)) ** (1 / power)
-
-    def _add(self, factor: Rational, term: rational.Block) -> None:
+    def _add(self, factor: Rational, term: Objective) -> None:
         """Add a multiple of a term."""
-        if term.name not in ("Total", "AlphaFair", "MaxMin", "Leximin", "OrderedWeighted"):
-            raise OutOfDomain(f"{term.text} has no exact bounds: these are for fairopt's own objectives of tasks")
+        if not isinstance(term, (Total, AlphaFair, MaxMin, Leximin, OrderedWeighted)):
+            raise OutOfDomain(f"{term} is none of the objectives that have exact bounds")
         compared = self.compared(term)
-        alpha = (
-            as_rational(rational.number(term.given["alpha"], "alpha", 0)) if term.name == "AlphaFair" else flint.fmpq(0)
-        )
-        if term.name in ("MaxMin", "Leximin", "OrderedWeighted"):
+        alpha = as_rational(as_fraction(term.alpha)) if isinstance(term, AlphaFair) else flint.fmpq(0)
+        if isinstance(term, (MaxMin, Leximin, OrderedWeighted)):
             self._add_ranked(factor, term, compared)
         elif alpha == 0:
             for t in compared.weights:
@@ -215,12 +185,12 @@ class Written:
             self.linear[c] = self.linear.get(c, 0) + factor * v
         self.constant -= factor * compared.base[t]
 
-    def _add_ranked(self, factor: Rational, term: rational.Block, compared: Compared) -> None:
+    def _add_ranked(self, factor: Rational, term: MaxMin | Leximin | OrderedWeighted, compared: Compared) -> None:
         """Sorted shares per weight; of leximin its first level, the smallest."""
         names = list(compared.weights)
         if not names:
             return
-        v = [as_rational(x) for x in rational.rank_weights(term, len(names))]
+        v = rank_weights(term, len(names))
         most = {
             t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
             for t in names
@@ -243,17 +213,17 @@ class Written:
                     self.linear[len(self.top) - 1] = -factor * step
                 self.rows.append((row, -compared.base[t] / w))
 
-    def _add_measure(self, term: rational.Block) -> None:
+    def _add_measure(self, term: FairnessEfficiency) -> None:
         """``sgn(1 - beta)`` times the logarithm of the measure of fairness and efficiency."""
         compared = self.compared(term)
-        beta, lam = (as_rational(rational.number(term.given[name], name)) for name in ("beta", "lam"))
+        beta, lam = (as_rational(as_fraction(value)) for value in (term.beta, term.lam))
         q = 1 - beta
         self.sign = 1 if q >= 0 else -1
         edge, emphasis = abs(q) / abs(beta), lam * self.sign
-        if abs(emphasis - edge) <= as_rational(EDGE) * edge:
+        if abs(emphasis - edge) <= as_rational(as_fraction(EDGE)) * edge:
             emphasis = edge
         if beta < 0 or emphasis < edge:
-            raise OutOfDomain(f"{term.text} is not concave, so that it has no exact bounds")
+            raise OutOfDomain(f"{term} is not concave, so that it has no exact bounds")
         if q != 0:
             first = len(self.curves)
             for t in compared.weights:
@@ -279,24 +249,15 @@ def above(x: Any) -> Rational:
     return flint.fmpq(mantissa) * flint.fmpq(2) ** int(exponent)
 
 
-def smallest(values: Iterable[Any]) -> Any:
-    """A ball with the smallest of several numbers."""
-    least, *others = map(flint.arb, values)
-    for value in others:
-        least = least.min(value)
-    return least
+def ball(low: Rational, high: Rational) -> Any:
+    """A number between two others: a fraction if they are equal, else a ball."""
+    return low if low == high else flint.arb(low).union(flint.arb(high))
 
 
-def objective_of(policy: rational.Block) -> tuple[rational.Block, str]:
+def objective_of(policy: Any) -> tuple[Objective, str]:
     """The part of a policy's objective that bounds are of, and what it is."""
-    objective = policy.given["objective"]
-    if objective.name == "Tiers":
-        objective, what = objective.given["tiers"][0], "the first tier"
-        return objective, "the first level of the first tier" if objective.name == "Leximin" else what
-    return objective, "the first level" if objective.name == "Leximin" else "the objective"
-
-
-def conditions_of(policy: rational.Block) -> Iterable[rational.Block]:
-    """A policy's constraints."""
-    given: Mapping[str, Any] = policy.given
-    return rational.as_list(given.get("constraints") or [])
+    objective = policy.objective
+    if isinstance(objective, Tiers):
+        first = objective.tiers[0]
+        return first, "the first level of the first tier" if isinstance(first, Leximin) else "the first tier"
+    return objective, "the first level" if isinstance(objective, Leximin) else "the objective"

@@ -20,7 +20,7 @@ The files:
 * `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `hierarchy`: hierarchical DRF, from the levels at its events.
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
-* `entries`: names of rows in files. `rational`: policies and instances in fractions, for exact answers.
+* `entries`: names of rows in files.
 * `verify`: the former name of `fairopt.verify`, for one version.
 """
 

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from fairopt.errors import OutOfDomain
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs import rational
 
 Row = tuple[int, int]  # a server and a resource
 Amounts = dict[tuple[int, int], Fraction]  # by user and server
@@ -20,18 +22,6 @@ Prices = dict[Row, Fraction]
 
 class _NotProved(Exception):
     """What the numbers do not satisfy."""
-
-
-def cluster_of(program: Program) -> tuple[rational.Cluster, rational.Block]:
-    """The instance of a program and its share, with numbers as fractions; `CannotCheck` or `Fault` without such."""
-    instance = program.instance
-    nothing = [[0.0] * instance.n_servers] * instance.n_users
-    cluster = rational.Cluster({"instance": instance.to_dict(), "tasks_by_server": nothing})
-    cluster.low = [rational.Fraction(v) for v in program.low.tolist()]
-    cluster.high = [None if v == float("inf") else rational.Fraction(v) for v in program.high.tolist()]
-    cluster.usable = [rational.Fraction(v) for v in program.usable.tolist()]
-    _, objective = rational.as_max_min(rational.block(repr(program.objective)))
-    return cluster, objective.share
 
 
 @dataclass(frozen=True)
@@ -50,19 +40,20 @@ class ExactData:
     @classmethod
     def of(cls, program: Program) -> ExactData:
         """The data of a program; `_NotProved` if a coefficient of its share is not known as a fraction."""
+        instance = program.instance._of_floats()
+        exact = instance.in_fractions
         try:
-            cluster, share = cluster_of(program)
-            c = rational.exact_coefficients(cluster, share)
-        except (rational.CannotCheck, rational.Fault, ArithmeticError) as error:
+            c = program.term.share.enclosed(instance)
+        except OutOfDomain as error:
             raise _NotProved(str(error)) from error
         loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()
-        for j in cluster.active:
-            per_task[j] = _fraction(c[j][cluster.open[j][0]] / cluster.weights[j])
-            for s in cluster.open[j]:
-                loads[j, s] = {(s, i): _fraction(d) for i, d in enumerate(cluster.demands[j][s]) if d}
-        usable = {row: _fraction(units) for row, units in cluster.usable_units().items()}
-        high = [None if v is None else _fraction(v) for v in cluster.high]
-        return cls(loads, usable, per_task, [_fraction(v) for v in cluster.low], high)
+        for j, s in np.argwhere(instance.eligible).tolist():
+            per_task.setdefault(j, c[j][s].low / exact.weights[j])
+            loads[j, s] = {(s, i): d for i, d in enumerate(exact.per_server_demands[j, s]) if d}
+        room = exact.capacities * exact.counts[:, None] * np.array([Fraction(float(x)) for x in program.usable])
+        usable = {(s, i): units for s, row in enumerate(room) for i, units in enumerate(row)}
+        high = [None if x == np.inf else Fraction(float(x)) for x in program.high]
+        return cls(loads, usable, per_task, [Fraction(float(x)) for x in program.low], high)
 
     def levels(self, amounts: Amounts) -> dict[int, Fraction]:
         """Users' levels."""
@@ -121,7 +112,3 @@ def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tas
     found = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
     apart = [abs(found[j] - z) / z if z else Fraction(found[j] > 0) for j, z in levels.items()]
     return float(max(apart, default=Fraction(0)))
-
-
-def _fraction(value: rational.Fraction) -> Fraction:
-    return Fraction(value.n, value.d)

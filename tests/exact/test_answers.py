@@ -10,15 +10,16 @@ from fractions import Fraction as Q
 
 import numpy as np
 import pytest
-from oracle import exact_lp
-from oracle.exact_cluster import Cluster
+from oracle import exact_cluster, exact_lp
 from oracle.fractions_waterfill import dominant
 from oracle.fractions_waterfill import leximin as waterfill
 
 import fairopt as fo
 from fairopt.errors import Infeasible, InvalidBlock, MissingExtra, NotCertified, OutOfDomain
+from fairopt.exact import proof, rationals, tiers
+from fairopt.exact.cluster import Cluster
+from fairopt.exact.goals import Goal
 from fairopt.policies.parse import parse_policy
-from fairopt.proofs import rational
 
 pytest.importorskip("flint")
 
@@ -67,7 +68,7 @@ def test_published_and_closed_values_come_out_as_fractions(policy, tasks):
 @pytest.mark.parametrize("seed", range(6))
 def test_leximin_is_that_of_the_reference_on_pools_and_servers(seed):
     given = drawn(seed)
-    answer, cluster = fo.DRF().allocate(fo.Instance(**given), exact=True), Cluster(**given)
+    answer, cluster = fo.DRF().allocate(fo.Instance(**given), exact=True), exact_cluster.Cluster(**given)
     at = [answer.exact_tasks[j, s] for j, s in cluster.pairs]
     forms = cluster.forms(cluster.dominant())
     assert [exact_lp.dot(form, at) for form in forms] == exact_lp.leximin(forms, cluster.rows)
@@ -84,7 +85,7 @@ def test_levels_of_a_pool_are_those_of_water_filling():
 @pytest.mark.parametrize("seed", range(3))
 def test_total_max_min_and_ordered_weights_are_those_of_the_reference(seed):
     given = drawn(seed + 50)
-    instance, cluster = fo.Instance(**given), Cluster(**given)
+    instance, cluster = fo.Instance(**given), exact_cluster.Cluster(**given)
     forms, plain = (cluster.forms(cluster.dominant(), per) for per in (True, False))
     for objective, best, value in (
         (fo.Total(), exact_lp.maximise([sum(c) for c in zip(*plain, strict=True)], cluster.rows).value, sum),
@@ -322,8 +323,12 @@ def test_shares_that_are_code_are_refused():
         def per_task(self, instance):
             return np.full(instance.n_users, 0.1)
 
-    with pytest.raises(OutOfDomain, match="the numbers of Mine are computed by code, in floats"):
+    with pytest.raises(
+        OutOfDomain, match=r"Mine\(\) states no exact formula; write Mine\.exact_per_task\(instance, width"
+    ):
         fo.Policy(fo.MaxMin(Mine())).allocate(PAPER, exact=True)
+    with pytest.raises(OutOfDomain, match=r"no exact bounds: Mine\(\) states no exact formula"):
+        fo.Policy(fo.MaxMin(Mine())).allocate(PAPER).exact_bounds()
 
 
 def test_conditions_that_hold_only_up_to_rounding_are_infeasible_in_fractions():
@@ -332,12 +337,26 @@ def test_conditions_that_hold_only_up_to_rounding_are_infeasible_in_fractions():
         policy.allocate(fo.Instance([[1], [1], [1]], [1]), exact=True)
 
 
-def test_whole_tasks_are_not_exact_and_a_missing_extra_names_the_pip_line(monkeypatch):
+def test_whole_tasks_are_not_exact():
     with pytest.raises(InvalidBlock, match="not both"):
         fo.DRF().allocate(PAPER, exact=True, integral=True)
-    monkeypatch.setitem(__import__("sys").modules, "flint", None)
+
+
+def test_answers_without_python_flint_are_the_same_and_intervals_name_the_pip_line(monkeypatch, tmp_path):
+    policies = [fo.DRF(), fo.MostTasks(), fo.Policy(fo.OrderedWeighted([3, 1])), fo.MLFDRS(), fo.HDRF()]
+    labels = {"team": ["a", "b", "b"]}
+    instance = fo.Instance([[3, 8, 0.1], [8, 5, 1], [1, 2, 3]], [[20, 11, 9], [7, 30, 8]], teams=labels)
+    before = [policy.allocate(instance, exact=True) for policy in policies]
+    monkeypatch.setitem(sys.modules, "flint", None)
+    monkeypatch.setattr(rationals, "kind", lambda: Q)
+    for policy, known in zip(policies, before, strict=True):
+        answer = policy.allocate(instance, exact=True)
+        if policy != fo.MostTasks():  # of which other answers are optimal too
+            assert answer.exact_tasks.tolist() == known.exact_tasks.tolist()
+        assert fo.verify(answer.save(tmp_path / "answer.json"), instance).ok
+    assert fo.DRF().allocate(instance, exact=True).exact_bounds().width == 0
     with pytest.raises(MissingExtra, match=r"python-flint.*pip install 'fairopt\[exact\]'"):
-        fo.DRF().allocate(PAPER, exact=True)
+        fo.FDS(2).allocate(PAPER).exact_bounds()
 
 
 def test_the_time_limit_ends_the_exact_part_too():
@@ -381,15 +400,16 @@ def test_fractions_with_more_digits_than_python_reads_are_saved_and_proved(tmp_p
 # -- judged twice -----------------------------------------------------------------------------------------------------
 
 
-def doubled(monkeypatch, *modules):
+def doubled(monkeypatch):
     """Double user 0's coefficients in the engine's fractions."""
-    read = rational.exact_coefficients
+    read = Cluster.between
 
-    def wrong(cluster, share):
-        first, *others = read(cluster, share)
-        return [[2 * c for c in first], *others]
+    def wrong(engine, share):
+        (first, *others), _ = read(engine, share)
+        table = [[2 * c for c in first], *others]
+        return table, table
 
-    monkeypatch.setattr(rational, "exact_coefficients", wrong)
+    monkeypatch.setattr(Cluster, "between", wrong)
 
 
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.Policy(fo.MaxMin()), fo.Policy(fo.OrderedWeighted([3, 1]))], ids=str)
@@ -403,13 +423,41 @@ def test_an_engine_with_a_wrong_coefficient_gives_no_exact_answer(policy, monkey
 
 
 def test_an_engine_that_loses_a_constraint_gives_no_exact_answer(monkeypatch):
-    monkeypatch.setattr(rational.Cluster, "impose", lambda cluster, condition: [])
+    monkeypatch.setattr(tiers, "impose", lambda cluster, conditions: ([], []))
     with pytest.raises(NotCertified, match="violates a constraint by 1"):
         fo.Policy(fo.MostTasks().objective, [fo.MinTasks([4, 0])]).allocate(PAPER, exact=True)
 
 
 def test_an_engine_that_states_another_objective_gives_no_exact_answer(monkeypatch):
-    at = rational.ExactGoal.at
-    monkeypatch.setattr(rational.ExactGoal, "at", lambda goal, tasks: at(goal, tasks) + 1)
+    at = Goal.at
+    monkeypatch.setattr(Goal, "at", lambda goal, tasks: at(goal, tasks) + 1)
+    monkeypatch.setattr(proof, "_prove_goal", lambda *given: None)
     with pytest.raises(NotCertified, match="another objective than its tasks have, 25"):
         fo.MostTasks().allocate(PAPER, exact=True)
+
+
+# -- shares of one's own ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class MeanShare(fo.Share):
+    """The mean of the ratios."""
+
+    def per_task(self, instance):
+        return instance.ratios.mean(axis=-1)
+
+    def exact_per_task(self, instance, width=None):
+        return instance.in_fractions.ratios.mean(axis=-1)
+
+
+def test_a_rational_share_of_ones_own_has_exact_answers(tmp_path):
+    instance = fo.Instance([[0.1, 0], [1, 1]], [2, 3], teams={"team": ["a", "b"]})
+    policy = fo.Policy(fo.Leximin(fo.OfTeam(MeanShare())), [fo.MaxShare(Q(3, 10), MeanShare())])
+    answer = policy.allocate(instance, exact=True)
+    assert fractions(answer.exact_tasks) == [["12"], ["18/25"]]  # at means of 1/40 and 5/12
+    file = answer.save(tmp_path / "answer.json")
+    assert "MeanShare() are not in the file" in str(fo.verify(file))
+    again = fo.Allocation.load(file, policy=policy)
+    assert again.exact_tasks.tolist() == answer.exact_tasks.tolist()
+    bounds = fo.Policy(fo.Total(MeanShare())).allocate(instance).exact_bounds(1e-60)
+    assert bounds.lower <= Q(5, 6) <= bounds.upper

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -327,7 +328,7 @@ class Own(fo.Objective):
         (fo.HDRF(), "mechanism without an objective"),
         (fo.Policy(fo.FairnessEfficiency(3, -0.1)), "not concave"),
         (fo.Policy(fo.FairnessEfficiency(2, -1) + fo.Total()), "stands alone"),
-        (fo.Policy(fo.AlphaFair(2), [fo.MinShare(0.1, fo.PNormShare(2))]), "norms are irrational"),
+        (fo.Policy(fo.AlphaFair(2), [fo.MinShare(0.1, fo.PNormShare(2))]), "are irrational"),
         (fo.Policy(fo.Total(), [fo.AlphaFair(1) >= -9]), "bounds no sum of shares"),
         (fo.Policy(Own()), "fairopt's own"),
         (fo.Policy(fo.WeightedLog() + fo.Total()), "cone program over bundles"),
@@ -352,3 +353,52 @@ def test_widths_are_numbers_that_can_be_reached() -> None:
 def test_whole_tasks_have_no_bounds() -> None:
     with pytest.raises(OutOfDomain, match="whole tasks"):
         fo.MostTasks().allocate(POOL, integral=True).exact_bounds()
+
+
+# -- irrational shares of one's own ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class RootShare(fo.Share):
+    """The geometric mean of two ratios."""
+
+    digits: int = 400
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return np.sqrt(instance.ratios.prod(axis=-1))
+
+    def exact_per_task(self, instance: fo.Instance, width: Fraction | None = None) -> Any:
+        if width is None:
+            raise OutOfDomain("square roots")
+        unit, out = 10**self.digits, []
+        for row in instance.in_fractions.ratios:
+            x = row.prod()
+            low = isqrt(x.numerator * unit**2 // x.denominator)
+            out.append((Fraction(low, unit), Fraction(low + 1, unit)))
+        return out
+
+
+def test_the_root_of_an_irrational_share_of_ones_own_is_enclosed() -> None:
+    instance = fo.Instance([[2, 1]], [7, 5])
+    found = best_of(fo.Policy(fo.Total(RootShare())), instance, 1e-60)
+    with localcontext(prec=100):
+        value = Decimal("3.5") * root(Fraction(2, 35))  # 7 / 2 tasks
+        assert in_decimal(found.lower) <= value <= in_decimal(found.upper)
+    with pytest.raises(OutOfDomain, match="no exact answer: square roots"):
+        fo.Policy(fo.Total(RootShare())).allocate(instance, exact=True)
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [fo.MaxMin(RootShare()), fo.AlphaFair(2, RootShare()), fo.AlphaFair(0.5, fo.OfTeam(RootShare()))],
+    ids=str,
+)
+def test_irrational_shares_of_ones_own_are_compared(objective: fo.Objective) -> None:
+    instance = fo.Instance([[2, 1], [1, 3], [1, 1]], [7, 5], teams={"team": ["a", "b", "b"]})
+    wide, narrow = (best_of(fo.Policy(objective), instance, width) for width in (1e-6, 1e-40))
+    assert wide.lower <= narrow.upper and narrow.lower <= wide.upper
+
+
+def test_intervals_of_a_share_that_are_too_long_are_refused() -> None:
+    with pytest.raises(InvalidBlock, match="wrong or too long"):
+        fo.Policy(fo.Total(RootShare(20))).allocate(fo.Instance([[2, 1]], [7, 5])).exact_bounds(1e-60)

@@ -13,11 +13,12 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.certificate import Try
-from fairopt.errors import MissingExtra, NotCertified
+from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.evidence.exact_levels import ExactLevels
 from fairopt.evidence.levels import LevelDuals
 from fairopt.exact import modelling
 from fairopt.exact.linear import _NoPoint, _Unlimited
+from fairopt.exact.rationals import as_float, written
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
@@ -27,9 +28,7 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelOptimum, LevelProgram, choosing_at_first
 from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs import rational
 from fairopt.proofs.conditions import repair
-from fairopt.proofs.exact_levels import cluster_of
 from fairopt.proofs.levels import LevelDual
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.clock import check
@@ -76,23 +75,13 @@ def _in_fractions(program: Program, settings: Settings, prices: Float) -> Propos
     """The exact answer, rounded once."""
     begun = time.perf_counter()
     try:
-        cluster, share = cluster_of(program)
-        numbers = rational.exact_numbers(cluster, share, levelled=True)
-        table, levels, _ = modelling.leximin(cluster, numbers, [], clock=settings.clock)
-    except (
-        _NoPoint,
-        _Unlimited,
-        rational.CannotCheck,
-        rational.Fault,
-        ArithmeticError,
-        MissingExtra,
-        NotCertified,
-    ) as error:
+        table, levels = modelling.leximin_of(program, settings.clock)
+    except (_NoPoint, _Unlimited, OutOfDomain, ArithmeticError, NotCertified) as error:
         return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
     user, server = program.pairs.user.tolist(), program.pairs.server.tolist()
-    tasks = np.array([float(table[j][s]) for j, s in zip(user, server, strict=True)])
-    point = [(j, s, str(table[j][s])) for j, s in zip(user, server, strict=True) if table[j][s]]
-    duals = [[(s, i, str(price)) for s, i, price in level.get("prices", ())] for level in levels]
+    tasks = np.array([as_float(table[j][s]) for j, s in zip(user, server, strict=True)])
+    point = [(j, s, written(table[j][s])) for j, s in zip(user, server, strict=True) if table[j][s]]
+    duals = [[(s, i, price) for s, i, price in level.get("prices", ())] for level in levels]
     attempt = Try("levels", f"optimal ({len(levels)} exact programs)", time.perf_counter() - begun)
     return Proposal("levels", tasks, ExactLevels(point, duals, prices), attempt=attempt)
 

@@ -12,6 +12,7 @@ from fairopt.certificate import Try
 from fairopt.errors import NotCertified
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
 from fairopt.evidence.prices import UserPrices
+from fairopt.exact import pool as exact_pool
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
@@ -21,7 +22,7 @@ from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, of_free_resourc
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs.exact_filling import exact_tasks, rounding_decides
+from fairopt.proofs.exact_filling import rounding_decides
 from fairopt.proofs.pool import bottlenecks
 from fairopt.proofs.proposal import Proposal
 from fairopt.tolerances import ROUNDING, TINY
@@ -52,7 +53,7 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
     if answer is None or answer.ok:
         return
     if rounding_decides(program, bottlenecks(pool, answer.tasks, order)):
-        tasks = exact_tasks(program, answer.tasks)
+        tasks = exact_pool.fill(program)
         if tasks is not None:
             yield Proposal("water-filling", tasks, evidence)
 

@@ -1,6 +1,6 @@
 """Margins of one allocation on any number of servers in fractions, without any code of the checks.
 
-Users compare tasks, or a share. Numbers of the instance are those of `Instance.in_fractions`.
+Users compare tasks, or a share. Floats count as the fractions that they are.
 """
 
 from __future__ import annotations
@@ -108,23 +108,23 @@ class ExactJudge:
     @cached_property
     def limits(self) -> list[Fraction | None]:
         """Task limits; None for no limit."""
-        return [None if t == np.inf else t for t in self.instance.in_fractions.task_limits]
+        return [None if np.isinf(t) else Fraction(t) for t in self.instance.task_limits.tolist()]
 
     @cached_property
     def weights(self) -> Row:
         """Weights."""
-        return self.instance.in_fractions.weights.tolist()
+        return [Fraction(w) for w in self.instance.weights.tolist()]
 
     @cached_property
     def demands(self) -> list[Table]:
         """Demands by user, server and resource."""
-        return self.instance.in_fractions.per_server_demands.tolist()
+        return [table_of(rows) for rows in self.instance.per_server_demands]
 
     @cached_property
     def room(self) -> Table:
         """Capacities of server rows, counts included."""
-        exact = self.instance.in_fractions
-        return (exact.capacities * exact.counts[:, None]).tolist()
+        counts = self.instance.counts.tolist()
+        return [[q * c for c in row] for row, q in zip(table_of(self.instance.capacities), counts, strict=True)]
 
     @cached_property
     def open(self) -> list[list[int]]:
@@ -159,7 +159,7 @@ class ExactJudge:
         """What a task of each user counts on each server; 0 where it may not run."""
         instance, share, servers = self.instance, self.share or Tasks(), range(self.instance.n_servers)
         worth = [[ZERO] * instance.n_servers for _ in self.weights]
-        part = instance._taking_part(np.array(self.users, dtype=np.intp))
+        part = instance._taking_part(np.array(self.users, dtype=np.intp))._of_floats()
         if share.states_exactly:
             found = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
         else:

@@ -221,7 +221,7 @@ def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, st
     """Coefficients of a share by its definition, their relative error, and how they were computed."""
     if not share.states_exactly:
         return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
-    found = [row[0] for row in share.enclosed(instance, WIDTH)]
+    found = [row[0] for row in share.enclosed(instance._of_floats(), WIDTH)]
     if all(low == high for low, high in found):
         return [low for low, _ in found], Fraction(0), "exact fractions"
     return [low for low, _ in found], ROOTS, "fractions of roots to 50 digits"

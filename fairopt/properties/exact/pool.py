@@ -43,7 +43,7 @@ MOST_CORNERS = 20_000  # combinations of constraints tried for the vertices of a
 
 @dataclass(frozen=True)
 class ExactPool:
-    """An instance on one pool, in fractions (`Instance.in_fractions`)."""
+    """An instance on one pool, in fractions equal to its floats."""
 
     demands: list[Row]
     capacities: Row
@@ -53,10 +53,10 @@ class ExactPool:
     @classmethod
     def of(cls, instance: Instance) -> ExactPool:
         """The pool of an instance."""
-        exact = instance.in_fractions
-        limits = [None if t == np.inf else t for t in exact.task_limits]
-        demands = exact.per_server_demands[:, 0].tolist()
-        return cls(demands, exact.total_capacities.tolist(), exact.weights.tolist(), limits)
+        limits = [None if np.isinf(t) else Fraction(float(t)) for t in instance.task_limits]
+        demands = [[Fraction(float(v)) for v in row] for row in instance.per_server_demands[:, 0]]
+        total = [Fraction(float(v)) for v in instance.total_capacities]
+        return cls(demands, total, [Fraction(float(w)) for w in instance.weights], limits)
 
     @property
     def ratios(self) -> list[Row]:

@@ -80,7 +80,7 @@ class InFractions:
     def ratios(self) -> Fractions:
         """Demands over total capacities, 0 where there is no demand."""
         whole = self.total_capacities
-        return self.demands / np.where(whole != 0, whole, Fraction(1))  # nobody needs what there is none of
+        return self.demands / (whole + (whole == 0).astype(int))  # nobody needs what there is none of
 
     @cached_property
     def weights(self) -> Fractions:
@@ -150,10 +150,10 @@ class InFractions:
     def per_user(self, values: Any, name: str, default: Any) -> Fractions:
         """`Instance.per_user` of a parameter of a block; infinite numbers stay floats."""
         held = list(values.values()) if isinstance(values, Mapping) else list(np.atleast_1d(np.array(values, object)))
-        places = range(len(held)) if np.ndim(values) or isinstance(values, Mapping) else 0
-        at = self._of.per_user(
-            dict(zip(values, places, strict=True)) if isinstance(values, Mapping) else places, name, len(held)
-        )
+        places: Any = list(range(len(held)))
+        if isinstance(values, Mapping):
+            places = dict(zip(values, places, strict=True))
+        at = self._of.per_user(places if isinstance(values, Mapping) or np.ndim(values) else 0, name, len(held))
         read = _as_array([v if v == INFINITE else self.parameter(v) for v in (*held, default)])
         return read[at.astype(int)]
 

@@ -524,7 +524,7 @@ class KDominantShare(Share):
             raise self._too_large(instance.n_resources)
         largest = np.sort(instance.in_fractions.ratios, axis=-1)[..., -self.k :]
         if self.short == "positive":
-            largest = np.where(largest != 0, largest, Fraction(1))
+            largest = largest + (largest == 0).astype(int)
         held, exact = self.rank_weights, instance.in_fractions
         if held is None:
             return largest.prod(axis=-1)
@@ -668,9 +668,7 @@ class PNormShare(Share):
             some, p = [r for r in ratios[place] if r], instance.in_fractions.parameter(self.p)
             if len(some) > 1 and width is None:
                 raise OutOfDomain(f"{self} has roots as coefficients")
-            out[place] = (
-                norm(some, instance.in_fractions.parameter(self.p), width or Fraction(1)) if some else Fraction(0)
-            )
+            out[place] = norm(some, p, width or Fraction(1)) if some else Fraction(0)
         return out
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:

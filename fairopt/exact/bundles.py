@@ -22,16 +22,17 @@ def decides_bundles(policy: Any) -> bool:
     return any(isinstance(part, WeightedLog) for part in blocks_within(getattr(policy, "objective", ())))
 
 
-def require_division(policy: Any) -> WeightedLog:
-    """The weighted logarithm of a policy that divides each resource by itself; `OutOfDomain` for others."""
+def require_division(policy: Any) -> FairShareBase:
+    """The base of the weighted logarithm of a policy that divides each resource by itself; `OutOfDomain` for others."""
     logs = list(dict.fromkeys(term for factor, term in policy.objective.summands() if factor))
     aggregates = {c for c in policy.constraints if isinstance(c, GlobalAggregateResource)}
     others = [c for c in policy.constraints if type(c) not in (GlobalAggregateResource, AtMostRequested)]
     if len(logs) != 1 or not isinstance(logs[0], WeightedLog) or len(aggregates) > 1 or others:
         raise OutOfDomain("weighted logarithms with other objectives or constraints are a cone program over bundles")
-    if not isinstance(logs[0].base, FairShareBase):
-        raise OutOfDomain(f"the bases of {logs[0].base} are computed by code, in floats")
-    return logs[0]
+    base = logs[0].base
+    if not isinstance(base, FairShareBase):
+        raise OutOfDomain(f"the bases of {base} are computed by code, in floats")
+    return base
 
 
 class _Dominance:
@@ -123,7 +124,7 @@ class Group(NamedTuple):
 
 def groups_of(cluster: Cluster, policy: Any) -> Iterator[Group]:
     """The groups into which weighted logarithms separate: by server, resource and dominance."""
-    base = require_division(policy).base
+    base = require_division(policy)
     if len({cluster.weights[j] for j in cluster.active}) > 1:
         raise OutOfDomain(f"{base} is not defined for unequal weights")
     aggregate = next((c for c in policy.constraints if isinstance(c, GlobalAggregateResource)), None)

@@ -57,8 +57,8 @@ def fill(program: Program) -> Float | None:
             rest = {i: usable[i] - fixed[i] for i in range(m) if slope[i] > 0 and i not in closed}
             full = {i for i, left in rest.items() if left - slope[i] * level <= FULL * usable[i]}
             if not full:
-                reach, first = min(((left / slope[i], i) for i, left in rest.items()), default=(None, None))
-                if first is None or (events and events[-1][0] <= reach):
+                reach, first = min(((left / slope[i], i) for i, left in rest.items()), default=(Decimal("inf"), -1))
+                if first < 0 or (events and events[-1][0] <= reach):
                     if not events:
                         return None
                     at, ends, j = events.pop()

@@ -21,7 +21,7 @@ from fairopt.exact.cluster import Cluster, Numbers, Rows, text
 from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean
 from fairopt.exact.conditions import impose
 from fairopt.exact.goals import is_linear, is_surplus, rank_weights, share_of, smallest, terms_of
-from fairopt.exact.rationals import Rational, as_rational, flint
+from fairopt.exact.rationals import Rational, as_rational, flint, total
 from fairopt.exact.tiers import guaranteed, keep_bases
 from fairopt.in_fractions import as_fraction
 from fairopt.tolerances import ROUNDING
@@ -112,7 +112,7 @@ class Written:
         self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
         for j in cluster.active:
             high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
-            if high is not None and (None in alone or sum(alone) > high):
+            if high is not None and (None in alone or total(x for x in alone if x) > high):
                 self.limited.add(j)
             for s, most in zip(cluster.open[j], alone, strict=True):
                 bound = min(b for b in (most, high) if b is not None)

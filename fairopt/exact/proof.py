@@ -30,7 +30,8 @@ def prove(cluster: Cluster, policy: Any, tasks: Table, proof: Sequence[Mapping[s
     None for bundles, which are divided again and compared.
     """
     if bundles.decides_bundles(policy):
-        return _prove_bundles(cluster, policy, tasks, proof[0]["bundles"])
+        _prove_bundles(cluster, policy, tasks, proof[0]["bundles"])
+        return None
     value, objectives = None, tiers_of(policy.objective)
     for k, tier in enumerate(tiers(cluster, policy, settled(cluster, proof), lambda: tasks)):
         if faults := broken(cluster, tasks, tier.rows, tier.kept):
@@ -159,7 +160,7 @@ def _prove_levels(cluster: Cluster, tier: Tier, tasks: Table | None, entries: An
     with a price are at that level too. Without tasks the levels are 0.
     """
     compared, fixed = tier.compared or {}, dict[str, Rational]()
-    at = dict.fromkeys(compared, rational(0)) if tasks is None else {t: one.at(tasks) for t, one in compared.items()}
+    at: dict[str, Any] = {t: rational(0) if tasks is None else one.at(tasks) for t, one in compared.items()}
     for k, entry in enumerate(entries):
         pi, others = _weights(entry["of_numbers"], compared), compared.keys() - fixed.keys()
         new = {t: p for t, p in pi.items() if t in others and p}
@@ -168,7 +169,7 @@ def _prove_levels(cluster: Cluster, tier: Tier, tasks: Table | None, entries: An
         slopes, base = _weighted(pi, compared)
         left = _upper(cluster, slopes, [], tier, entry) - base
         left -= total(p * fixed[t] for t, p in pi.items() if t in fixed)
-        level = min(at[t] for t in others)
+        level: Any = min(at[t] for t in others)
         if left > level * total(new.values()):
             raise _NotProved(f"level {k}: the prices do not prove {brief(level)}")
         if any(at[t] != level for t in new):
@@ -202,7 +203,7 @@ def _upper(
     if len(mixtures) != len(terms):
         raise _NotProved(f"there are {len(mixtures)} mixtures, not {len(terms)}")
     for (y, term), given in zip(terms, mixtures, strict=True):
-        weights = dict.fromkeys(term.numbers, rational(0)) | _weights(given, term.numbers)
+        weights: dict[str, Any] = {t: rational(0) for t in term.numbers} | _weights(given, term.numbers)
         mine = theirs = rational(0)
         for a, b in zip(sorted(weights.values()), sorted(term.v), strict=True):
             mine, theirs = mine + a, theirs + b * term.factor * y

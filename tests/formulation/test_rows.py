@@ -1,4 +1,4 @@
-"""Linear conditions as rows: the same numbers as in CVXPY and in `verify`, and what follows from them."""
+"""Linear conditions as rows: the same numbers as in CVXPY and in `rational`, and what follows from them."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.proofs import plane, verify
+from fairopt.proofs import plane, rational
 from fairopt.proofs.conditions import relative_violation, violation_at
 from fairopt.testing import instances
 
@@ -72,10 +72,10 @@ def test_a_policy_has_the_same_rows_in_fairopt_and_in_verify(instance, block):
     smallest = isinstance(block, AtLeast) and block.objective.term.is_smallest
     assume(not (smallest and instance.demands.ndim == 3))  # rows in verify only, where the share is the same everywhere
     program = Program(instance, fo.Total(T), [block], merge=False)
-    cluster = verify.Cluster(
+    cluster = rational.Cluster(
         {"instance": instance.to_dict(), "tasks_by_server": np.zeros(instance.eligible.shape).tolist()}
     )
-    theirs = {users_of(row): (row, right, equal) for row, right, equal in cluster.impose(verify.block(repr(block)))}
+    theirs = {users_of(row): (row, right, equal) for row, right, equal in cluster.impose(rational.block(repr(block)))}
     ours = own_rows(program, block)
     low, high = np.array(program.low), np.array(program.high)
     for users in ours.keys() - theirs.keys():  # a share that is the same wherever the user runs bounds its tasks
@@ -99,8 +99,8 @@ def test_a_policy_has_the_same_rows_in_fairopt_and_in_verify(instance, block):
 def test_a_share_of_no_tasks_forbids_the_same_pairs_in_fairopt_and_in_verify():
     block = fo.MaxShare({BY_SERVER.users[0]: 0}, fo.ResourceShare(1))
     instance = BY_SERVER.replace(demands=[[[1, 0], [3, 1]], [[2, 1], [1, 2]], [[1, 1], [1, 5]]])
-    cluster = verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": np.zeros((3, 2)).tolist()})
-    ((theirs, bound, _),) = cluster.impose(verify.block(repr(block)))
+    cluster = rational.Cluster({"instance": instance.to_dict(), "tasks_by_server": np.zeros((3, 2)).tolist()})
+    ((theirs, bound, _),) = cluster.impose(rational.block(repr(block)))
     ((ours, right, _),) = own_rows(Program(instance, fo.Total(T), [block]), block).values()
     assert {pair for pair, v in theirs.items() if v} == ours.keys() == {(0, 1)}
     assert right == float(bound) == 0.0

@@ -75,7 +75,7 @@ class Cluster:
         has = [c for row in self.capacities for c in row]
         speeds = [r for row in self.rates or () for r in row]
         for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
-            if any(v < 0 for v in values):
+            if any(v.n < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
@@ -86,21 +86,20 @@ class Cluster:
         allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible is not true or false for each user on each server")
-        lacks = [[i for i, c in enumerate(row) if not c] for row in self.capacities]
-        self.open = [
-            [
+        lacks, everywhere = [[i for i, c in enumerate(row) if not c] for row in self.capacities], [*range(servers)]
+        self.open: list[list[int]] = []
+        for j, user in enumerate(self.users):
+            self.clock.check()
+            may = [
                 s
-                for s in range(servers)
+                for s in everywhere
                 if allowed[j][s]
                 and not any(self.demands[j][s][i] for i in lacks[s])
                 and (self.rates is None or self.rates[j][s])
             ]
-            for j in range(n)
-        ]
-        for j, user in enumerate(self.users):
-            self.clock.check()
-            if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
+            if not may or not all(any(d.n for d in self.demands[j][s]) for s in may):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
+            self.open.append(everywhere if len(may) == servers else may)
         self.active = [j for j in range(n) if self.limits[j] != 0]
         least = together(self.guarantees, self.limits)
         self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
@@ -200,7 +199,7 @@ class Cluster:
 
     def total(self, j: int) -> Fraction:
         """A user's tasks on all servers."""
-        return exact_sum(self.tasks[j])
+        return self.tasks[j][0] if self.servers == 1 else exact_sum(self.tasks[j])
 
     def tasks_alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
         """Tasks that a user could run alone on a server row; None if it needs nothing there."""
@@ -271,6 +270,8 @@ class Cluster:
             raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
         rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
         found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
+        if not any(isinstance(c, Between) for row in found for c in row):
+            return found, found
         below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
         return below, above
 
@@ -282,11 +283,12 @@ class Cluster:
             return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
         if share.name == "ThroughputShare":
             return self._throughput(j, s)
-        ratios = [d / c if c else ZERO for d, c in together(self.demands[j][s], self.capacity)]
+        needs = zip(self.demands[j][s], self.capacity)
+        if share.name == "DominantShare" or share.given.get("p") == math.inf:
+            return largest_ratio((d, c) for d, c in needs if c.n)
+        ratios = [d / c if c else ZERO for d, c in needs]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
-        if share.name == "DominantShare" or share.given.get("p") == math.inf:
-            return max(ratios)
         ratios.sort(reverse=True)
         if share.name == "PNormShare":
             p = number(share.given["p"], "p", 0)
@@ -339,10 +341,12 @@ class Cluster:
     def same_on_servers(self, share: Block) -> bool:
         """Whether each user's share of a task is the same on all of its servers."""
         c, _ = self.coefficients(share)
-        return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
+        return self.servers == 1 or all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
 
     def shares(self, c: Table) -> dict[int, Fraction]:
         """Shares of the active users at the current tasks."""
+        if self.servers == 1:
+            return {j: c[j][0] * self.tasks[j][0] for j in self.active}
         return {j: exact_sum(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
     def level_per_task(self, c: Table) -> dict[int, dict[int, Fraction]]:
@@ -361,7 +365,16 @@ class Cluster:
 
     def load(self, s: int, i: int) -> Fraction:
         """The units of a resource that the tasks use on a server row."""
-        return exact_sum(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
+        return exact_sum(of_user[s][i] * x[s] for of_user, x in zip(self.demands, self.tasks) if x[s].n)
+
+
+def largest_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> Fraction:
+    """The largest of d / c, for d >= 0 and c > 0; in fractions only those that may be it as floats."""
+    given = [(d, c, float(d), float(c)) for d, c in pairs if d.n]
+    near = 0.0
+    if all(1e-150 < x < 1e150 and 1e-150 < y < 1e150 for _, _, x, y in given):
+        near = max((x / y for _, _, x, y in given), default=0.0) * (1 - 1e-12)
+    return max((d / c for d, c, x, y in given if not near or x / y >= near), default=ZERO)
 
 
 def named_pairs(evidence: Any) -> Iterator[list[Any]]:
@@ -385,6 +398,8 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     of them appear once.
     """
     names, servers = instance["resources"], instance["servers"]
+    demand_of = [f"demand of {name!r}" for name in names]
+    lacks = [[i for i, c in enumerate(row) if not c] for row in instance["capacities"]]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
 
     def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
@@ -402,7 +417,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             s
             for s in in_order
             if (instance["eligible"] is None or instance["eligible"][j][s])
-            and all(c or not d for d, c in together(by_server[s], instance["capacities"][s]))
+            and not any(by_server[s][i] for i in lacks[s])
         ]
         user = instance["users"][j]
         weights, guarantees = instance["weights"], instance.get("guarantees") or {}
@@ -415,7 +430,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
-            fields |= {f"demand of {name!r}{where}": plain(d) for name, d in together(names, by_server[s])}
+            fields |= {what + where: plain(d) for what, d in zip(demand_of, by_server[s])}
         if instance.get("rates") is not None:
             fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
         yield f"user {user!r}", fields
@@ -431,9 +446,9 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 def digest(instance: Mapping[str, Any]) -> str:
     """The SHA-256 of the `entries`, each a line of JSON with sorted keys."""
-    found = hashlib.sha256()
+    found, written = hashlib.sha256(), json.JSONEncoder(sort_keys=True).encode
     for entry in entries(instance):
-        found.update(json.dumps(entry, sort_keys=True).encode() + b"\n")
+        found.update(written(entry).encode() + b"\n")
     return found.hexdigest()
 
 

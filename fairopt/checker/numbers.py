@@ -302,7 +302,7 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     if not isinstance(values, list) or len(values) != shape[0]:
         raise Fault(f"{what}: a list of {shape[0]} is missing")
     if len(shape) == 1 and {float}.issuperset(map(type, values)) and all(map(math.isfinite, values)):
-        ratios = [value.as_integer_ratio() for value in values]
+        ratios = map(float.as_integer_ratio, values)
         return [Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT) for n, d in ratios]
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
 

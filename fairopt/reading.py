@@ -22,6 +22,7 @@ from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.guarantees import least_share, team_floors
+from fairopt.blocks.ideal import IdealGain
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -45,8 +46,7 @@ from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
-from fairopt.proofs import gate
-from fairopt.proofs import verify as in_fractions
+from fairopt.proofs import gate, rational
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/4"
@@ -124,8 +124,8 @@ def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
 
 
 def _is_known(share: Share) -> bool:
-    """Whether the checker computes the coefficients of a share itself."""
-    return is_ours(share) and type(share).__name__ in SHARES
+    """Whether the checker always computes the coefficients of a share itself."""
+    return is_ours(share) and type(share).__name__ in SHARES and not isinstance(share, IdealGain)
 
 
 def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
@@ -315,17 +315,17 @@ def load(path: Path, policy: Any = None) -> Allocation:
 def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
     """The allocation with its tasks in fractions, proved again."""
     try:
-        in_fractions.policy_of(data)
-        faults = in_fractions.proved_exactly(data, in_fractions.Clock())[2]
-    except (in_fractions.Fault, in_fractions.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
+        rational.policy_of(data)
+        faults = rational.proved_exactly(data, rational.Clock())[2]
+    except (rational.Fault, rational.CannotCheck, LookupError, TypeError, ValueError, AttributeError) as error:
         faults = [str(error)]
     if faults:
         raise InvalidInstance(f"{path}: its exact answer is not proved ({faults[0]}); save it again")
     exact = data["exact"]
-    tasks = np.array([[Fraction(*in_fractions.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
+    tasks = np.array([[Fraction(*rational.fraction(x).as_integer_ratio()) for x in row] for row in exact["tasks"]])
     loaded.instance._read_as(
         {
-            name: {float(key): Fraction(*in_fractions.fraction(text).as_integer_ratio()) for key, text in of.items()}
+            name: {float(key): Fraction(*rational.fraction(text).as_integer_ratio()) for key, text in of.items()}
             for name, of in (exact.get("read") or {}).items()
         }
     )

@@ -12,7 +12,7 @@ import numpy as np
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Named
-from fairopt.proofs.exact_levels import ExactData, NotProved, distance
+from fairopt.proofs.exact_levels import ExactData, _NotProved, distance
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 
 Entry = tuple[int, int, str]
@@ -48,7 +48,7 @@ class ExactLevels(Evidence):
             data = ExactData.of(program)
             exact = data.proved_levels(_fractions(self.point), [_fractions(one) for one in self.levels])
             gap = distance(program, data, exact, tasks)
-        except NotProved:
+        except _NotProved:
             gap = np.inf
         of_bounds = conditions.bounds_violation(program, tasks)
         return Measured(tasks, gap, of_bounds, prices, gaps=(gap,) * max(len(self.levels), 1))

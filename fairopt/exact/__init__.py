@@ -2,9 +2,9 @@
 
 The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 
-* `reading`: a policy and an instance in rational numbers, as `verify` reads them
+* `reading`: a policy and an instance in rational numbers, by `proofs.rational`
 * `linear`: linear programs in rationals: bases, exact pivots, and the proof that a basis is optimal
-* `modelling`: the tiers of a policy as such linear programs, and the evidence for `verify`
+* `modelling`: the tiers of a policy as such linear programs, and their multipliers
 * `mechanisms`: `HDRF` and policies that decide bundles
 * `allocate`: `Policy.allocate(..., exact=True)`
 * `bounds`: intervals for optimal values, also where they are irrational

@@ -19,7 +19,7 @@ from fairopt.exact.reading import Exactly, exactly, given_fractions
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
-from fairopt.proofs import gate, verify
+from fairopt.proofs import gate, rational
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
@@ -65,15 +65,15 @@ def made_exact(solve: Callable[[], Allocation], policy: Any, instance: Instance,
 def refuse_irrational(policy: Any) -> None:
     """`OutOfDomain` for objectives and shares whose optimum is not rational, or that are code."""
     try:
-        block = verify.block(repr(policy), exactly=True)
-        if verify.decides_bundles(block):
-            verify.require_division(block.given["objective"], block.given.get("constraints", []))
-    except verify.CannotCheck as error:
+        block = rational.block(repr(policy), exactly=True)
+        if rational.decides_bundles(block):
+            rational.require_division(block.given["objective"], block.given.get("constraints", []))
+    except rational.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     for part in _blocks(block):
         given = part.given
         why = ""
-        if part.name not in (*verify.PARAMETERS, "Sum", "Tiers", "AtLeast"):
+        if part.name not in (*rational.PARAMETERS, "Sum", "Tiers", "AtLeast"):
             why = f"the numbers of {part.name} are computed by code, in floats"
         elif part.name == "AlphaFair" and given.get("alpha", 1) != 0:
             curves = "logarithms" if given.get("alpha", 1) == 1 else "powers"
@@ -86,9 +86,9 @@ def refuse_irrational(policy: Any) -> None:
             raise OutOfDomain(f"{label(policy)} has no exact answer: {why}")
 
 
-def _blocks(value: Any) -> list[verify.Block]:
+def _blocks(value: Any) -> list[rational.Block]:
     """All blocks within a parsed policy, except itself."""
-    if isinstance(value, verify.Block):
+    if isinstance(value, rational.Block):
         inner = [part for child in value.given.values() for part in _blocks(child)]
         return inner if value.name == "Policy" else [value, *inner]
     if isinstance(value, Mapping):
@@ -103,20 +103,20 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
         tasks, proof, value, split = _solve(read, clock)
         given = given_fractions(instance)
         table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
-        entry = {"tasks": [[verify.written(x) for x in row] for row in tasks], **proof} | (
+        entry = {"tasks": [[rational.written(x) for x in row] for row in tasks], **proof} | (
             {"read": given} if given else {}
         )
         again = exactly(policy, instance)
-        again.cluster.tasks, again.cluster.floor_proofs = tasks, verify.exact_floors(proof.get("floors") or {})
+        again.cluster.tasks, again.cluster.floor_proofs = tasks, rational.exact_floors(proof.get("floors") or {})
         tell("the exact proof")
-        faults, _ = verify.prove_exactly(again.cluster, again.policy, proof["proof"])
-    except verify.CannotCheck as error:
+        faults, _ = rational.prove_exactly(again.cluster, again.policy, proof["proof"])
+    except rational.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     except _NoPoint as error:
         raise Infeasible(f"{label(policy)} on {instance!r}: {_NoPoint.why}") from error
     except _Unlimited as error:
         raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
-    except verify.Fault as error:
+    except rational.Fault as error:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     if faults:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {faults[0]}", best=answer)
@@ -135,33 +135,33 @@ def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.obj
     return out
 
 
-def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], verify.Fraction | None, list[str]]:
+def _solve(read: Exactly, clock: Clock) -> tuple[rational.Table, dict[str, Any], rational.Fraction | None, list[str]]:
     """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes."""
     cluster = read.cluster
     if read.policy.name == "HDRF":
         tasks, of_filling, least = mechanisms.filled(cluster, read.policy, clock)
         return tasks, {"proof": [of_filling]}, least, []
-    if verify.decides_bundles(read.policy):
+    if rational.decides_bundles(read.policy):
         tasks, of_bundles = mechanisms.bundled(cluster, read.policy)
         return tasks, {"proof": [of_bundles]}, None, []
     at_base: list[dict[str, Any]] = []
-    risen: dict[str, verify.Table] = {}  # tasks at which all who can are above the base of a surplus
-    objectives = verify.tiers_of(read.policy.given["objective"])
+    risen: dict[str, rational.Table] = {}  # tasks at which all who can are above the base of a surplus
+    objectives = rational.tiers_of(read.policy.given["objective"])
     shares = {term.share.of_user.text: term.share.of_user for tier in objectives for _, term in tier.terms}
     proofs: list[dict[str, Any]] = []
     made: dict[str, Any] = {"proof": proofs}
     if cluster.team_guarantees:
         made["floors"] = modelling.floors(cluster, shares.values(), clock)
 
-    def settle(k: int, share: verify.Block, tier: verify.ExactTier) -> set[str]:
-        zero = modelling.as_rational(verify.ZERO)
+    def settle(k: int, share: rational.Block, tier: rational.ExactTier) -> set[str]:
+        zero = modelling.as_rational(rational.ZERO)
         compared = tier.compared or {}
         risen[share.text], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=zero)
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
     value, tier = None, None
-    for k, tier in enumerate(verify.exact_tiers(cluster, read.policy, settle)):
+    for k, tier in enumerate(rational.exact_tiers(cluster, read.policy, settle)):
         at_base.extend({} for _ in range(len(at_base), k + 1))
         entry: dict[str, Any]
         if tier.compared is None:
@@ -174,21 +174,21 @@ def _solve(read: Exactly, clock: Clock) -> tuple[verify.Table, dict[str, Any], v
         if value is None:
             value = tier.value(cluster.tasks)
     notes = [] if tier is None else _split_inside_teams(cluster, tier, objectives[-1], clock)
-    return cluster.tasks, made, value if value is not None else verify.ZERO, notes
+    return cluster.tasks, made, value if value is not None else rational.ZERO, notes
 
 
 def _rising(
-    cluster: verify.Cluster, objective: verify.Block, risen: dict[str, verify.Table]
+    cluster: rational.Cluster, objective: rational.Block, risen: dict[str, rational.Table]
 ) -> dict[str, list[list[Any]]]:
     """Tasks that prove that numbers at their base could rise, by surplus."""
     return {
-        text: [[j, s, verify.written(x)] for j, row in enumerate(risen[text]) for s, x in enumerate(row) if x]
-        for text in verify.at_base(cluster, objective)
+        text: [[j, s, rational.written(x)] for j, row in enumerate(risen[text]) for s, x in enumerate(row) if x]
+        for text in rational.at_base(cluster, objective)
     }
 
 
 def _split_inside_teams(
-    cluster: verify.Cluster, tier: verify.ExactTier, objective: verify.Block, clock: Clock
+    cluster: rational.Cluster, tier: rational.ExactTier, objective: rational.Block, clock: Clock
 ) -> list[str]:
     """Split the totals of teams, which an objective of teams alone leaves open, by leximin of the members' shares."""
     shares = {term.share.text: term.share for _, term in objective.terms}
@@ -197,13 +197,13 @@ def _split_inside_teams(
         return []
     (team,) = teams.values()
     labels = cluster.teams[team.given.get("by", "team")]
-    of_users = verify.exact_numbers(cluster, team.share, True)
+    of_users = rational.exact_numbers(cluster, team.share, True)
     if len({labels[j] for j in cluster.active}) == len(cluster.active):
         return []
     by = team.given.get("by", "team")
     if not all(all(one.row.values()) for one in of_users.values()):
         return [f"the split of totals inside each {by} {OPEN}"]
-    totals = verify.exact_numbers(cluster, team, False).values()
-    rows = tier.rows + [verify.kept_row(one, one.at(cluster.tasks)) for one in totals]
+    totals = rational.exact_numbers(cluster, team, False).values()
+    rows = tier.rows + [rational.kept_row(one, one.at(cluster.tasks)) for one in totals]
     cluster.tasks, _, _ = modelling.leximin(cluster, of_users, rows, tier.kept, clock)
     return [f"inside each {by} {BY_LEXIMIN} of the members' {team.share.text} given the totals"]

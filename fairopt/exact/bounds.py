@@ -19,7 +19,7 @@ from fairopt.exact.linear import _NoPoint
 from fairopt.exact.modelling import as_rational
 from fairopt.exact.programs import Written, conditions_of, objective_of
 from fairopt.exact.reading import Exactly, exactly
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 from fairopt.runtime.clock import begin
 
 __all__ = ["ExactBounds", "exact_bounds"]
@@ -65,7 +65,7 @@ class ExactBounds:
     def __str__(self) -> str:
         """Both ends with as many digits as tell them apart, rounded outwards; the number itself if they are equal."""
         if self.lower == self.upper:
-            text = verify.written(self.lower)
+            text = rational.written(self.lower)
             return text if len(text) <= LONGEST else f"{float(self.lower)!r} (a fraction of {len(text) - 1:,} digits)"
         size, length = max(abs(self.lower), abs(self.upper)), self.upper - self.lower
         digits = max(math.ceil(_log10(size) - _log10(length)), 1) + 1
@@ -94,7 +94,7 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
     read = exactly(policy, instance)
     objective, of = objective_of(read.policy)
     bits = precision(width)
-    if allocation.exact_tasks is not None and not verify.decides_bundles(read.policy):
+    if allocation.exact_tasks is not None and not rational.decides_bundles(read.policy):
         value = _at_exact_tasks(read, allocation)
         rows = tuple(map(tuple, allocation.exact_tasks))
         return ExactBounds(value, value, rows, 0.0, of, read.reading)
@@ -105,9 +105,9 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
             else:
                 ends, tasks, reached = _of_tasks(read, objective, allocation, width)
             lower, upper = _fraction(ends[0].lower()), _fraction(ends[1].upper())
-    except verify.CannotCheck as error:
+    except rational.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact bounds: {error}") from error
-    except verify.Fault as error:
+    except rational.Fault as error:
         raise OutOfDomain(f"{instance!r} has no exact bounds: {error}") from error
     except _NoPoint as error:
         raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {_NoPoint.why}") from error
@@ -119,22 +119,22 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
 def _at_exact_tasks(read: Exactly, allocation: Allocation) -> Fraction:
     """The value of an exact answer."""
     cluster, proof = read.cluster, allocation.exact_proof or {}
-    cluster.floor_proofs = verify.exact_floors(proof.get("floors") or {})
+    cluster.floor_proofs = rational.exact_floors(proof.get("floors") or {})
     assert allocation.exact_tasks is not None
-    cluster.tasks = [[verify.Fraction(x) for x in row] for row in allocation.exact_tasks]
+    cluster.tasks = [[rational.Fraction(x) for x in row] for row in allocation.exact_tasks]
 
-    def settle(k: int, share: verify.Block, tier: verify.ExactTier) -> set[str]:
+    def settle(k: int, share: rational.Block, tier: rational.ExactTier) -> set[str]:
         levels = (proof["proof"][k].get("at_base") or {}).get(share.text) or ()
         return {t for entry in levels for t in entry["of_numbers"]}
 
-    value = next(verify.exact_tiers(cluster, read.policy, settle)).value(cluster.tasks)
+    value = next(rational.exact_tiers(cluster, read.policy, settle)).value(cluster.tasks)
     return Fraction(*value.as_integer_ratio())
 
 
 Found = tuple[Sequence[Arb], tuple[tuple[Fraction, ...], ...], float]
 
 
-def _of_tasks(read: Exactly, objective: verify.Block, allocation: Allocation, width: float) -> Found:
+def _of_tasks(read: Exactly, objective: rational.Block, allocation: Allocation, width: float) -> Found:
     """The ends for an objective of tasks, in natural units."""
     written = Written(read, objective, conditions_of(read.policy))
     program = written.program
@@ -151,17 +151,17 @@ def _of_tasks(read: Exactly, objective: verify.Block, allocation: Allocation, wi
     return ends, tuple(map(tuple, tasks)), found.width
 
 
-def _of_bundles(read: Exactly, objective: verify.Block) -> Found:
+def _of_bundles(read: Exactly, objective: rational.Block) -> Found:
     """The ends for weighted logarithms of bundles, at the optimal bundles."""
     cluster, value, gain = read.cluster, flint.arb(0), flint.fmpq(0)
     conditions = list(conditions_of(read.policy))
-    bundles = verify.optimal_bundles(cluster, objective, conditions)
-    for group in verify.groups_of_bundles(cluster, objective, conditions, exactly=True):
+    bundles = rational.optimal_bundles(cluster, objective, conditions)
+    for group in rational.groups_of_bundles(cluster, objective, conditions, exactly=True):
         for j, base in group.base.items():
             held = as_rational(bundles[j][group.server][group.resource] / group.copies)
             weight = as_rational(base) * group.copies * sum(as_rational(factor) for factor, _ in objective.terms)
             value, gain = value + weight * flint.arb(held).log(), gain + weight
-    tasks = verify.tasks_in(cluster, bundles)
+    tasks = rational.tasks_in(cluster, bundles)
     rows = tuple(tuple(Fraction(*x.as_integer_ratio()) for x in row) for row in tasks)
     return [value, value], rows, relative_width(value.lower(), value.upper(), flint.arb(gain))
 

@@ -1,4 +1,4 @@
-"""The tiers of a policy as linear programs in rationals, and the evidence that `fairopt.proofs.verify` checks."""
+"""The tiers of a policy as linear programs in rationals, and the evidence that `fairopt.proofs.rational` checks."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 from fairopt.exact.flint import flint
 from fairopt.exact.linear import LinearProgram, Optimum
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
 
 __all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum"]
 
 Rational = Any  # `flint.fmpq`
-Slopes = Mapping[verify.Pair, verify.Fraction]
+Slopes = Mapping[rational.Pair, rational.Fraction]
 Entry = dict[str, Any]  # evidence as a file holds it
 
 
-def as_rational(value: verify.Fraction) -> Rational:
-    """A fraction of `verify` as a number of python-flint."""
+def as_rational(value: rational.Fraction) -> Rational:
+    """A fraction of `rational` as a number of python-flint."""
     return flint.fmpq(value.n, value.d)
 
 
-def as_fraction(value: Rational) -> verify.Fraction:
-    """A number of python-flint as a fraction of `verify`."""
-    return verify.Fraction(int(value.p), int(value.q))
+def as_fraction(value: Rational) -> rational.Fraction:
+    """A number of python-flint as a fraction of `rational`."""
+    return rational.Fraction(int(value.p), int(value.q))
 
 
 class Feasible:
@@ -34,7 +34,7 @@ class Feasible:
     Columns are first the (user, server) pairs, in the order of ``pairs``.
     """
 
-    def __init__(self, cluster: verify.Cluster, rows: verify.Rows) -> None:
+    def __init__(self, cluster: rational.Cluster, rows: rational.Rows) -> None:
         self.cluster, self.program = cluster, LinearProgram()
         fmpq = flint.fmpq
         self.zero, self.one = fmpq(0), fmpq(1)
@@ -63,14 +63,14 @@ class Feasible:
         """A linear function of tasks, by column."""
         return {self.pairs[pair]: as_rational(v) for pair, v in of_pairs.items() if pair in self.pairs}
 
-    def at_most(self, of_pairs: Slopes, bound: verify.Fraction, equal: bool = False) -> int:
+    def at_most(self, of_pairs: Slopes, bound: rational.Fraction, equal: bool = False) -> int:
         """A row of the program."""
         return self.program.row(self.entries(of_pairs), as_rational(bound), equal)
 
-    def tasks(self, found: Optimum) -> verify.Table:
+    def tasks(self, found: Optimum) -> rational.Table:
         """The tasks of an optimum, by user and server."""
         cluster = self.cluster
-        out = [[verify.ZERO] * cluster.servers for _ in range(cluster.n)]
+        out = [[rational.ZERO] * cluster.servers for _ in range(cluster.n)]
         for (j, s), column in self.pairs.items():
             out[j][s] = as_fraction(found.point[column])
         return out
@@ -89,12 +89,12 @@ class Feasible:
         }
         return {key: value for key, value in entry.items() if value}
 
-    def ranked(self, term: verify.ExactRanked) -> dict[int, Rational]:
+    def ranked(self, term: rational.ExactRanked) -> dict[int, Rational]:
         """Variables whose largest linear function is a ranked term, by their coefficients.
 
         The sum of the k smallest numbers z is the largest ``k r - sum_t max(r - z_t, 0)`` (Ogryczak and Sliwinski).
         """
-        program, names, v = self.program, list(term.numbers), [*term.v, verify.ZERO]
+        program, names, v = self.program, list(term.numbers), [*term.v, rational.ZERO]
         value: dict[int, Rational] = {}
         rows: dict[str, list[int]] = {t: [] for t in names}
         steps = [k for k in range(1, len(names) + 1) if v[k - 1] != v[k]]
@@ -113,7 +113,7 @@ class Feasible:
         self.mixtures.append(rows)
         return value
 
-    def keep(self, kept: Iterable[verify.KeptGoal]) -> None:
+    def keep(self, kept: Iterable[rational.KeptGoal]) -> None:
         """Rows that keep goals at their levels or above."""
         for other, level in kept:
             row = {column: -c for column, c in self.entries(other.linear).items()}
@@ -123,7 +123,9 @@ class Feasible:
             self.kept.append(self.program.row(row, as_rational(other.constant - level)))
 
 
-def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None = None) -> tuple[verify.Table, Entry]:
+def optimum(
+    cluster: rational.Cluster, tier: rational.ExactTier, clock: Clock | None = None
+) -> tuple[rational.Table, Entry]:
     """Tasks that maximise a goal, and their evidence."""
     tell("exact basis")
     model, goal = Feasible(cluster, tier.rows), tier.goal
@@ -139,13 +141,13 @@ def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None
 
 
 def leximin(
-    cluster: verify.Cluster,
-    numbers: Mapping[str, verify.Number],
-    rows: verify.Rows,
-    kept: Iterable[verify.KeptGoal] = (),
+    cluster: rational.Cluster,
+    numbers: Mapping[str, rational.Number],
+    rows: rational.Rows,
+    kept: Iterable[rational.KeptGoal] = (),
     clock: Clock | None = None,
     until: Rational | None = None,
-) -> tuple[verify.Table, list[Entry], set[str]]:
+) -> tuple[rational.Table, list[Entry], set[str]]:
     """Tasks at the leximin of numbers, the evidence of each level, and the numbers that have one.
 
     Each program raises the smallest number of those that may still rise; a number with a positive multiplier is at its
@@ -173,38 +175,38 @@ def leximin(
             program.columns[level].pop(of[t])
             program.right[of[t]] -= at
         rising -= new
-    tasks = [[verify.ZERO] * cluster.servers for _ in range(cluster.n)] if found is None else model.tasks(found)
+    tasks = [[rational.ZERO] * cluster.servers for _ in range(cluster.n)] if found is None else model.tasks(found)
     return tasks, levels, {*numbers} - rising
 
 
-def floors(cluster: verify.Cluster, shares: Iterable[verify.Block], clock: Clock | None = None) -> dict[str, Entry]:
+def floors(cluster: rational.Cluster, shares: Iterable[rational.Block], clock: Clock | None = None) -> dict[str, Entry]:
     """What proves the floors of teams: for each resource its best use, and for each share the least that holds it."""
     out: dict[str, Entry] = {}
     for team, named in cluster.team_guarantees.items():
         within, proofs = list(cluster.capacity), dict[str, Any]()
         for what, units in named.items():
             i = cluster.resource(what)
-            within[i] = min(within[i], verify.number(units, "guarantees", 0))
+            within[i] = min(within[i], rational.number(units, "guarantees", 0))
         for what in named:
             i = cluster.resource(what)
             if within[i]:
                 proofs[str(i)] = _use(cluster, team, within, i, None, clock)
-        floor = verify.floors_of(cluster, team, verify.exact_floors({team: proofs})[team])
+        floor = rational.floors_of(cluster, team, rational.exact_floors({team: proofs})[team])
         for share in shares:
             if floor:
-                name, c = share.text, verify.exact_coefficients(cluster, share)
+                name, c = share.text, rational.exact_coefficients(cluster, share)
                 proofs[name] = _use(cluster, team, cluster.capacity, None, (floor, c), clock)
         out[team] = proofs
-    cluster.floor_proofs = verify.exact_floors(out)
+    cluster.floor_proofs = rational.exact_floors(out)
     return out
 
 
 def _use(
-    cluster: verify.Cluster,
+    cluster: rational.Cluster,
     team: str,
-    within: list[verify.Fraction],
+    within: list[rational.Fraction],
     most: int | None,
-    least: tuple[dict[int, verify.Fraction], verify.Table] | None,
+    least: tuple[dict[int, rational.Fraction], rational.Table] | None,
     clock: Clock | None,
 ) -> Entry:
     """The tasks of a team that use most of a resource, or that hold a floor with the least share; and prices."""
@@ -213,7 +215,7 @@ def _use(
     pairs: dict[tuple[int, int], int] = {}
     for j in members:
         for s in cluster.open[j]:
-            gain = cluster.demands[j][s][most] if most is not None else -least[1][j][s] if least else verify.ZERO
+            gain = cluster.demands[j][s][most] if most is not None else -least[1][j][s] if least else rational.ZERO
             pairs[j, s] = program.column(as_rational(gain))
     prices: dict[int, int] = {}
     floor = least[0] if least else {}

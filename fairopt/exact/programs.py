@@ -15,9 +15,9 @@ from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean, 
 from fairopt.exact.flint import flint
 from fairopt.exact.modelling import as_rational
 from fairopt.exact.reading import Exactly
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 
-EDGE = verify.ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
+EDGE = rational.ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
 
 
 class Compared(NamedTuple):
@@ -34,7 +34,7 @@ class Written:
     If ``sign`` is not 0, the program maximises ``sign`` times the logarithm of the objective, whose sign it is.
     """
 
-    def __init__(self, read: Exactly, objective: verify.Block, conditions: Iterable[verify.Block]) -> None:
+    def __init__(self, read: Exactly, objective: rational.Block, conditions: Iterable[rational.Block]) -> None:
         self.cluster, self.sign = read.cluster, 0
         self.rows: list[tuple[dict[int, Any], Rational]] = []
         self.equations: list[tuple[dict[int, Any], Rational]] = []
@@ -68,38 +68,40 @@ class Written:
 
     # -- columns and rows
 
-    def _floors(self, objective: verify.Block) -> verify.Rows:
+    def _floors(self, objective: rational.Block) -> rational.Rows:
         """The floors of teams as rows."""
         if self.cluster.team_guarantees:
             shares = {
                 term.share.share.of_user.text: term.share.share.of_user
                 for _, term in objective.terms
-                if term.name in verify.OBJECTIVES and term.share.name == "Surplus" and term.share.share.name == "OfTeam"
+                if term.name in rational.OBJECTIVES
+                and term.share.name == "Surplus"
+                and term.share.share.name == "OfTeam"
             }
             modelling.floors(self.cluster, shares.values())
-        return verify.guaranteed(self.cluster)
+        return rational.guaranteed(self.cluster)
 
-    def _keep_bases(self, objective: verify.Block) -> None:
+    def _keep_bases(self, objective: rational.Block) -> None:
         """Make the bases of surpluses lower bounds on tasks."""
         for _, term in objective.terms:
-            if term.name in verify.OBJECTIVES and term.share.name == "Surplus":
-                for j, x in verify.Numbers(self.cluster, term.share).kept.items():
+            if term.name in rational.OBJECTIVES and term.share.name == "Surplus":
+                for j, x in rational.Numbers(self.cluster, term.share).kept.items():
                     self.cluster.low[j] = max(self.cluster.low[j], x)
 
-    def _of_those_who_rise(self, objective: verify.Block, rows: verify.Rows) -> verify.Block:
+    def _of_those_who_rise(self, objective: rational.Block, rows: rational.Rows) -> rational.Block:
         """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""
-        for share in (term.share for _, term in objective.terms if verify.is_surplus(term)):
-            numbers = verify.Numbers(self.cluster, share)
-            compared = {t: verify.Number({}, base.low) for t, base in numbers.base.items()}
+        for share in (term.share for _, term in objective.terms if rational.is_surplus(term)):
+            numbers = rational.Numbers(self.cluster, share)
+            compared = {t: rational.Number({}, base.low) for t, base in numbers.base.items()}
             for j, t in numbers.of_user.items():  # norms from below: who can rise does not depend on their last digits
                 compared[t].row.update({(j, s): numbers.below[j][s] for s in self.cluster.open[j]})
             stays = modelling.leximin(self.cluster, compared, rows, until=flint.fmpq(0))[2]
             self.cluster.stays[share.text] = stays
             if stays == compared.keys() and len(objective.terms) == 1:
-                return verify.Block("Total", {"share": share.share}, objective.text)
+                return rational.Block("Total", {"share": share.share}, objective.text)
         return objective
 
-    def _imposed(self, condition: verify.Block) -> verify.Rows:
+    def _imposed(self, condition: rational.Block) -> rational.Rows:
         rows = self.cluster.impose(condition)
         if self.cluster.kept_levels:
             raise OutOfDomain(
@@ -118,7 +120,7 @@ class Written:
         self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
         for j in cluster.active:
             high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
-            if high is not None and (None in alone or verify.exact_sum(filter(None, alone)) > high):
+            if high is not None and (None in alone or rational.exact_sum(filter(None, alone)) > high):
                 self.limited.add(j)
             for s, most in zip(cluster.open[j], alone, strict=True):
                 bound = min(b for b in (most, high) if b is not None)
@@ -156,11 +158,11 @@ class Written:
 
     # -- objectives
 
-    def compared(self, term: verify.Block) -> Compared:
+    def compared(self, term: rational.Block) -> Compared:
         """What a term compares."""
         cluster = self.cluster
-        numbers = verify.Numbers(cluster, term.share)
-        stay = cluster.stays.get(term.share.text, set()) if verify.is_surplus(term) else set()
+        numbers = rational.Numbers(cluster, term.share)
+        stay = cluster.stays.get(term.share.text, set()) if rational.is_surplus(term) else set()
         weights = {t: as_rational(w) for t, w in numbers.weights.items() if t not in stay}
         share = term.share.share if term.share.name == "Surplus" else term.share
         of = {j: {s: self._per_task(share.of_user, j, s) for s in cluster.open[j]} for j in numbers.of_user}
@@ -178,7 +180,7 @@ class Written:
                 base[t] += as_rational(x) * smallest(of[j].values())
         return Compared(rows, base, weights)
 
-    def _per_task(self, share: verify.Block, j: int, s: int) -> Any:
+    def _per_task(self, share: rational.Block, j: int, s: int) -> Any:
         """The share of a task, as a fraction or a ball."""
         cluster = self.cluster
         p = share.given.get("p")
@@ -187,16 +189,16 @@ class Written:
         ratios = [d / c for d, c in zip(cluster.demands[j][s], cluster.capacity, strict=True) if c and d]
         if len(ratios) == 1:
             return as_rational(ratios[0])
-        power = flint.arb(as_rational(verify.number(p, "p")))
+        power = flint.arb(as_rational(rational.number(p, "p")))
         return sum((flint.arb(as_rational(r)) ** power for r in ratios), flint.arb(0)) ** (1 / power)
 
-    def _add(self, factor: Rational, term: verify.Block) -> None:
+    def _add(self, factor: Rational, term: rational.Block) -> None:
         """Add a multiple of a term."""
         if term.name not in ("Total", "AlphaFair", "MaxMin", "Leximin", "OrderedWeighted"):
             raise OutOfDomain(f"{term.text} has no exact bounds: these are for fairopt's own objectives of tasks")
         compared = self.compared(term)
         alpha = (
-            as_rational(verify.number(term.given["alpha"], "alpha", 0)) if term.name == "AlphaFair" else flint.fmpq(0)
+            as_rational(rational.number(term.given["alpha"], "alpha", 0)) if term.name == "AlphaFair" else flint.fmpq(0)
         )
         if term.name in ("MaxMin", "Leximin", "OrderedWeighted"):
             self._add_ranked(factor, term, compared)
@@ -213,12 +215,12 @@ class Written:
             self.linear[c] = self.linear.get(c, 0) + factor * v
         self.constant -= factor * compared.base[t]
 
-    def _add_ranked(self, factor: Rational, term: verify.Block, compared: Compared) -> None:
+    def _add_ranked(self, factor: Rational, term: rational.Block, compared: Compared) -> None:
         """Sorted shares per weight; of leximin its first level, the smallest."""
         names = list(compared.weights)
         if not names:
             return
-        v = [as_rational(x) for x in verify.rank_weights(term, len(names))]
+        v = [as_rational(x) for x in rational.rank_weights(term, len(names))]
         most = {
             t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
             for t in names
@@ -241,10 +243,10 @@ class Written:
                     self.linear[len(self.top) - 1] = -factor * step
                 self.rows.append((row, -compared.base[t] / w))
 
-    def _add_measure(self, term: verify.Block) -> None:
+    def _add_measure(self, term: rational.Block) -> None:
         """``sgn(1 - beta)`` times the logarithm of the measure of fairness and efficiency."""
         compared = self.compared(term)
-        beta, lam = (as_rational(verify.number(term.given[name], name)) for name in ("beta", "lam"))
+        beta, lam = (as_rational(rational.number(term.given[name], name)) for name in ("beta", "lam"))
         q = 1 - beta
         self.sign = 1 if q >= 0 else -1
         edge, emphasis = abs(q) / abs(beta), lam * self.sign
@@ -285,7 +287,7 @@ def smallest(values: Iterable[Any]) -> Any:
     return least
 
 
-def objective_of(policy: verify.Block) -> tuple[verify.Block, str]:
+def objective_of(policy: rational.Block) -> tuple[rational.Block, str]:
     """The part of a policy's objective that bounds are of, and what it is."""
     objective = policy.given["objective"]
     if objective.name == "Tiers":
@@ -294,7 +296,7 @@ def objective_of(policy: verify.Block) -> tuple[verify.Block, str]:
     return objective, "the first level" if objective.name == "Leximin" else "the objective"
 
 
-def conditions_of(policy: verify.Block) -> Iterable[verify.Block]:
+def conditions_of(policy: rational.Block) -> Iterable[rational.Block]:
     """A policy's constraints."""
     given: Mapping[str, Any] = policy.given
-    return verify.as_list(given.get("constraints") or [])
+    return rational.as_list(given.get("constraints") or [])

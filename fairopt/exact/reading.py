@@ -1,4 +1,4 @@
-"""A policy and an instance in rational numbers, as `fairopt.proofs.verify` reads them from a file.
+"""A policy and an instance in rational numbers, as `fairopt.proofs.rational` reads them from a file.
 
 Numbers are the shortest decimals that print them (0.1 is 1/10), or the `fractions.Fraction` that was given.
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fairopt.display import label
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance, entries_of
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 
 __all__ = ["DECIMALS", "FRACTIONS", "Exactly", "exactly", "given_fractions"]
 
@@ -25,8 +25,8 @@ class Exactly(NamedTuple):
     mechanism; ``reading`` says how numbers were read.
     """
 
-    cluster: verify.Cluster
-    policy: verify.Block
+    cluster: rational.Cluster
+    policy: rational.Block
     reading: str
 
 
@@ -42,23 +42,23 @@ def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
                 raise OutOfDomain(
                     f"{name} hold two different Fractions that are both {key!r} as floats; give one of them"
                 )
-    return {name: {repr(key): verify.written(value) for key, value in of.items()} for name, of in found.items()}
+    return {name: {repr(key): rational.written(value) for key, value in of.items()} for name, of in found.items()}
 
 
 def exactly(policy: Any, instance: Instance) -> Exactly:
     """A policy on an instance in rational numbers; `OutOfDomain` if blocks are not fairopt's."""
     text, given = repr(policy), given_fractions(instance)
     entries: dict[str, Any] = {key: _plain(value) for key, value in entries_of(instance).items()}
-    for name in verify.NUMBERS:
+    for name in rational.NUMBERS:
         if entries.get(name) is not None:
-            entries[name] = verify.in_fractions(entries[name], given.get(name, {}))
+            entries[name] = rational.in_fractions(entries[name], given.get(name, {}))
     tasks = [[0] * instance.n_servers for _ in range(instance.n_users)]
     try:
-        block = verify.block(text, exactly=True)
-        cluster = verify.Cluster({"instance": entries, "tasks_by_server": tasks})
-    except verify.CannotCheck as error:
+        block = rational.block(text, exactly=True)
+        cluster = rational.Cluster({"instance": entries, "tasks_by_server": tasks})
+    except rational.CannotCheck as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    except verify.Fault as error:
+    except rational.Fault as error:
         raise OutOfDomain(f"{instance!r} cannot be read in fractions: {error}") from error
     return Exactly(cluster, block, FRACTIONS if instance._fractions or "Fraction(" in text else DECIMALS)
 

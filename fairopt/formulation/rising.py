@@ -127,7 +127,7 @@ def refuse_starved(program: Program, tasks: Float | None) -> None:
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
         if tasks is not None and (numbers.at(program.point(tasks)) > STARVED * alone).all():
             continue
-        found = _by_programs(program, numbers, c)
+        found = _by_programs(program, numbers, c, noise=False)
         if found is None or found.rises.all():
             continue
         name = share._names(program.instance)[int(np.argmin(found.rises))]
@@ -171,10 +171,10 @@ def _all_fit(program: Program) -> bool:
     )
 
 
-def _by_programs(program: Program, numbers: Numbers, c: Float) -> Staying | None:
+def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = True) -> Staying | None:
     """Those whom linear programs can raise, if prices prove that the others stay; None if they do not.
 
-    A possible rise of others is negligible if it is rounding, or noise and tiny beside those of all who rise.
+    A possible rise of others is negligible if it is rounding, or (with ``noise``) tiny beside those of all who rise.
     """
     with np.errstate(invalid="ignore"):
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
@@ -189,7 +189,7 @@ def _by_programs(program: Program, numbers: Numbers, c: Float) -> Staying | None
         more = left & (rises > RISES)
         if not more.any():
             bound = linear.most(left, prices)
-            tiny = bound <= NOISE and bound * level[left].max() <= GAP_TOLERANCE * least
+            tiny = noise and bound <= NOISE and bound * level[left].max() <= GAP_TOLERANCE * least
             if not tiny and bound > ROUNDING * left.sum():
                 return None
             break

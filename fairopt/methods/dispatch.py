@@ -208,7 +208,7 @@ def _solve_tier(program: Program, settings: Settings, method: str, is_last: bool
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     answer = _solve_with(program, settings, method)
-    if not settings.clock.late:
+    if answer.ok or not settings.clock.late:
         refuse_starved(program, answer.tasks if answer.ok else None)
     return split_inside_teams(program, answer, settings, best) if is_last and answer.ok else answer
 

@@ -20,7 +20,8 @@ The files:
 * `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `hierarchy`: hierarchical DRF, from the levels at its events.
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
-* `verify`: proves saved answers from their files alone, without the rest of the package. `entries`: its evidence.
+* `entries`: names of rows in files. `rational`: policies and instances in fractions, for exact answers.
+* `verify`: the former name of `fairopt.verify`, for one version.
 """
 
 import sys

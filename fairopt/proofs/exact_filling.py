@@ -1,4 +1,4 @@
-"""Water-filling of small pools in fractions, by `verify`, where the rounding of floats may decide levels.
+"""Water-filling of small pools in fractions, by `rational`, where the rounding of floats may decide levels.
 
 Where users hold a part p of the resource that fixes them, errors of lower levels grow by 1 / p. Over several resources
 these factors multiply: with 1e-6 of two in a row, floats moved the last level by 1e-5.
@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 from fairopt.proofs.pool import Bottlenecks
 from fairopt.tolerances import EPS, GAP_TOLERANCE
 
@@ -31,20 +31,20 @@ def rounding_decides(program: Program, found: Bottlenecks) -> bool:
 
 
 def exact_gap(program: Program, tasks: Float) -> float | None:
-    """The gap of tasks on one pool in fractions; None of blocks that `verify` does not know."""
+    """The gap of tasks on one pool in fractions; None of blocks that `rational` does not know."""
     return _in_fractions(
         program,
         tasks,
-        lambda cluster, objective: verify.at_least(verify.gap_by_bottlenecks(cluster, objective, [], {})),
+        lambda cluster, objective: rational.at_least(rational.gap_by_bottlenecks(cluster, objective, [], {})),
     )
 
 
 def exact_tasks(program: Program, tasks: Float) -> Float | None:
     """The tasks of leximin on one pool rounded once, given some in whose units levels are computed; None as above."""
 
-    def fill(cluster: verify.Cluster, objective: verify.Block) -> Float:
+    def fill(cluster: rational.Cluster, objective: rational.Block) -> Float:
         below, above = cluster.coefficients(objective.share)
-        water = verify.WaterFilling(cluster, below, above, verify.BITS)
+        water = rational.WaterFilling(cluster, below, above, rational.BITS)
         water.fill()
         return np.array([float(water.lower[j] / water.sizes[j][0]) for j in cluster.active])
 
@@ -52,17 +52,17 @@ def exact_tasks(program: Program, tasks: Float) -> Float | None:
 
 
 def _in_fractions(
-    program: Program, tasks: Float, compute: Callable[[verify.Cluster, verify.Block], Result]
+    program: Program, tasks: Float, compute: Callable[[rational.Cluster, rational.Block], Result]
 ) -> Result | None:
     instance = program.instance
     if instance.n_users > MOST_USERS:
         return None
     try:
-        cluster = verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": tasks[:, None].tolist()})
-        cluster.low = [verify.Fraction(v) for v in program.low.tolist()]
-        cluster.high = [None if v == np.inf else verify.Fraction(v) for v in program.high.tolist()]
-        cluster.usable = [verify.Fraction(v) for v in program.usable.tolist()]
-        _, objective = verify.as_max_min(verify.block(repr(program.objective)))
+        cluster = rational.Cluster({"instance": instance.to_dict(), "tasks_by_server": tasks[:, None].tolist()})
+        cluster.low = [rational.Fraction(v) for v in program.low.tolist()]
+        cluster.high = [None if v == np.inf else rational.Fraction(v) for v in program.high.tolist()]
+        cluster.usable = [rational.Fraction(v) for v in program.usable.tolist()]
+        _, objective = rational.as_max_min(rational.block(repr(program.objective)))
         return compute(cluster, objective)
-    except (verify.CannotCheck, verify.Fault, ArithmeticError):
+    except (rational.CannotCheck, rational.Fault, ArithmeticError):
         return None

@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 
 Row = tuple[int, int]  # a server and a resource
 Amounts = dict[tuple[int, int], Fraction]  # by user and server
 Prices = dict[Row, Fraction]
 
 
-class NotProved(Exception):
+class _NotProved(Exception):
     """What the numbers do not satisfy."""
 
 
-def cluster_of(program: Program) -> tuple[verify.Cluster, verify.Block]:
+def cluster_of(program: Program) -> tuple[rational.Cluster, rational.Block]:
     """The instance of a program and its share, with numbers as fractions; `CannotCheck` or `Fault` without such."""
     instance = program.instance
     nothing = [[0.0] * instance.n_servers] * instance.n_users
-    cluster = verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": nothing})
-    cluster.low = [verify.Fraction(v) for v in program.low.tolist()]
-    cluster.high = [None if v == float("inf") else verify.Fraction(v) for v in program.high.tolist()]
-    cluster.usable = [verify.Fraction(v) for v in program.usable.tolist()]
-    _, objective = verify.as_max_min(verify.block(repr(program.objective)))
+    cluster = rational.Cluster({"instance": instance.to_dict(), "tasks_by_server": nothing})
+    cluster.low = [rational.Fraction(v) for v in program.low.tolist()]
+    cluster.high = [None if v == float("inf") else rational.Fraction(v) for v in program.high.tolist()]
+    cluster.usable = [rational.Fraction(v) for v in program.usable.tolist()]
+    _, objective = rational.as_max_min(rational.block(repr(program.objective)))
     return cluster, objective.share
 
 
@@ -49,12 +49,12 @@ class ExactData:
 
     @classmethod
     def of(cls, program: Program) -> ExactData:
-        """The data of a program; `NotProved` if a coefficient of its share is not known as a fraction."""
+        """The data of a program; `_NotProved` if a coefficient of its share is not known as a fraction."""
         try:
             cluster, share = cluster_of(program)
-            c = verify.exact_coefficients(cluster, share)
-        except (verify.CannotCheck, verify.Fault, ArithmeticError) as error:
-            raise NotProved(str(error)) from error
+            c = rational.exact_coefficients(cluster, share)
+        except (rational.CannotCheck, rational.Fault, ArithmeticError) as error:
+            raise _NotProved(str(error)) from error
         loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()
         for j in cluster.active:
             per_task[j] = _fraction(c[j][cluster.open[j][0]] / cluster.weights[j])
@@ -72,38 +72,38 @@ class ExactData:
         return {j: x * self.per_task[j] for j, x in total.items()}
 
     def require_feasible(self, amounts: Amounts) -> None:
-        """`NotProved` unless the amounts satisfy all constraints exactly."""
+        """`_NotProved` unless the amounts satisfy all constraints exactly."""
         if any(x < 0 for x in amounts.values()) or not amounts.keys() <= self.loads.keys():
-            raise NotProved("negative tasks, or tasks where a user may not run")
+            raise _NotProved("negative tasks, or tasks where a user may not run")
         used, total = dict.fromkeys(self.usable, Fraction(0)), dict.fromkeys(self.per_task, Fraction(0))
         for (j, s), x in amounts.items():
             total[j] += x
             for row, d in self.loads[j, s].items():
                 used[row] += d * x
         if any(units > self.usable[row] for row, units in used.items()):
-            raise NotProved("a capacity is exceeded")
+            raise _NotProved("a capacity is exceeded")
         for j, x in total.items():
             if x < self.low[j] or ((high := self.high[j]) is not None and x > high):
-                raise NotProved("a bound on tasks is not kept")
+                raise _NotProved("a bound on tasks is not kept")
 
     def fixed_by(self, prices: Prices, levels: dict[int, Fraction]) -> set[int]:
         """The users who cannot rise while those with less keep their levels, by Proposition 5.7."""
         if any(p < 0 for p in prices.values()) or not prices.keys() <= self.usable.keys():
-            raise NotProved("negative prices, or prices of no row")
+            raise _NotProved("negative prices, or prices of no row")
         cost = dict[int, Fraction]()
         for (j, _), load in self.loads.items():
             unit = sum((d * prices.get(row, Fraction(0)) for row, d in load.items()), Fraction(0)) / self.per_task[j]
             cost[j] = min(cost[j], unit) if j in cost else unit
         worth = sum((p * self.usable[row] for row, p in prices.items()), Fraction(0))
         if worth != sum((v * levels[j] for j, v in cost.items()), Fraction(0)):
-            raise NotProved("prices do not fix the levels")
+            raise _NotProved("prices do not fix the levels")
         paying = {j for j, v in cost.items() if v > 0}
         above = [levels[j] for j in paying if levels[j] > self.low[j] * self.per_task[j]]
         reference = max(above, default=Fraction(0))
         return {j for j in paying if levels[j] >= reference}
 
     def proved_levels(self, amounts: Amounts, duals: Sequence[Prices]) -> dict[int, Fraction]:
-        """The levels of an exact point, proved to be leximin; `NotProved` if the numbers do not prove it."""
+        """The levels of an exact point, proved to be leximin; `_NotProved` if the numbers do not prove it."""
         self.require_feasible(amounts)
         levels, proved = self.levels(amounts), set[int]()
         for prices in duals:
@@ -111,7 +111,7 @@ class ExactData:
         for j in levels.keys() - proved:
             high = self.high[j]
             if high is None or levels[j] < high * self.per_task[j]:
-                raise NotProved("no prices fix a user below its limit")
+                raise _NotProved("no prices fix a user below its limit")
         return levels
 
 
@@ -123,5 +123,5 @@ def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tas
     return float(max(apart, default=Fraction(0)))
 
 
-def _fraction(value: verify.Fraction) -> Fraction:
+def _fraction(value: rational.Fraction) -> Fraction:
     return Fraction(value.n, value.d)

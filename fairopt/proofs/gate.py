@@ -204,7 +204,7 @@ def exact(
     note: str,
     begun: float,
 ) -> Allocation:
-    """The answer at tasks in fractions that `verify.prove_exactly` proved optimal."""
+    """The answer at tasks in fractions that `rational.prove_exactly` proved optimal."""
     before = answer.certificate
     certificate = replace(
         before,
@@ -448,7 +448,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
     else:
         try:
             gap, short, note, value = hierarchy.confirm(merged, policy, entry, tasks)
-        except hierarchy.Unconfirmed as error:
+        except hierarchy._Unconfirmed as error:
             note = str(error)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"

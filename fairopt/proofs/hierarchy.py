@@ -17,7 +17,7 @@ from fairopt.blocks.guarantees import team_floors
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 
-__all__ = ["Confirmed", "Unconfirmed", "confirm"]
+__all__ = ["Confirmed", "_Unconfirmed", "confirm"]
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -31,7 +31,7 @@ ROOM = 1e-7  # of the tasks that a user could run alone: room for more
 TINY = 1e-12  # tasks of smaller dominant shares count as this in relative distances
 
 
-class Unconfirmed(Exception):
+class _Unconfirmed(Exception):
     """The evidence does not follow the definition."""
 
 
@@ -82,7 +82,7 @@ class _Tree:
                     self.parents.append(at)
                     weights.append(given.get(name, instance.team_weights.get(name, 1.0)))
                 if self.parents[place[name]] != at:
-                    raise Unconfirmed(f"team {name!r} is in two teams")
+                    raise _Unconfirmed(f"team {name!r} is in two teams")
                 at = place[name]
             parent.append(at)
         self.parent, self.weights = np.array(parent, dtype=int), np.array(weights, dtype=float)
@@ -161,7 +161,7 @@ class _Confirmation:
             prices, earns, floor = np.zeros(room.shape), np.zeros(n), 0.0
             for where, i, p in row:
                 if not 0 <= p < np.inf:
-                    raise Unconfirmed("a price is negative")
+                    raise _Unconfirmed("a price is negative")
                 if isinstance(where, str):
                     k = tree.names.index(where)
                     earns[self._below(k)] += p * demands[self._below(k), i]
@@ -171,7 +171,7 @@ class _Confirmation:
             least = np.where(eligible, demands @ prices.T, np.inf).min(axis=1)
             worth = (prices * room).sum() + np.where(earns > least, (earns - least) * most, 0.0).sum()
             if not worth > 0:
-                raise Unconfirmed("a row has no prices")
+                raise _Unconfirmed("a row has no prices")
             uses.append((np.where(least - earns > TIE * earns, least - earns, 0.0) / worth)[:, None])
             taken.append(np.array([floor / worth]))
         return np.hstack(uses), np.concatenate(taken)
@@ -190,12 +190,12 @@ class _Confirmation:
         for state in states:
             check("the proof")
             if not (~self.ended & ~self.asleep).any():
-                raise Unconfirmed("a state comes after the end")
+                raise _Unconfirmed("a state comes after the end")
             self._confirm(state)
             self._settle()
         if not self.ended.all():
             j = int(self.tree.users[np.flatnonzero(~self.ended)[0]])
-            raise Unconfirmed(f"nothing stops user {self.instance.users[j]!r}")
+            raise _Unconfirmed(f"nothing stops user {self.instance.users[j]!r}")
 
     # -- who may rise
 
@@ -257,7 +257,7 @@ class _Confirmation:
             k = tree.names.index(name)
             if start.open[k]:
                 if not clock[k] * (1 - CLOSE) <= level < np.inf:
-                    raise Unconfirmed(f"the level of {name!r} falls")
+                    raise _Unconfirmed(f"the level of {name!r} falls")
                 clock[k] = max(clock[k], float(level))
         before, own = self.tasks, clock[tree.parent]
         with np.errstate(invalid="ignore"):
@@ -271,7 +271,7 @@ class _Confirmation:
             if self.held()[k, i] > floor * (1 + CLOSE) and before.sum() < self.tasks.sum():
                 held_before = float((tree.ratios[:, i] * before)[self._below(k)].sum())
                 if held_before < floor * (1 - CLOSE):
-                    raise Unconfirmed(f"a floor of {tree.names[k]!r} was reached before")
+                    raise _Unconfirmed(f"a floor of {tree.names[k]!r} was reached before")
         self.ended |= ends
         self._fill(state.get("full") or (), before, step)
 
@@ -281,11 +281,11 @@ class _Confirmation:
         new = np.zeros(len(load), dtype=bool)
         new[list(full)] = True
         if (new & self.full).any() or len({*full}) < len(full) or any(r < 0 for r in full):
-            raise Unconfirmed("a row is full twice")
+            raise _Unconfirmed("a row is full twice")
         if (load[~self.full] > 1 + CLOSE).any() or (load[new] < 1 - CLOSE).any():
-            raise Unconfirmed("a row is not full, or was full before")
+            raise _Unconfirmed("a row is not full, or was full before")
         if (load[~self.full & ~new] > 1 - FULL).any():
-            raise Unconfirmed("a row that is full is not named")
+            raise _Unconfirmed("a row that is full is not named")
         if new.any():
             self.gap = max(self.gap, float(np.abs(load[new] - 1).max()))
         stopped = ~self.ended & (self.uses[:, new] > 0).any(axis=1)
@@ -298,7 +298,9 @@ class _Confirmation:
                     before, waiting, self.placements[self.placed]
                 ):
                     user = self.instance.users[self.tree.users[np.flatnonzero(waiting)[0]]]
-                    raise Unconfirmed(f"user {user!r} is stopped while it waits, but not shown to have had room before")
+                    raise _Unconfirmed(
+                        f"user {user!r} is stopped while it waits, but not shown to have had room before"
+                    )
                 self.placed += 1
         self.full |= new
         self.ended |= stopped
@@ -366,11 +368,11 @@ class _Step:
             for c in (c for c in tree.children[k] if self.start.open[c]):
                 above = self.end.height[c] / level - 1 if level > 0 else np.inf if self.end.height[c] > 0 else 0.0
                 if self.end.open[c] and above < -CLOSE:
-                    raise Unconfirmed(f"{tree.names[c]!r} is below the level of its team")
+                    raise _Unconfirmed(f"{tree.names[c]!r} is below the level of its team")
                 if moved[c] and self.end.open[c] and above > CLOSE and tree.depth[c] == 1:
                     above = max(self._before_jump(c) / level - 1, 0.0) if level > 0 else np.inf
                 if moved[c] and above > CLOSE:
-                    raise Unconfirmed(f"{tree.names[c]!r} rose above the level of its team")
+                    raise _Unconfirmed(f"{tree.names[c]!r} rose above the level of its team")
                 worst = max(worst, abs(above) if moved[c] and self.end.open[c] else 0.0)
             apart = high[k] > self.start.level[k] * (1 + CLOSE) or tree.children[k]
             if tree.depth[k] > 1 and moved[k] and apart:
@@ -403,11 +405,11 @@ class _Step:
         reached = self.start.level[k]
         for low, end, moved, can in sorted(self._children(k)):
             if low > reached * (1 + CLOSE) and low <= self.clock[k] * (1 - CLOSE):
-                raise Unconfirmed(f"a jump of {self.of.tree.names[k]!r} is missing")
+                raise _Unconfirmed(f"a jump of {self.of.tree.names[k]!r} is missing")
             if low <= self.clock[k] * (1 + CLOSE):
                 reached = max(reached, self.clock[k] if can else end if moved else low)
         if self.end.open[k] and reached < self.clock[k] * (1 - CLOSE):
-            raise Unconfirmed(f"a jump of {self.of.tree.names[k]!r} is missing")
+            raise _Unconfirmed(f"a jump of {self.of.tree.names[k]!r} is missing")
 
     def in_one_line(self) -> None:
         """Confirm that nothing happened inside the step, so that all tasks moved along a line."""
@@ -417,7 +419,7 @@ class _Step:
             late = self.moved & (self.before / tree.per > level * (1 + CLOSE))
             early = self.moved & (self.limits_per < last * (1 - CLOSE))
         if (late | early).any():
-            raise Unconfirmed("a state before a full row is missing")
+            raise _Unconfirmed("a state before a full row is missing")
         for k in np.flatnonzero(self.start.open).tolist():
             self.in_one_line_below(k, [c for c in tree.children[k] if moved[c]])
 
@@ -433,7 +435,7 @@ class _Step:
             late = self.start.height[c] > self.start.level[k] * (1 + CLOSE)
             early = self.end.height[c] < self.clock[k] * (1 - CLOSE)
             if late or early or not (self.near(self.start, c, CLOSE) & self.near(self.end, c, CLOSE)).any():
-                raise Unconfirmed("a state before a full row is missing")
+                raise _Unconfirmed("a state before a full row is missing")
 
     # -- children that rise alone
 
@@ -452,7 +454,7 @@ class _Step:
         adds = self.of.held() - tree.sums(tree.ratios * self.before[:, None])
         rises = [float(adds[c].max()) / tree.weights[c] for c in sorted(going | came)]
         if max(rises) - min(rises) > CLOSE * max(self.of.held()[c].max() / tree.weights[c] for c in tied):
-            raise Unconfirmed(f"children of {tree.names[k] or 'the root'!r} do not rise alone together")
+            raise _Unconfirmed(f"children of {tree.names[k] or 'the root'!r} do not rise alone together")
 
     def _rates(self, k: int, leaves: Mask, tied: Sequence[int], waiting: Sequence[int], after: bool) -> Mask:
         """The resources of which the share of a branch grows."""

@@ -19,7 +19,7 @@ from oracle.instances import exactly, needy
 
 import fairopt as fo
 from fairopt.blocks.shares import coefficients_cached
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 from fairopt.properties.exact import confirm
 from fairopt.testing import blocks as strategies
 from fairopt.testing import instances
@@ -816,6 +816,6 @@ def test_the_proof_of_files_and_the_strategies_know_every_shipped_share():
         name for name in fo.__all__ if isinstance(kind := getattr(fo, name), type) and issubclass(kind, fo.Share)
     }
     shipped -= {"Share", "OfTeam", "Surplus"}  # they are made of the others
-    assert set(verify.SHARES) == shipped == {type(share).__name__ for share in SHARES}
+    assert set(rational.SHARES) == shipped == {type(share).__name__ for share in SHARES}
     text = inspect.getsource(strategies.shares) + inspect.getsource(confirm.coefficients_of)
     assert [name for name in shipped if text.count(name) < 2] == []

@@ -34,6 +34,7 @@ from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
 ROOM = 2e-6  # of the tasks that a user could run alone: room for more; proofs ask for a twentieth
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
+NEARLY_WHOLE = 16 * float(np.finfo(float).eps)
 MOST = 10  # rows per leaf: at most 1 was needed
 LONGEST = 64  # steps between two tries to place the tasks
 
@@ -117,6 +118,8 @@ def _on_one(pool: Instance, tree: Tree, tasks: Sequence[float]) -> Float:
     out = np.zeros(pool.n_users)
     for j, leaf, part in tree.parts:
         out[j] = tasks[leaf] * part
+    whole = np.rint(out)  # numbers that rounding alone tells from whole ones
+    out = np.where(np.abs(out - whole) <= NEARLY_WHOLE * whole, whole, out)
     used = out @ pool.ratios
     fitting: Float = np.minimum(out / max(float(used.max()), 1.0), pool.task_limits)
     return fitting[:, None]

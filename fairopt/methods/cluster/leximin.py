@@ -26,7 +26,7 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelOptimum, LevelProgram, choosing_at_first
 from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs import verify
+from fairopt.proofs import rational
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.exact_levels import cluster_of
 from fairopt.proofs.levels import LevelDual
@@ -76,9 +76,9 @@ def _in_fractions(program: Program, settings: Settings, prices: Float) -> Propos
     begun = time.perf_counter()
     try:
         cluster, share = cluster_of(program)
-        numbers = verify.exact_numbers(cluster, share, levelled=True)
+        numbers = rational.exact_numbers(cluster, share, levelled=True)
         table, levels, _ = modelling.leximin(cluster, numbers, [], clock=settings.clock)
-    except (verify.CannotCheck, verify.Fault, ArithmeticError, MissingExtra, NotCertified) as error:
+    except (rational.CannotCheck, rational.Fault, ArithmeticError, MissingExtra, NotCertified) as error:
         return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
     user, server = program.pairs.user.tolist(), program.pairs.server.tolist()
     tasks = np.array([float(table[j][s]) for j, s in zip(user, server, strict=True)])

@@ -41,6 +41,7 @@ class Cluster:
 
     def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
         instance, self.clock, self.tie = data["instance"], clock or Clock(), TIE
+        check_names(instance)
         self.users, self.resources = list(instance["users"]), list(instance["resources"])
         self.n, self.m, self.servers = len(self.users), len(self.resources), len(instance["servers"])
         n, m, servers = self.n, self.m, self.servers
@@ -51,18 +52,10 @@ class Cluster:
         self.capacities = numbers(instance["capacities"], "capacities", servers, m)
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in together(self.capacities, self.counts)]
-        self.teams = {str(by): list(labels) for by, labels in (instance.get("teams") or {}).items()}
-        if any(len(labels) != n for labels in self.teams.values()):
-            raise Fault("teams has not one label per user")
-        for user, own in self.members.items():
-            if user in self.users and [self.users[j] for j in own] != [user]:
-                raise Fault(f"{user!r} is both a user and a team")
-        if len({name for of in self.teams.values() for name in {*of} - {None}}) < sum(
-            len({*of} - {None}) for of in self.teams.values()
-        ):
-            raise Fault("a team has the labels of two kinds")
+        self.teams: dict[str, list[str | None]] = dict(instance.get("teams") or {})
+        given_to = [0] * n if instance.get("guarantees") is None else instance["guarantees"]
         self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
-        self.guarantees, self.team_guarantees = self._with_teams(instance.get("guarantees") or [0] * n, "guarantees")
+        self.guarantees, self.team_guarantees = self._with_teams(given_to, "guarantees")
         self.weights = self._divided()
         self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
         self._refuse_negative_amounts(instance)
@@ -81,8 +74,6 @@ class Cluster:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
         if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
             raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
-        if len({*map(str, self.users)}) < n or len({*self.resources}) < m or len({*instance["servers"]}) < servers:
-            raise Fault("two users, two resources or two servers have the same label")
         allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible is not true or false for each user on each server")
@@ -366,6 +357,42 @@ class Cluster:
     def load(self, s: int, i: int) -> Fraction:
         """The units of a resource that the tasks use on a server row."""
         return exact_sum(of_user[s][i] * x[s] for of_user, x in zip(self.demands, self.tasks) if x[s].n)
+
+
+def check_names(instance: Mapping[str, Any]) -> None:
+    """Refuse labels, types, units and teams that no instance has: all are texts, and names differ."""
+    users, resources, servers = (texts(instance[what], what) for what in ("users", "resources", "servers"))
+    for what, names in (("user", users), ("resource", resources), ("server", servers)):
+        if len({*names}) < len(names):
+            raise Fault(f"two {what}s have the same label")
+    types, units, teams = (instance.get(what) for what in ("server_types", "units", "teams"))
+    if types is not None and (len(texts(types, "server_types")) != len(servers) or not all(types)):
+        raise Fault("server_types has not one type per server")
+    if units is not None:
+        strange = [unit for unit in texts(units, "units") if unit != unit.strip() or {*unit} & {*"[]"}]
+        titles = {f"{name} ({unit})" if unit else name for name, unit in zip(resources, units)}
+        if strange or not all(map(str.isprintable, units)) or len(units) != len(titles) or len(units) != len(resources):
+            raise Fault("units has not one short text per resource, or two resources have one title")
+    if teams is not None and not isinstance(teams, dict):
+        raise Fault("teams is not labels by kind")
+    label_of: dict[str, str] = {}
+    for by, labels in (teams or {}).items():
+        if not isinstance(labels, list) or len(labels) != len(users):
+            raise Fault(f"teams: {by!r} has not one label per user")
+        for name in dict.fromkeys(texts([name for name in labels if name is not None], "teams")):
+            if not name or label_of.setdefault(name, by) != by:
+                raise Fault(f"teams: {name!r} is no name, or a label of two kinds")
+    for j, user in enumerate(users):
+        if user in label_of and [k for k, name in enumerate((teams or {})[label_of[user]]) if name == user] != [j]:
+            raise Fault(f"{user!r} is both a user and a team")
+
+
+def texts(given: Any, what: str) -> list[str]:
+    """A list of texts, in which each character can be written."""
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        raise Fault(f"{what} is not a list of texts")
+    "".join(given).encode()
+    return given
 
 
 def largest_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> Fraction:

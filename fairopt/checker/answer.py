@@ -36,6 +36,7 @@ FILE = (
     "variables",
     "multipliers",
     "given",
+    "ideals",
     "floors",
     "exact",
 )
@@ -71,7 +72,7 @@ class Claim(NamedTuple):
     given: tuple[str, ...]
 
     @classmethod
-    def made(cls, data: Mapping[str, Any], policy: Block | None, cluster: Cluster) -> Claim:
+    def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
         """The claim of a file whose instance was checked."""
         instance, of = data["instance"], short(str(data["policy"]))
         if policy is not None and policy.name == "Policy":
@@ -82,7 +83,7 @@ class Claim(NamedTuple):
             "servers": sum(instance["counts"]),
             "resources": len(instance["resources"]),
         }
-        return cls(of, size, digest(instance), cluster.taken_as_given)
+        return cls(of, size, digest(instance), tuple(data.get("given") or ()))
 
     def text(self, how: str = "") -> str:
         """The claim in words, with ``how`` after the objective."""
@@ -229,7 +230,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
         text = read(path)
         data = parsed(text)
         policy, cluster = policy_of(data), Cluster(data, clock)
-        claim, unchecked, left_out = Claim.made(data, policy, cluster), "", dict(UNREAD)
+        claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
         others = [] if instance is None else differences(data["instance"], instance.to_dict())
         if instance is not None and data.get("exact"):
             others += read_differently(data, instance)

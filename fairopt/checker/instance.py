@@ -25,7 +25,7 @@ from .numbers import (
     up,
 )
 from .outcome import CannotCheck, Clock, Fault
-from .policy import COMPOSED, PARAMETERS, Block, as_list, block
+from .policy import COMPOSED, PARAMETERS, Block, as_list
 
 SPREAD = 10**100  # largest ratio of weights of an instance
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
@@ -98,7 +98,7 @@ class Cluster:
         self.usable = [ONE] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
-        if any(text.partition("(")[0] in PARAMETERS and not self._may_be_given(text) for text in self.given):
+        if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given for a share of fairopt, which are computed instead")
         self._most_tasks: dict[int, Fraction] = {}  # cleared where a constraint is imposed
         self._coefficients: dict[str, tuple[Table, Table]] = {}
@@ -106,23 +106,13 @@ class Cluster:
         # objectives with lower levels, in the units of `Goal`, and the size to which each tolerance is relative
         self.kept_levels: list[tuple[Block, Fraction, Fraction]] = []
         self.kept_places: list[int | str] = []  # of their constraints
+        self.ideal_proofs = dict(data.get("ideals") or {})
         self.floor_proofs = dict(data.get("floors") or {})
         self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
         self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
-
-    @property
-    def taken_as_given(self) -> tuple[str, ...]:
-        """The shares and bases whose coefficients are those of the file."""
-        ideals = [text for text in self.given if self._may_be_given(text)]
-        return tuple(text for text in self.given if text not in ideals or self.ideal_gains(block(text)) is None)
-
-    @staticmethod
-    def _may_be_given(text: str) -> bool:
-        """Whether coefficients of a share of fairopt may be in the file: ideals on several servers are not computed."""
-        return text.startswith("IdealGain(")
 
     def _refuse_negative_amounts(self, instance: Mapping[str, Any]) -> None:
         """Refuse negative weights and guarantees, and held tasks that are no amounts."""
@@ -244,9 +234,9 @@ class Cluster:
         return self._coefficients[share.text]
 
     def _computed(self, share: Block) -> tuple[Table, Table]:
-        if share.name == "IdealGain" and (gains := self.ideal_gains(share)) is not None:
-            whole = [[1 / gain if gain > 0 else ONE] * self.servers for gain in gains]
-            return whole, whole
+        if share.name == "IdealGain":
+            of_users = [1 / gain if isinstance(gain, Fraction) else gain.inverse() for gain in self.ideal_gains(share)]
+            return self._enclosed([[c] * self.servers for c in of_users])
         if share.text in self.given:
             c = self.given[share.text]
             wide = bool(c) and isinstance(c[0], list)
@@ -261,10 +251,15 @@ class Cluster:
             raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
         rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
         found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
+        return self._enclosed(found)
+
+    @staticmethod
+    def _enclosed(found: Sequence[Sequence[Fraction | Between]]) -> tuple[Table, Table]:
+        """Numbers from below and from above; the same table if all are known exactly."""
+        below = [[c.low if isinstance(c, Between) else c for c in row] for row in found]
         if not any(isinstance(c, Between) for row in found for c in row):
-            return found, found
-        below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
-        return below, above
+            return below, below
+        return below, [[c.high if isinstance(c, Between) else c for c in row] for row in found]
 
     def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
         """The share of one task of a user on a server."""
@@ -303,23 +298,66 @@ class Cluster:
             raise Fault(f"{share.text} needs a positive weight for each rank")
         return math.prod(ratios[:k] + ranks[:k], start=ONE)
 
-    def ideal_gains(self, share: Block) -> list[Fraction] | None:
-        """What each user could have above its base when all others are at theirs (Kalai and Smorodinsky 1975).
+    def ideal_gains(self, share: Block) -> list[Fraction | Between]:
+        """What each user could have above its base when all others are at theirs (Kalai and Smorodinsky 1975); 1 for
+        those who could have nothing, and leave.
 
-        None on several servers with bases, where each is the optimum of a linear program.
+        Closed forms on one pool and without bases; else each is the optimum of a linear program, proved by the file.
         """
-        given = share.given.get("base")
+        given, gains = share.given.get("base"), list[Between]()
         base = self.guarantees if given is None else [b or ZERO for b in self.of_user(given, share.text, False)]
         base = [b if t is None else min(b, t) for b, t in together(base, self.limits)]
         if not any(base):
-            gains = [exact_sum(self.tasks_alone(j, s) or ZERO for s in self.open[j]) for j in range(self.n)]
-        elif self.servers > 1:
-            return None
-        else:
+            alone = (exact_sum(self.tasks_alone(j, s) or ZERO for s in self.open[j]) for j in range(self.n))
+            gains = [Between(gain, gain) for gain in alone]
+        elif self.servers == 1:
             used = [exact_sum(row[0][i] * b for row, b in together(self.demands, base)) for i in range(self.m)]
             left = [max(room - u, ZERO) for room, u in together(self.room[0], used)]
-            gains = [min(r / d for r, d in together(left, row[0]) if d) for row in self.demands]
-        return [gain if t is None else min(gain, t - b) for gain, t, b in zip(gains, self.limits, base)]
+            alone = (min(r / d for r, d in together(left, row[0]) if d) for row in self.demands)
+            gains = [Between(gain, gain) for gain in alone]
+        else:
+            proofs = self.ideal_proofs.get(share.text)
+            if proofs is None:
+                raise CannotCheck(f"the ideals of {share.text} were saved without a proof")
+            gains = [self._ideal_gain(j, base, proof) for j, (proof, _) in enumerate(together(proofs, base))]
+        out: list[Fraction | Between] = []
+        for gain, t, b in zip(gains, self.limits, base):
+            low, high = gain if t is None else (min(end, t - b) for end in gain)
+            out.append(ONE if high <= 0 else low if low == high else Between(low, high))
+        return out
+
+    def _ideal_gain(self, j: int, base: Sequence[Fraction], proof: Mapping[str, Any]) -> Between:
+        """The most tasks of a user above its base while others are at theirs: between those of a placement, up to the
+        tolerance of capacities, and the bound of prices p, by weak duality.
+
+        It is ``(p'C - sum_k b_k min_s p'd_ks) / min_s p'd_js``, over other users k.
+        """
+        self.clock.check()
+        check_keys(proof, ("prices", "tasks"), f"the ideal of user {self.users[j]!r}")
+        prices = [[max(p, ZERO) for p in row] for row in numbers(proof["prices"], "prices", self.servers, self.m)]
+        units = exact_sum(p * r for row, room in zip(prices, self.room) for p, r in zip(row, room))
+
+        def cost(k: int) -> Fraction:
+            return min(exact_sum(p * d for p, d in zip(prices[s], self.demands[k][s]) if d) for s in self.open[k])
+
+        left = units - exact_sum(cost(k) * b for k, b in enumerate(base) if k != j and b)
+        tasks = [[ZERO] * self.servers for _ in range(self.n)]
+        for k, s, x in proof["tasks"]:
+            if s not in self.open[k]:
+                raise Fault(f"tasks of the ideal of user {self.users[j]!r} are where they may not run")
+            tasks[k][s] += number(x, "tasks of an ideal", 0)
+        with self.at(tasks):
+            over = any(self.load(s, i) > r * (1 + TIE) for s, row in enumerate(self.room) for i, r in enumerate(row))
+            short = any(self.total(k) < b * (1 - TIE) for k, b in enumerate(base) if k != j)
+            least = self.total(j)
+        if over or short or not cost(j):
+            raise Fault(f"the ideal of user {self.users[j]!r} is not proved: its placement or its prices do not fit")
+        most = max(up(left / cost(j)), base[j])
+        if most - base[j] <= TIE * most:
+            return Between(ZERO, ZERO)
+        if most - least > IDEAL * (most - base[j]):
+            raise Fault(f"the ideal of user {self.users[j]!r} is not proved: it is at most {float(most):.9g}")
+        return Between(min(least, most) - base[j], most - base[j])
 
     def _throughput(self, j: int, s: int) -> Fraction:
         """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
@@ -495,6 +533,7 @@ def differences(instance: Mapping[str, Any], other: Mapping[str, Any], most: int
     return out[:most] + [f"and {len(out) - most:,} more"] * (len(out) > most)
 
 
+IDEAL = Fraction(1, 10**7)  # relative: how well an ideal is known; the gap counts what is not
 TIE = Fraction(1, 10**9)  # relative: levels and limits this close are reached together
 
 

@@ -168,6 +168,10 @@ class Between(NamedTuple):
         """The interval times a number."""
         return Between(*sorted((self.low * other, self.high * other)))
 
+    def inverse(self) -> Between:
+        """One over a positive number."""
+        return Between(1 / self.high, 1 / self.low)
+
     def plus(self, other: Fraction) -> Between:
         """The interval plus a number."""
         return Between(self.low + other, self.high + other)

@@ -123,3 +123,35 @@ def test_ideals_of_kalai_and_smorodinsky_follow_from_the_instance(base: Any, tmp
     changed["instance"]["task_limits"][0] = 5.5
     path.write_text(json.dumps(changed))
     assert not fo.verify(path).ok
+
+
+CHANGED_IDEALS: dict[str, Change] = {
+    "a capacity": lambda data: data["instance"]["capacities"][1].__setitem__(1, 30),
+    "a server": lambda data: data["instance"]["eligible"][2].__setitem__(1, True),
+    "a limit": lambda data: data["instance"]["task_limits"].__setitem__(0, 5.9),
+    "prices of another user": lambda data: data["ideals"]["IdealGain()"].reverse(),
+    "a lower price": lambda data: data["ideals"]["IdealGain()"][1].update(prices=[[0, 0], [0, 0]]),
+    "fewer tasks": lambda data: data["ideals"]["IdealGain()"][1].update(tasks=[]),
+    "more tasks": lambda data: data["ideals"]["IdealGain()"][1]["tasks"][0].__setitem__(2, 100),
+    "one proof less": lambda data: data["ideals"]["IdealGain()"].pop(),
+    "no proofs": lambda data: data.pop("ideals"),
+    "coefficients as given": lambda data: data.update(given={"IdealGain()": [0.1, 0.1, 0.1]}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_IDEALS)
+def test_ideals_on_servers_are_proved_by_prices_and_a_placement(name: str, tmp_path: Path) -> None:
+    given = fo.Instance(
+        [[1, 2], [2, 1], [1, 1]],
+        [[20, 24], [10, 6]],
+        task_limits=[6, None, None],
+        guarantees=[2, 0, 1],
+        eligible=[[True, True], [True, True], [True, False]],
+    )
+    path = fo.KalaiSmorodinsky().allocate(given).save(tmp_path / "answer.json")
+    found = fo.verify(path, given)
+    assert found.ok and "as given" not in found.statement
+    changed = json.loads(path.read_text())
+    CHANGED_IDEALS[name](changed)
+    path.write_text(json.dumps(changed))
+    assert not fo.verify(path).ok

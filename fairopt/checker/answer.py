@@ -1,4 +1,9 @@
-"""answer."""
+"""A file as a whole: what it claims, whether it is feasible, and the sentence that says what is proved.
+
+A file is refused if it holds an unknown or a repeated key, a truth value for a number, or an instance that
+`fairopt.Instance` refuses: what nobody reads could otherwise mislead a reader. ``objective`` and ``prices`` are no
+evidence, and must agree with those computed again. What cannot be proved this way is checked for feasibility.
+"""
 
 from __future__ import annotations
 

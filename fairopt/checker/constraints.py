@@ -1,4 +1,9 @@
-"""constraints."""
+"""Constraints as bounds and rows (`impose`), and feasibility (`infeasible`).
+
+Loads, limits, eligibility and rows hold at the tasks in fractions, up to the tolerances of certificates: 1e-9 of a
+capacity or limit, 1e-7 of the size of a constraint. User j does not envy k if ``(w_j / w_k) sum_s x_ks min_i d_ksi /
+d_jsi <= x_j``: what it could run with k's resources, per weight (Ghodsi et al. 2011).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""instance."""
+"""The instance of a file, its shares of tasks, and its digest.
+
+What `fairopt.Instance` refuses is refused here, by code of its own. Shares of one task are computed from their
+definitions: dominant shares (Ghodsi et al. 2011), and on several servers of all of a resource (Wang et al. 2014);
+products of the k largest ratios; p-norms, between bounds; shares of what a user could run alone, and ideals
+(Kalai and Smorodinsky 1975). Coefficients of shares of a user's own are taken as given, and the statement says so.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""numbers."""
+"""Rational numbers, and intervals around logarithms and powers.
+
+`Fraction` is exact, and sums are rounded outwards to `BITS` bits where exact ones grow with the number of users.
+``ln`` and ``exp`` lie between two decimals of 50 digits, as `decimal` rounds both correctly, and so does ``x^p =
+exp(p ln x)``. A float is a fraction; exact answers read it as the shortest decimal that prints it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""pool."""
+"""Max-min fairness on one pool.
+
+Leximin is progressive filling (Bertsekas and Gallager 1992; Ghodsi et al. 2011): all levels rise together, and users
+stop at their limit or at a full resource that they need. `WaterFilling` computes it again between integers. Without
+envy on one pool, users whose tasks envy holds up stop others (`gap_by_envy`).
+"""
 
 from __future__ import annotations
 

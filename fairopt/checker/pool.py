@@ -166,10 +166,10 @@ class WaterFilling:
             low, high = self.low[j][0], self.high.get(j)
             least[j] = max(low, level if high is None else min(level, high[0]))
         slack = dict.fromkeys(full, self.full)
-        for j, rates in self.least.items():
+        for j, of_user in self.least.items():
             for i in full:
-                slack[i] -= math.floor(rates[i]) * least[j]
-        for j in [j for j, rates in self.most.items() if j not in self.lower and any(rates[i] for i in full)]:
+                slack[i] -= math.floor(of_user[i]) * least[j]
+        for j in [j for j, of_user in self.most.items() if j not in self.lower and any(of_user[i] for i in full)]:
             rates = ((max(slack[i], 0), rate) for i in full if (rate := self.least[j][i]))
             most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
             self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairopt.exact.flint import flint
@@ -16,6 +16,8 @@ __all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum"]
 Rational = Any  # `flint.fmpq`
 Slopes = Mapping[verify.Pair, verify.Fraction]
 Entry = dict[str, Any]  # evidence as a file holds it
+# Is told of each program solved: the program, its optimum, the rows of ranked numbers, a constant beside the value.
+Record = Callable[["Feasible", Optimum, Mapping[str, int], verify.Fraction], None]
 
 
 def as_rational(value: verify.Fraction) -> Rational:
@@ -123,7 +125,9 @@ class Feasible:
             self.kept.append(self.program.row(row, as_rational(other.constant - level)))
 
 
-def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None = None) -> tuple[verify.Table, Entry]:
+def optimum(
+    cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None = None, record: Record | None = None
+) -> tuple[verify.Table, Entry]:
     """Tasks that maximise a goal, and their evidence."""
     tell("exact basis")
     model, goal = Feasible(cluster, tier.rows), tier.goal
@@ -135,6 +139,8 @@ def optimum(cluster: verify.Cluster, tier: verify.ExactTier, clock: Clock | None
             program.costs[column] += c
     model.keep(tier.kept)
     found = program.solve(clock=clock)
+    if record is not None:
+        record(model, found, {}, goal.constant)
     return model.tasks(found), model.evidence(found)
 
 
@@ -145,6 +151,7 @@ def leximin(
     kept: Iterable[verify.KeptGoal] = (),
     clock: Clock | None = None,
     until: Rational | None = None,
+    record: Record | None = None,
 ) -> tuple[verify.Table, list[Entry], set[str]]:
     """Tasks at the leximin of numbers, the evidence of each level, and the numbers that have one.
 
@@ -167,6 +174,8 @@ def leximin(
         at, y = found.point[level], found.multipliers
         if until is not None and at > until:
             break
+        if record is not None:
+            record(model, found, of, verify.ZERO)
         new = {t for t in rising if y[of[t]]}
         levels.append({"of_numbers": {t: str(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:

@@ -111,7 +111,7 @@ def test_the_levels_of_a_leximin_are_its_sorted_shares_and_the_point_is_the_answ
     point = re.search(r"^answer \d+ (.*)$", texts[-1], re.M)[1].split()
     values = dict(zip(map(int, point[::2]), map(Q, point[1::2]), strict=True))
     names = checked(texts[-1]).names
-    assert names[:2] == ["tasks_a_b_on_server1", "tasks_a_b_on_server2"] or names[0].startswith("tasks_a_b_on_")
+    assert len(set(names)) == len(names) and names[0].startswith("tasks_a_b_on_")
     assert values.get(0, 0) == answer.exact_tasks[0, 0]
 
 

@@ -1,6 +1,6 @@
 """The linear programs of an answer, and proofs of their optima for checkers by others (`fairopt verify --vipr`).
 
-A program is written as LP text, scaled to integers, and with its proof in the format of VIPR (Cheung, Gleixner and
+A program is written as LP text and, with its proof, in the format of VIPR (Cheung, Gleixner and
 Steffy, Verifying Integer Programming Results, IPCO 2017): a point that reaches the value, and multipliers of rows and
 bounds whose sum says that none exceeds it.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -20,7 +20,7 @@ from fairopt.display import label
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.exact.allocate import refuse_irrational, solve
 from fairopt.exact.flint import flint, required
-from fairopt.exact.linear import LinearProgram, Optimum, _NoPoint
+from fairopt.exact.linear import LinearProgram, Optimum, _NoPoint, as_float
 from fairopt.exact.modelling import Feasible, as_rational
 from fairopt.exact.reading import exactly
 from fairopt.instance import Instance
@@ -31,6 +31,7 @@ __all__ = ["Written", "write"]
 
 README, OURS = "README.txt", "Linear programs of a fairopt answer, and proofs of their optima in VIPR's format"
 WIDTH = 110
+LARGEST = 2**53  # of the integers that all readers of LP text take exactly
 SHOWN = 5  # names, before "and 7 more"
 Rational = Any  # `flint.fmpq`
 Terms = Mapping[int, Rational]  # coefficients by column
@@ -80,9 +81,11 @@ class Level:
             raise NotCertified(f"the tasks of the answer do not reach the optimum {self.value} of {self.what}")
 
     def lp_text(self) -> str:
-        """The program as LP text; every row is multiplied by the least number that makes it one of integers."""
+        """The program as LP text, its rows multiplied to integers, or rounded if these are too large."""
         lines = _comment(f"{self.what}. Optimal value {_shown(self.value)}{self._beside()}.")
-        lines += _comment("Numbers are integers: a comment above a row has its fractions, where it was multiplied.")
+        lines += _comment(
+            "Comments have the fractions of rows that are multiplied to integers or, beyond 2^53, rounded."
+        )
         lines += ["Maximize", *self._scaled("value", self.costs)]
         lines.append("Subject To")
         for row in self.rows:
@@ -92,24 +95,27 @@ class Level:
         return "\n".join([*lines, "End", ""])
 
     def _scaled(self, name: str, terms: Terms, row: Row | None = None) -> Iterator[str]:
-        right = [] if row is None else [row.right]
-        factor = math.lcm(*(int(v.q) for v in [*terms.values(), *right]))
+        numbers = [*terms.values(), *([] if row is None else [row.right])]
+        factor = math.lcm(*(int(v.q) for v in numbers))
 
-        def text(times: int) -> str:
-            left = self._sum({c: a * times for c, a in terms.items()})
-            return left if row is None else f"{left} {'=' if row.equal else '<='} {row.right * times}"
+        def text(times: int, written: Callable[[Rational], str]) -> str:
+            parts = [
+                f"{'-' if a < 0 else '+'} {written(abs(a) * times)} {self.columns[c]}".replace(" 1 ", " ")
+                for c, a in terms.items()
+                if a
+            ]
+            # readers want a variable in every row
+            left = " ".join(parts).removeprefix("+ ") or " ".join(f"0 {name}" for name in self.columns[:1])
+            return left if row is None else f"{left} {'=' if row.equal else '<='} {written(row.right * times)}"
 
-        if factor > 1:
-            yield from _comment(f"{factor} times: {text(1)}")
-        for line in wrap(f"{name}: {text(factor)}", WIDTH, break_long_words=False):
-            yield f" {line}"
-
-    def _sum(self, terms: Terms) -> str:
-        parts = [
-            f"{'-' if a < 0 else '+'} {abs(a)} {self.columns[c]}".replace(" 1 ", " ") for c, a in terms.items() if a
-        ]
-        # readers want a variable in every row
-        return " ".join(parts).removeprefix("+ ") or " ".join(f"0 {name}" for name in self.columns[:1])
+        if all(abs(v * factor) <= LARGEST for v in numbers):
+            made = text(factor, str)
+            if factor > 1:
+                yield from _comment(f"{factor} times: {text(1, str)}")
+        else:
+            made = text(1, lambda v: repr(as_float(v)))
+            yield from _comment(f"rounded: {text(1, _shown)}")
+        yield from (f" {line}" for line in wrap(f"{name}: {made}", WIDTH, break_long_words=False))
 
     def vipr_text(self) -> str:
         """The program, the point and the multipliers, in VIPR's format."""
@@ -240,7 +246,7 @@ def _some(names: list[str]) -> str:
 
 def _shown(value: Rational) -> str:
     text = str(value)
-    return text if len(text) <= 60 else f"about {int(value.p) / int(value.q):.17g} (a fraction of {len(text):,} digits)"
+    return text if len(text) <= 60 else f"about {as_float(value)!r} (a fraction of {len(text):,} digits)"
 
 
 def _comment(text: str) -> list[str]:

@@ -115,6 +115,16 @@ def test_the_levels_of_a_leximin_are_its_sorted_shares_and_the_point_is_the_answ
     assert values.get(0, 0) == answer.exact_tasks[0, 0]
 
 
+def test_integers_beyond_what_floats_hold_are_rounded_in_the_lp_text_alone(tmp_path):
+    huge = fo.Instance([[Q(1, p)] for p in (101, 103, 107, 109, 113, 127, 131, 137, 139)], [1])
+    answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(huge, exact=True)
+    _, texts = written(answer, tmp_path / "out")
+    claim = checked(texts[0])
+    text = (tmp_path / "out" / "level-1.lp").read_text()
+    assert claim.value.denominator > 2**53 and "rounded: " in text
+    assert by_highs(tmp_path / "out" / "level-1.lp") == pytest.approx(float(claim.value), rel=1e-6)
+
+
 def test_tasks_below_the_optimum_are_no_proof(tmp_path):
     answer = fo.DRF().allocate(PAPER, exact=True)
     object.__setattr__(answer, "exact_tasks", np.array([[Q(2)], [Q(25, 2)]], dtype=object))

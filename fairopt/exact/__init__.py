@@ -9,6 +9,7 @@ The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 * `allocate`: `Policy.allocate(..., exact=True)`
 * `bounds`: intervals for optimal values, also where they are irrational
 * `programs`: a policy on an instance as a concave program. `concave`: such programs in high precision, with bounds
+* `vipr`: the linear programs of an answer and their proofs, for checkers by others
 * `flint`: python-flint, imported on first use
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def solved(read: Exactly, answer: Allocation, clock: Clock) -> Allocation:
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value, split = _solve(read, clock)
+        tasks, proof, value, split = solve(read, clock)
         given = given_fractions(instance)
         table = [[Fraction(*x.as_integer_ratio()) for x in row] for row in tasks]
         entry = {"tasks": [[rational.written(x) for x in row] for row in tasks], **proof} | (
@@ -135,8 +136,13 @@ def _as_array(table: list[list[Fraction]], instance: Instance) -> NDArray[np.obj
     return out
 
 
-def _solve(read: Exactly, clock: Clock) -> tuple[rational.Table, dict[str, Any], rational.Fraction | None, list[str]]:
-    """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes."""
+def solve(
+    read: Exactly, clock: Clock, record: Callable[..., None] | None = None
+) -> tuple[rational.Table, dict[str, Any], rational.Fraction | None, list[str]]:
+    """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
+
+    ``record`` is a `modelling.Record` with what the program is for in front.
+    """
     cluster = read.cluster
     if read.policy.name == "HDRF":
         tasks, of_filling, least = mechanisms.filled(cluster, read.policy, clock)
@@ -153,10 +159,16 @@ def _solve(read: Exactly, clock: Clock) -> tuple[rational.Table, dict[str, Any],
     if cluster.team_guarantees:
         made["floors"] = modelling.floors(cluster, shares.values(), clock)
 
+    def noted(what: str) -> modelling.Record | None:
+        return None if record is None else partial(record, what)
+
     def settle(k: int, share: rational.Block, tier: rational.ExactTier) -> set[str]:
         zero = modelling.as_rational(rational.ZERO)
         compared = tier.compared or {}
-        risen[share.text], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=zero)
+        note = noted(f"who can rise above the base of {share.text}")
+        risen[share.text], levels, stay = modelling.leximin(
+            cluster, compared, tier.rows, tier.kept, clock, until=zero, record=note
+        )
         at_base[k:] = [{**(at_base[k] if k < len(at_base) else {}), share.text: levels}] if stay else at_base[k:]
         return stay
 
@@ -165,10 +177,13 @@ def _solve(read: Exactly, clock: Clock) -> tuple[rational.Table, dict[str, Any],
         at_base.extend({} for _ in range(len(at_base), k + 1))
         entry: dict[str, Any]
         if tier.compared is None:
-            cluster.tasks, entry = modelling.optimum(cluster, tier, clock)
+            cluster.tasks, entry = modelling.optimum(cluster, tier, clock, noted(objectives[k].text))
             entry |= {"rising": found} if (found := _rising(cluster, objectives[k], risen)) else {}
         else:
-            cluster.tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
+            note = noted(objectives[k].text)
+            cluster.tasks, levels, _ = modelling.leximin(
+                cluster, tier.compared, tier.rows, tier.kept, clock, record=note
+            )
             entry = {"levels": levels}
         proofs.append(entry | ({"at_base": at_base[k]} if at_base[k] else {}))
         if value is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairopt.exact.flint import flint
@@ -16,6 +16,8 @@ __all__ = ["Feasible", "as_rational", "floors", "leximin", "optimum"]
 Rational = Any  # `flint.fmpq`
 Slopes = Mapping[rational.Pair, rational.Fraction]
 Entry = dict[str, Any]  # evidence as a file holds it
+# Is told of each program solved: the program, its optimum, the rows of ranked numbers, a constant beside the value.
+Record = Callable[["Feasible", Optimum, Mapping[str, int], rational.Fraction], None]
 
 
 def as_rational(value: rational.Fraction) -> Rational:
@@ -124,7 +126,7 @@ class Feasible:
 
 
 def optimum(
-    cluster: rational.Cluster, tier: rational.ExactTier, clock: Clock | None = None
+    cluster: rational.Cluster, tier: rational.ExactTier, clock: Clock | None = None, record: Record | None = None
 ) -> tuple[rational.Table, Entry]:
     """Tasks that maximise a goal, and their evidence."""
     tell("exact basis")
@@ -137,6 +139,8 @@ def optimum(
             program.costs[column] += c
     model.keep(tier.kept)
     found = program.solve(clock=clock)
+    if record is not None:
+        record(model, found, {}, goal.constant)
     return model.tasks(found), model.evidence(found)
 
 
@@ -147,6 +151,7 @@ def leximin(
     kept: Iterable[rational.KeptGoal] = (),
     clock: Clock | None = None,
     until: Rational | None = None,
+    record: Record | None = None,
 ) -> tuple[rational.Table, list[Entry], set[str]]:
     """Tasks at the leximin of numbers, the evidence of each level, and the numbers that have one.
 
@@ -169,6 +174,8 @@ def leximin(
         at, y = found.point[level], found.multipliers
         if until is not None and at > until:
             break
+        if record is not None:
+            record(model, found, of, rational.ZERO)
         new = {t for t in rising if y[of[t]]}
         levels.append({"of_numbers": {t: str(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:

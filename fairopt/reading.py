@@ -109,14 +109,17 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
 
 @coefficients_cached()
 def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
-    """What readers of evidence need besides it: ``given``, coefficients of user-defined shares and bases, ``floors`` of
-    teams, and ``prices`` in units of the objective.
+    """What readers of evidence need besides it: ``given``, coefficients of user-defined shares and bases, ``ideals`` of
+    users, ``floors`` of teams, and ``prices`` in units of the objective.
     """
     policy, instance = allocation.policy, allocation.instance
     blocks = set(blocks_within((policy.objective, policy.constraints)))
     shares = [block for block in blocks if isinstance(block, Share) and block._is_plain and not _is_known(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares} | _own_bases(instance, blocks)
     out: dict[str, Any] = {"given": given} if given else {}
+    ideals = {repr(share): share.proofs(instance) for share in blocks if isinstance(share, IdealGain)}
+    if any(ideals.values()):
+        out["ideals"] = ideals
     if floors := _floors(instance, blocks):
         out["floors"] = floors
     if allocation.evidence_prices is not None and allocation.evidence and allocation.evidence[0]:
@@ -126,7 +129,7 @@ def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
 
 def _is_known(share: Share) -> bool:
     """Whether the checker always computes the coefficients of a share itself."""
-    return is_ours(share) and type(share).__name__ in SHARES and not isinstance(share, IdealGain)
+    return is_ours(share) and type(share).__name__ in SHARES
 
 
 def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:

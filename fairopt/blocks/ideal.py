@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import PerUser, per_user_parameter
-from fairopt.blocks.largest import largest
+from fairopt.blocks.largest import Largest, largest
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
@@ -19,6 +20,8 @@ from fairopt.runtime.clock import check
 __all__ = ["IdealGain"]
 
 Float = NDArray[np.float64]
+
+NEAR = 1e-9  # relative: an ideal this near to the base is the base
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +54,7 @@ class IdealGain(Share):
         if instance._chosen_from is not None:  # other users' bases count too
             parent, rows = instance._chosen_from
             return self.per_task(parent)[rows]
-        base = Surplus(base=self.base).tasks(instance)
+        base = self._base(instance)
         if not base.any():
             gain = instance.tasks_alone.sum(axis=1)
         elif instance.n_servers == 1:
@@ -60,21 +63,41 @@ class IdealGain(Share):
             with np.errstate(divide="ignore", invalid="ignore"):
                 gain = np.fmin.reduce(left / demands, axis=1)  # 0 / 0: no demand of a resource that is full
         else:
-            gain = _ideal(instance, base) - base
+            pairs = Pairs(instance)
+            best = _ideals(pairs, base)
+            ideal = base if best is None else np.array([pairs.sum(one.at)[j] for j, one in enumerate(best)])
+            gain = np.where(ideal - base > NEAR * ideal, ideal - base, 0.0)
         gain = np.minimum(gain, instance.task_limits - base)
         return 1.0 / np.where(gain > 0, gain, 1.0)  # those who cannot rise leave objectives of surplus
 
+    def _base(self, instance: Instance) -> Float:
+        return Surplus(base=self.base).tasks(instance)
 
-def _ideal(instance: Instance, base: Float) -> Float:
-    """The most tasks of each user within capacities when the others are at their bases, shape (n_users,)."""
-    pairs, found = Pairs(instance), np.empty(instance.n_users)
-    scale = np.maximum(instance.tasks_alone.max(axis=1), base)[pairs.user]
-    rows = [Rows(pairs.loads, 1.0), Rows(-pairs.totals, -base)]
-    for j in range(len(found)):
+    def proofs(self, instance: Instance) -> list[dict[str, Any]]:
+        """What proves each user's ideal on several servers: prices of their resources, and tasks by user and server.
+
+        None are needed where ideals have a closed form, or bases do not fit.
+        """
+        base, pairs = self._base(instance), Pairs(instance)
+        best = _ideals(pairs, base) if base.any() and instance.n_servers > 1 else None
+        room = instance.capacities * instance.counts[:, None]
+        out = []
+        for one in best or ():
+            tasks = np.maximum(one.at, 0.0).tolist()
+            prices = np.divide(one.multipliers[0].reshape(room.shape), room, out=np.zeros(room.shape), where=room > 0)
+            at = zip(pairs.user.tolist(), pairs.server.tolist(), tasks, strict=True)
+            out.append({"prices": prices.tolist(), "tasks": [[j, s, x] for j, s, x in at if x]})
+        return out
+
+
+def _ideals(pairs: Pairs, base: Float) -> list[Largest] | None:
+    """Where each user runs most within capacities while the others are at their bases; None if these do not fit."""
+    scale = np.maximum(pairs.instance.tasks_alone.max(axis=1), base)[pairs.user]
+    rows, found = [Rows(pairs.loads, 1.0), Rows(-pairs.totals, -base)], []
+    for j in range(len(base)):
         check()
-        own = np.where(pairs.user == j, 1.0, 0.0)
-        best = largest(own, rows, scale)
-        if best is None:  # the bases do not fit, which the program that keeps them says
-            return base
-        found[j] = own @ best.at
+        best = largest(np.where(pairs.user == j, 1.0, 0.0), rows, scale)
+        if best is None:  # which the program that keeps the bases says
+            return None
+        found.append(best)
     return found

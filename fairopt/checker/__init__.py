@@ -2,6 +2,10 @@
 
 The names for users are `verify` and `Verification`.
 
+*Feasibility* is checked at the stored tasks, in exact fractions. *The gap* is proved by weak duality: the policy is
+parsed from its text, shares, bounds and rows are computed from the instance, and the file adds prices and multipliers,
+at which no feasible tasks can be better than a bound (`sums`). Wrong evidence weakens a bound and cannot falsify it.
+
 * `answer`: a file as a whole: what it claims, and the sentence that says what is proved (`verify`)
 * `outcome`: results, errors and time limits
 * `numbers`: rational numbers, intervals, logarithms and powers between bounds

@@ -1,4 +1,9 @@
-"""bundles."""
+"""Weighted logarithms of bundles, which divide each resource by itself.
+
+The problem separates by server, resource and group of users, and the best division is known: ``min(most, base / p)``,
+at the price p that uses all (Bound 6.5). It needs no evidence. Dominant users have their part of a resource where a
+policy states an aggregate of demands.
+"""
 
 from __future__ import annotations
 

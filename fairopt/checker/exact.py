@@ -1,4 +1,9 @@
-"""exact."""
+"""Exact answers: tasks in fractions, proved without tolerances.
+
+All objectives here are piecewise linear and concave, so that an optimum is a linear program's: by strong duality there
+are rational multipliers whose bound is the value, and with them the gap is 0. Levels of leximin are proved from the
+lowest up (`prove_levels`): prices fix the numbers that are at their level at every optimum.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""instance."""
+"""The instance of a file, its shares of tasks, and its digest.
+
+What `fairopt.Instance` refuses is refused here, by code of its own. Shares of one task are computed from their
+definitions: dominant shares (Ghodsi et al. 2011), and on several servers of all of a resource (Wang et al. 2014);
+products of the k largest ratios; p-norms, between bounds; shares of what a user could run alone, and ideals
+(Kalai and Smorodinsky 1975). Coefficients of shares of a user's own are taken as given, and the statement says so.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +31,7 @@ from .numbers import (
     up,
 )
 from .outcome import CannotCheck, Clock, Fault
-from .policy import COMPOSED, PARAMETERS, Block, as_list, block
+from .policy import COMPOSED, PARAMETERS, Block, as_list
 
 SPREAD = 10**100  # largest ratio of weights of an instance
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
@@ -41,6 +47,7 @@ class Cluster:
 
     def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
         instance, self.clock, self.tie = data["instance"], clock or Clock(), TIE
+        check_names(instance)
         self.users, self.resources = list(instance["users"]), list(instance["resources"])
         self.n, self.m, self.servers = len(self.users), len(self.resources), len(instance["servers"])
         n, m, servers = self.n, self.m, self.servers
@@ -51,18 +58,10 @@ class Cluster:
         self.capacities = numbers(instance["capacities"], "capacities", servers, m)
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in together(self.capacities, self.counts)]
-        self.teams = {str(by): list(labels) for by, labels in (instance.get("teams") or {}).items()}
-        if any(len(labels) != n for labels in self.teams.values()):
-            raise Fault("teams has not one label per user")
-        for user, own in self.members.items():
-            if user in self.users and [self.users[j] for j in own] != [user]:
-                raise Fault(f"{user!r} is both a user and a team")
-        if len({name for of in self.teams.values() for name in {*of} - {None}}) < sum(
-            len({*of} - {None}) for of in self.teams.values()
-        ):
-            raise Fault("a team has the labels of two kinds")
+        self.teams: dict[str, list[str | None]] = dict(instance.get("teams") or {})
+        given_to = [0] * n if instance.get("guarantees") is None else instance["guarantees"]
         self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
-        self.guarantees, self.team_guarantees = self._with_teams(instance.get("guarantees") or [0] * n, "guarantees")
+        self.guarantees, self.team_guarantees = self._with_teams(given_to, "guarantees")
         self.weights = self._divided()
         self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
         self._refuse_negative_amounts(instance)
@@ -75,32 +74,29 @@ class Cluster:
         has = [c for row in self.capacities for c in row]
         speeds = [r for row in self.rates or () for r in row]
         for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
-            if any(v < 0 for v in values):
+            if any(v.n < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
         if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
             raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
-        if len({*map(str, self.users)}) < n or len({*self.resources}) < m or len({*instance["servers"]}) < servers:
-            raise Fault("two users, two resources or two servers have the same label")
         allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible is not true or false for each user on each server")
-        lacks = [[i for i, c in enumerate(row) if not c] for row in self.capacities]
-        self.open = [
-            [
+        lacks, everywhere = [[i for i, c in enumerate(row) if not c] for row in self.capacities], [*range(servers)]
+        self.open: list[list[int]] = []
+        for j, user in enumerate(self.users):
+            self.clock.check()
+            may = [
                 s
-                for s in range(servers)
+                for s in everywhere
                 if allowed[j][s]
                 and not any(self.demands[j][s][i] for i in lacks[s])
                 and (self.rates is None or self.rates[j][s])
             ]
-            for j in range(n)
-        ]
-        for j, user in enumerate(self.users):
-            self.clock.check()
-            if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
+            if not may or not all(any(d.n for d in self.demands[j][s]) for s in may):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
+            self.open.append(everywhere if len(may) == servers else may)
         self.active = [j for j in range(n) if self.limits[j] != 0]
         least = together(self.guarantees, self.limits)
         self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
@@ -108,7 +104,7 @@ class Cluster:
         self.usable = [ONE] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
-        if any(text.partition("(")[0] in PARAMETERS and not self._may_be_given(text) for text in self.given):
+        if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given for a share of fairopt, which are computed instead")
         self._most_tasks: dict[int, Fraction] = {}  # cleared where a constraint is imposed
         self._coefficients: dict[str, tuple[Table, Table]] = {}
@@ -116,23 +112,13 @@ class Cluster:
         # objectives with lower levels, in the units of `Goal`, and the size to which each tolerance is relative
         self.kept_levels: list[tuple[Block, Fraction, Fraction]] = []
         self.kept_places: list[int | str] = []  # of their constraints
+        self.ideal_proofs = dict(data.get("ideals") or {})
         self.floor_proofs = dict(data.get("floors") or {})
         self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
         self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
-
-    @property
-    def taken_as_given(self) -> tuple[str, ...]:
-        """The shares and bases whose coefficients are those of the file."""
-        ideals = [text for text in self.given if self._may_be_given(text)]
-        return tuple(text for text in self.given if text not in ideals or self.ideal_gains(block(text)) is None)
-
-    @staticmethod
-    def _may_be_given(text: str) -> bool:
-        """Whether coefficients of a share of fairopt may be in the file: ideals on several servers are not computed."""
-        return text.startswith("IdealGain(")
 
     def _refuse_negative_amounts(self, instance: Mapping[str, Any]) -> None:
         """Refuse negative weights and guarantees, and held tasks that are no amounts."""
@@ -200,7 +186,7 @@ class Cluster:
 
     def total(self, j: int) -> Fraction:
         """A user's tasks on all servers."""
-        return exact_sum(self.tasks[j])
+        return self.tasks[j][0] if self.servers == 1 else exact_sum(self.tasks[j])
 
     def tasks_alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
         """Tasks that a user could run alone on a server row; None if it needs nothing there."""
@@ -254,9 +240,9 @@ class Cluster:
         return self._coefficients[share.text]
 
     def _computed(self, share: Block) -> tuple[Table, Table]:
-        if share.name == "IdealGain" and (gains := self.ideal_gains(share)) is not None:
-            whole = [[1 / gain if gain > 0 else ONE] * self.servers for gain in gains]
-            return whole, whole
+        if share.name == "IdealGain":
+            of_users = [1 / gain if isinstance(gain, Fraction) else gain.inverse() for gain in self.ideal_gains(share)]
+            return self._enclosed([[c] * self.servers for c in of_users])
         if share.text in self.given:
             c = self.given[share.text]
             wide = bool(c) and isinstance(c[0], list)
@@ -271,8 +257,15 @@ class Cluster:
             raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
         rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
         found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
-        below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
-        return below, above
+        return self._enclosed(found)
+
+    @staticmethod
+    def _enclosed(found: Sequence[Sequence[Fraction | Between]]) -> tuple[Table, Table]:
+        """Numbers from below and from above; the same table if all are known exactly."""
+        below = [[c.low if isinstance(c, Between) else c for c in row] for row in found]
+        if not any(isinstance(c, Between) for row in found for c in row):
+            return below, below
+        return below, [[c.high if isinstance(c, Between) else c for c in row] for row in found]
 
     def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
         """The share of one task of a user on a server."""
@@ -282,11 +275,12 @@ class Cluster:
             return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
         if share.name == "ThroughputShare":
             return self._throughput(j, s)
-        ratios = [d / c if c else ZERO for d, c in together(self.demands[j][s], self.capacity)]
+        needs = zip(self.demands[j][s], self.capacity)
+        if share.name == "DominantShare" or share.given.get("p") == math.inf:
+            return largest_ratio((d, c) for d, c in needs if c.n)
+        ratios = [d / c if c else ZERO for d, c in needs]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
-        if share.name == "DominantShare" or share.given.get("p") == math.inf:
-            return max(ratios)
         ratios.sort(reverse=True)
         if share.name == "PNormShare":
             p = number(share.given["p"], "p", 0)
@@ -310,23 +304,66 @@ class Cluster:
             raise Fault(f"{share.text} needs a positive weight for each rank")
         return math.prod(ratios[:k] + ranks[:k], start=ONE)
 
-    def ideal_gains(self, share: Block) -> list[Fraction] | None:
-        """What each user could have above its base when all others are at theirs (Kalai and Smorodinsky 1975).
+    def ideal_gains(self, share: Block) -> list[Fraction | Between]:
+        """What each user could have above its base when all others are at theirs (Kalai and Smorodinsky 1975); 1 for
+        those who could have nothing, and leave.
 
-        None on several servers with bases, where each is the optimum of a linear program.
+        Closed forms on one pool and without bases; else each is the optimum of a linear program, proved by the file.
         """
-        given = share.given.get("base")
+        given, gains = share.given.get("base"), list[Between]()
         base = self.guarantees if given is None else [b or ZERO for b in self.of_user(given, share.text, False)]
         base = [b if t is None else min(b, t) for b, t in together(base, self.limits)]
         if not any(base):
-            gains = [exact_sum(self.tasks_alone(j, s) or ZERO for s in self.open[j]) for j in range(self.n)]
-        elif self.servers > 1:
-            return None
-        else:
+            alone = (exact_sum(self.tasks_alone(j, s) or ZERO for s in self.open[j]) for j in range(self.n))
+            gains = [Between(gain, gain) for gain in alone]
+        elif self.servers == 1:
             used = [exact_sum(row[0][i] * b for row, b in together(self.demands, base)) for i in range(self.m)]
             left = [max(room - u, ZERO) for room, u in together(self.room[0], used)]
-            gains = [min(r / d for r, d in together(left, row[0]) if d) for row in self.demands]
-        return [gain if t is None else min(gain, t - b) for gain, t, b in zip(gains, self.limits, base)]
+            alone = (min(r / d for r, d in together(left, row[0]) if d) for row in self.demands)
+            gains = [Between(gain, gain) for gain in alone]
+        else:
+            proofs = self.ideal_proofs.get(share.text)
+            if proofs is None:
+                raise CannotCheck(f"the ideals of {share.text} were saved without a proof")
+            gains = [self._ideal_gain(j, base, proof) for j, (proof, _) in enumerate(together(proofs, base))]
+        out: list[Fraction | Between] = []
+        for gain, t, b in zip(gains, self.limits, base):
+            low, high = gain if t is None else (min(end, t - b) for end in gain)
+            out.append(ONE if high <= 0 else low if low == high else Between(low, high))
+        return out
+
+    def _ideal_gain(self, j: int, base: Sequence[Fraction], proof: Mapping[str, Any]) -> Between:
+        """The most tasks of a user above its base while others are at theirs: between those of a placement, up to the
+        tolerance of capacities, and the bound of prices p, by weak duality.
+
+        It is ``(p'C - sum_k b_k min_s p'd_ks) / min_s p'd_js``, over other users k.
+        """
+        self.clock.check()
+        check_keys(proof, ("prices", "tasks"), f"the ideal of user {self.users[j]!r}")
+        prices = [[max(p, ZERO) for p in row] for row in numbers(proof["prices"], "prices", self.servers, self.m)]
+        units = exact_sum(p * r for row, room in zip(prices, self.room) for p, r in zip(row, room))
+
+        def cost(k: int) -> Fraction:
+            return min(exact_sum(p * d for p, d in zip(prices[s], self.demands[k][s]) if d) for s in self.open[k])
+
+        left = units - exact_sum(cost(k) * b for k, b in enumerate(base) if k != j and b)
+        tasks = [[ZERO] * self.servers for _ in range(self.n)]
+        for k, s, x in proof["tasks"]:
+            if s not in self.open[k]:
+                raise Fault(f"tasks of the ideal of user {self.users[j]!r} are where they may not run")
+            tasks[k][s] += number(x, "tasks of an ideal", 0)
+        with self.at(tasks):
+            over = any(self.load(s, i) > r * (1 + TIE) for s, row in enumerate(self.room) for i, r in enumerate(row))
+            short = any(self.total(k) < b * (1 - TIE) for k, b in enumerate(base) if k != j)
+            least = self.total(j)
+        if over or short or not cost(j):
+            raise Fault(f"the ideal of user {self.users[j]!r} is not proved: its placement or its prices do not fit")
+        most = max(up(left / cost(j)), base[j])
+        if most - base[j] <= TIE * most:
+            return Between(ZERO, ZERO)
+        if most - least > IDEAL * (most - base[j]):
+            raise Fault(f"the ideal of user {self.users[j]!r} is not proved: it is at most {float(most):.9g}")
+        return Between(min(least, most) - base[j], most - base[j])
 
     def _throughput(self, j: int, s: int) -> Fraction:
         """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
@@ -339,10 +376,12 @@ class Cluster:
     def same_on_servers(self, share: Block) -> bool:
         """Whether each user's share of a task is the same on all of its servers."""
         c, _ = self.coefficients(share)
-        return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
+        return self.servers == 1 or all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
 
     def shares(self, c: Table) -> dict[int, Fraction]:
         """Shares of the active users at the current tasks."""
+        if self.servers == 1:
+            return {j: c[j][0] * self.tasks[j][0] for j in self.active}
         return {j: exact_sum(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
     def level_per_task(self, c: Table) -> dict[int, dict[int, Fraction]]:
@@ -361,7 +400,52 @@ class Cluster:
 
     def load(self, s: int, i: int) -> Fraction:
         """The units of a resource that the tasks use on a server row."""
-        return exact_sum(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
+        return exact_sum(of_user[s][i] * x[s] for of_user, x in zip(self.demands, self.tasks) if x[s].n)
+
+
+def check_names(instance: Mapping[str, Any]) -> None:
+    """Refuse labels, types, units and teams that no instance has: all are texts, and names differ."""
+    users, resources, servers = (texts(instance[what], what) for what in ("users", "resources", "servers"))
+    for what, names in (("user", users), ("resource", resources), ("server", servers)):
+        if len({*names}) < len(names):
+            raise Fault(f"two {what}s have the same label")
+    types, units, teams = (instance.get(what) for what in ("server_types", "units", "teams"))
+    if types is not None and (len(texts(types, "server_types")) != len(servers) or not all(types)):
+        raise Fault("server_types has not one type per server")
+    if units is not None:
+        strange = [unit for unit in texts(units, "units") if unit != unit.strip() or {*unit} & {*"[]"}]
+        titles = {f"{name} ({unit})" if unit else name for name, unit in zip(resources, units)}
+        if strange or not all(map(str.isprintable, units)) or len(units) != len(titles) or len(units) != len(resources):
+            raise Fault("units has not one short text per resource, or two resources have one title")
+    if teams is not None and not isinstance(teams, dict):
+        raise Fault("teams is not labels by kind")
+    label_of: dict[str, str] = {}
+    for by, labels in (teams or {}).items():
+        if not isinstance(labels, list) or len(labels) != len(users):
+            raise Fault(f"teams: {by!r} has not one label per user")
+        for name in dict.fromkeys(texts([name for name in labels if name is not None], "teams")):
+            if not name or label_of.setdefault(name, by) != by:
+                raise Fault(f"teams: {name!r} is no name, or a label of two kinds")
+    for j, user in enumerate(users):
+        if user in label_of and [k for k, name in enumerate((teams or {})[label_of[user]]) if name == user] != [j]:
+            raise Fault(f"{user!r} is both a user and a team")
+
+
+def texts(given: Any, what: str) -> list[str]:
+    """A list of texts, in which each character can be written."""
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        raise Fault(f"{what} is not a list of texts")
+    "".join(given).encode()
+    return given
+
+
+def largest_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> Fraction:
+    """The largest of d / c, for d >= 0 and c > 0; in fractions only those that may be it as floats."""
+    given = [(d, c, float(d), float(c)) for d, c in pairs if d.n]
+    near = 0.0
+    if all(1e-150 < x < 1e150 and 1e-150 < y < 1e150 for _, _, x, y in given):
+        near = max((x / y for _, _, x, y in given), default=0.0) * (1 - 1e-12)
+    return max((d / c for d, c, x, y in given if not near or x / y >= near), default=ZERO)
 
 
 def named_pairs(evidence: Any) -> Iterator[list[Any]]:
@@ -385,6 +469,8 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     of them appear once.
     """
     names, servers = instance["resources"], instance["servers"]
+    demand_of = [f"demand of {name!r}" for name in names]
+    lacks = [[i for i, c in enumerate(row) if not c] for row in instance["capacities"]]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
 
     def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
@@ -402,7 +488,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             s
             for s in in_order
             if (instance["eligible"] is None or instance["eligible"][j][s])
-            and all(c or not d for d, c in together(by_server[s], instance["capacities"][s]))
+            and not any(by_server[s][i] for i in lacks[s])
         ]
         user = instance["users"][j]
         weights, guarantees = instance["weights"], instance.get("guarantees") or {}
@@ -415,7 +501,7 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
-            fields |= {f"demand of {name!r}{where}": plain(d) for name, d in together(names, by_server[s])}
+            fields |= {what + where: plain(d) for what, d in zip(demand_of, by_server[s])}
         if instance.get("rates") is not None:
             fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
         yield f"user {user!r}", fields
@@ -431,9 +517,9 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 def digest(instance: Mapping[str, Any]) -> str:
     """The SHA-256 of the `entries`, each a line of JSON with sorted keys."""
-    found = hashlib.sha256()
+    found, written = hashlib.sha256(), json.JSONEncoder(sort_keys=True).encode
     for entry in entries(instance):
-        found.update(json.dumps(entry, sort_keys=True).encode() + b"\n")
+        found.update(written(entry).encode() + b"\n")
     return found.hexdigest()
 
 
@@ -453,6 +539,7 @@ def differences(instance: Mapping[str, Any], other: Mapping[str, Any], most: int
     return out[:most] + [f"and {len(out) - most:,} more"] * (len(out) > most)
 
 
+IDEAL = Fraction(1, 10**7)  # relative: how well an ideal is known; the gap counts what is not
 TIE = Fraction(1, 10**9)  # relative: levels and limits this close are reached together
 
 

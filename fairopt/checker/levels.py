@@ -1,4 +1,9 @@
-"""levels."""
+"""Max-min fairness on servers and under linear constraints, level by level.
+
+At leximin (Radunović and Le Boudec 2007) the levels fixed first are the lowest. Prices of each level bound the
+levels of its users from above while others keep theirs; the tasks, scaled to fit, bound them from below
+(`gap_by_levels`; Proposition 15.4). Levels of teams, and above a base, likewise (`gap_by_number_levels`).
+"""
 
 from __future__ import annotations
 

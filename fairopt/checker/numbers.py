@@ -1,4 +1,9 @@
-"""numbers."""
+"""Rational numbers, and intervals around logarithms and powers.
+
+`Fraction` is exact, and sums are rounded outwards to `BITS` bits where exact ones grow with the number of users.
+``ln`` and ``exp`` lie between two decimals of 50 digits, as `decimal` rounds both correctly, and so does ``x^p =
+exp(p ln x)``. A float is a fraction; exact answers read it as the shortest decimal that prints it.
+"""
 
 from __future__ import annotations
 
@@ -168,6 +173,10 @@ class Between(NamedTuple):
         """The interval times a number."""
         return Between(*sorted((self.low * other, self.high * other)))
 
+    def inverse(self) -> Between:
+        """One over a positive number."""
+        return Between(1 / self.high, 1 / self.low)
+
     def plus(self, other: Fraction) -> Between:
         """The interval plus a number."""
         return Between(self.low + other, self.high + other)
@@ -302,7 +311,7 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
     if not isinstance(values, list) or len(values) != shape[0]:
         raise Fault(f"{what}: a list of {shape[0]} is missing")
     if len(shape) == 1 and {float}.issuperset(map(type, values)) and all(map(math.isfinite, values)):
-        ratios = [value.as_integer_ratio() for value in values]
+        ratios = map(float.as_integer_ratio, values)
         return [Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT) for n, d in ratios]
     return [numbers(v, f"{what}[{k}]", *shape[1:]) for k, v in enumerate(values)]
 

@@ -26,6 +26,7 @@ class Clock:
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
             raise ValueError(f"time_limit is {seconds!r}, and must be seconds > 0, or None")
+        self.seconds = math.inf if seconds is None else float(seconds)
         self.end, self.done = math.inf if seconds is None else time.perf_counter() + seconds, list[str]()
 
     def check(self) -> None:

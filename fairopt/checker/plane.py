@@ -1,4 +1,9 @@
-"""plane."""
+"""Fairness and efficiency in the plane of (beta, lambda) (Lan et al. 2010), by lines.
+
+The measure is a product of powers of a power mean and of the mean of levels, and not concave in general. Lines bound
+the power mean by the mean over all feasible tasks, each by weak duality, and the measure's maximum under them is at one
+of finitely many means (Proposition 15.8).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""policy."""
+"""A policy parsed from its text (`block`), and what its parts mean.
+
+Nothing is executed: the text is read as a syntax tree, and only calls of the names in `PARAMETERS` are blocks.
+Some objectives are the same as others, and are proved as those: fairness and efficiency on the edge of the plane of
+(beta, lambda) is alpha-fair (Lan et al. 2010), a ranked objective of one weight is max-min.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""pool."""
+"""Max-min fairness on one pool.
+
+Leximin is progressive filling (Bertsekas and Gallager 1992; Ghodsi et al. 2011): all levels rise together, and users
+stop at their limit or at a full resource that they need. `WaterFilling` computes it again between integers. Without
+envy on one pool, users whose tasks envy holds up stop others (`gap_by_envy`).
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,8 @@ def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
         raise Fault("this evidence needs one pool, or identical servers that all users may use")
     if cluster.kept_levels or not cluster.same_on_servers(objective.share):
         raise Fault("this evidence needs shares that are the same on all servers, and no lower levels of objectives")
+    if above is below:
+        return below, ZERO
     return below, max((above[j][0] / below[j][0] - 1 for j in cluster.active if below[j][0]), default=ZERO)
 
 
@@ -37,10 +44,7 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
     for bits in (BITS, 10 * BITS):  # bounds lose digits if users need very little of a full resource
         water = WaterFilling(cluster, below, above, bits)
         water.fill()
-        least, most = (
-            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items() if j not in nothing}
-            for k, end in ((0, math.floor), (1, math.ceil))
-        )
+        least = {j: math.floor(size * cluster.total(j)) for j, (size, _) in water.sizes.items() if j not in nothing}
         if min(least.values()) <= 0:
             if all(cluster.total(j) > 0 for j in least) and bits == BITS:  # levels differ by more than 2^bits
                 continue
@@ -50,7 +54,8 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
             gap = Fraction(max(best - min(least.values()), 0), best)
         else:
             rise = max(((water.upper[j] - z) << bits) // z for j, z in least.items())
-            fall = max(((z - water.lower[j]) << bits) // z for j, z in most.items())
+            most = ((j, math.ceil(water.sizes[j][1] * cluster.total(j))) for j in least)
+            fall = max(((z - water.lower[j]) << bits) // z for j, z in most)
             gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
         if gap <= GAP:
             break
@@ -62,7 +67,7 @@ def left_nothing(cluster: Cluster) -> set[int]:
     full = {
         i
         for i in range(cluster.m)
-        if exact_sum(cluster.demands[j][0][i] * cluster.low[j] for j in cluster.active)
+        if exact_sum(cluster.demands[j][0][i] * cluster.low[j] for j in cluster.active if cluster.low[j].n)
         >= cluster.capacity[i] * cluster.usable[i] * (1 - ROUNDING)
     }
     return {j for j in cluster.active if not cluster.total(j) and any(cluster.demands[j][0][i] for i in full)}
@@ -72,34 +77,44 @@ class WaterFilling:
     """Bounds on max-min fair levels on a pool, as two integers per user (Proposition 15.5).
 
     Levels are multiples of ``2^-bits`` of a unit near the largest one, loads multiples of ``1 / full``. Each of these
-    has a lower and an upper bound: ``sizes``, levels of one task; ``rates``, loads of a level of 1 by user and resource
-    (exact from below if less than 1); ``low`` and ``high``, levels at bounds. ``lower`` and ``upper`` are the results.
+    has a lower and an upper bound: ``sizes``, levels of one task; ``least`` and ``most``, loads of a level of 1 by user
+    and resource (exact from below if less than 1; 0 of a resource that is not needed); ``low`` and ``high``, levels at
+    bounds. ``lower`` and ``upper`` are the results.
     """
 
     def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
-        largest = max(cluster.total(j) * below[j][0] / cluster.weights[j] for j in cluster.active)
+        def about(j: int) -> float:
+            return float(cluster.total(j)) * float(below[j][0]) / (float(cluster.weights[j]) or 1.0)
+
+        first = max(cluster.active, key=about)  # any unit is right
+        largest = cluster.total(first) * below[first][0] / cluster.weights[first]
         shift = bits - largest.n.bit_length() + largest.d.bit_length()
         scale, self.full = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift), 1 << 2 * bits
         room = [c * part / self.full for c, part in together(cluster.capacity, cluster.usable)]
-        self.sizes, self.rates = dict[int, tuple[Fraction, Fraction]](), dict[int, dict[int, tuple[Any, int]]]()
+        self.sizes = dict[int, tuple[Fraction, Fraction]]()
+        self.least, self.most = dict[int, tuple[Any, ...]](), dict[int, tuple[int, ...]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+        nothing = 0, 0
         for j in cluster.active:
             cluster.clock.check()
             per, needs = scale / cluster.weights[j], cluster.demands[j][0]
-            least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
+            least = below[j][0] * per
+            most = least if above is below else above[j][0] * per
+            self.sizes[j] = least, most
             if least <= 0:
                 raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
             high = cluster.high[j] if all(r.n for d, r in zip(needs, room) if d.n) else ZERO
-            self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
+            low = cluster.low[j]
+            self.low[j] = (math.floor(low * least), math.ceil(low * most)) if low.n else nothing
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
-            self.rates[j] = of_user = dict[int, tuple[Any, int]]()
-            for i, (d, r) in enumerate(zip(needs, room)):
-                if d.n and r.n:
-                    # the ratios d / (r most) and d / (r least), without fractions in between
-                    n, q = d.n * r.d, d.d * r.n
-                    at_least = n * most.d // (q * most.n)
-                    of_user[i] = at_least or d / (r * most), -(-n * least.d // (q * least.n))
+            rates = list[tuple[Any, int]]()
+            for d, r in zip(needs, room):
+                # the ratios d / (r most) and d / (r least), without fractions in between
+                n, q = d.n * r.d, d.d * r.n
+                at_least = n * most.d // (q * most.n) if n and q else 0
+                rates.append((at_least or d / (r * most), -(-n * least.d // (q * least.n))) if n and q else (0, 0))
+            self.least[j], self.most[j] = zip(*rates)
         self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
 
@@ -139,22 +154,23 @@ class WaterFilling:
 
     def add(self, j: int, level: int, times: int) -> None:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
-        for i, (_, rate) in self.rates[j].items():
-            self.fixed[i] += rate * level
-            self.slope[i] += rate * times
+        for i, rate in enumerate(self.most[j]):
+            if rate:
+                self.fixed[i] += rate * level
+                self.slope[i] += rate * times
 
     def settle(self, full: set[int], level: int, rising: set[int]) -> None:
         """Bound the levels of users who need a full resource by what its other users leave at least."""
         least = dict(self.lower)
-        for j in self.rates.keys() - least.keys():
+        for j in self.low.keys() - least.keys():
             low, high = self.low[j][0], self.high.get(j)
             least[j] = max(low, level if high is None else min(level, high[0]))
         slack = dict.fromkeys(full, self.full)
-        for j, of_user in self.rates.items():
-            for i in full.intersection(of_user):
-                slack[i] -= math.floor(of_user[i][0]) * least[j]
-        for j in [j for j, of_user in self.rates.items() if j not in self.lower and not full.isdisjoint(of_user)]:
-            rates = ((max(slack[i], 0), rate) for i, (rate, _) in self.rates[j].items() if i in full)
+        for j, of_user in self.least.items():
+            for i in full:
+                slack[i] -= math.floor(of_user[i]) * least[j]
+        for j in [j for j, of_user in self.most.items() if j not in self.lower and any(of_user[i] for i in full)]:
+            rates = ((max(slack[i], 0), rate) for i in full if (rate := self.least[j][i]))
             most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
             self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
             rises = j in rising

@@ -1,4 +1,16 @@
-"""sums."""
+"""Sums of concave functions of shares, bounded by prices.
+
+By weak duality, at prices p >= 0 of capacities C and multipliers y of rows ``A x <= b`` (y >= 0, free for equations),
+an objective f of feasible tasks x is at most ``p'C + y'b + max f(x) - (p'D + y'A) x``, maximised over each user's range
+of tasks. Wrong evidence weakens the bound and cannot falsify it. The maximum has a closed form:
+
+* a concave term lies below its tangent at any point (`tangents`);
+* sorted shares weighted by a decreasing v are at most ``sum_j u_j s_j`` if, for every k, the k smallest u sum to at
+  least the k smallest v (`mixture`; Hardy, Littlewood and Pólya 1934);
+* a linear function of a user's total tasks is largest at an end of their range, on the user's best server (`bound`).
+
+Alpha-fair utilities are Box-Cox functions (Mo and Walrand 2000); the gap is that of their weighted power means.
+"""
 
 from __future__ import annotations
 

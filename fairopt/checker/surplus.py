@@ -1,4 +1,8 @@
-"""surplus."""
+"""Who stays at the base of a surplus, and leaves the objective.
+
+Whom capacities hold at its base has nothing to compare: the Nash product (Nash 1950) and leximin are over those who can
+rise. At prices pi of numbers z, ``sum_t pi_t z_t`` has a bound V (weak duality), so that z_t is at most ``V / pi_t``.
+"""
 
 from __future__ import annotations
 

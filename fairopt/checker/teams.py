@@ -1,4 +1,9 @@
-"""teams."""
+"""Guarantees and shares of teams, and what is above a base.
+
+A team is guaranteed, of each resource, no more than its members can use within the guarantee (`floor_of`): a linear
+program, proved by tasks that use so much and by prices at which none use more. What it is worth in a share is another
+(`least_share`). An objective compares `Numbers`: sums of shares of a team's users, less the base.
+"""
 
 from __future__ import annotations
 

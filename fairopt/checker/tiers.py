@@ -1,4 +1,8 @@
-"""tiers."""
+"""Which evidence proves which objective (`KINDS`), tier by tier.
+
+A later tier is bounded under the levels that earlier ones reach (`keep_level`), so that a policy of several tiers is
+proved by a chain of bounds: lexicographic optimisation with a tolerance for each level kept.
+"""
 
 from __future__ import annotations
 

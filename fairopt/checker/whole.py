@@ -1,4 +1,8 @@
-"""whole."""
+"""Whole tasks: that they fit, and a bound on what they lose of the divisible optimum.
+
+At prices p no smallest level exceeds ``p'C / sum_j w_j min_s p'd_js / c_js`` (weak duality; Proposition 15.7). Whether
+other whole tasks are better is not proved.
+"""
 
 from __future__ import annotations
 

@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from fairopt import reading
+from fairopt.allocation import Allocation
 from fairopt.checker.__main__ import write
 from fairopt.checker.outcome import Verification
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, show_json, working
+from fairopt.exact.vipr import write as written
 from fairopt.runtime.clock import checked
 
 VERIFY = """Check saved allocations by arithmetic alone, without a solver.
@@ -26,6 +28,10 @@ standard library. --write-checker writes it as one file for those who have no fa
 A file of fairopt 0.2 or before is upgraded first: its tasks are kept, and evidence is found for them. --upgrade keeps \
 the new file.
 
+--vipr writes, for each level of a linear policy, the linear program in fractions as LP text and the proof of its \
+optimum in the format of VIPR, whose checker viprchk is by others (https://github.com/scipopt/vipr). Each answer has a \
+folder of its own, whose README.txt lists the levels, their values, and what has no such program.
+
 The result shows the size and digest of the cluster. --input compares the cluster in the file with yours and lists the \
 differences. The exit code is 0 if all files are proved, else 1.
 
@@ -35,9 +41,14 @@ differences. The exit code is 0 if all files are proved, else 1.
   fairopt verify answer.json
   fairopt verify answer.json --input cluster/
   fairopt verify answers/*.json --json
-  fairopt verify --write-checker checker.pyz    # then: python3 checker.pyz answer.json"""
+  fairopt verify --write-checker checker.pyz    # then: python3 checker.pyz answer.json
+  fairopt verify answer.json --vipr proofs && viprchk proofs/answer/level-1.vipr"""
 
 
+ViprFolder = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Write linear programs and their proofs for viprchk into FOLDER/<answer>."),
+]
 Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each file.")]
 
 
@@ -59,6 +70,7 @@ def verify(
     upgrade: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the one FILE in the current format, and check that.")
     ] = None,
+    vipr: ViprFolder = None,
 ) -> None:
     """Check saved allocations."""
     if write_checker is not None:
@@ -72,6 +84,10 @@ def verify(
     for path in paths or ():
         if not path.is_file():
             raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
+    if vipr is not None and vipr.exists() and not vipr.is_dir():
+        raise typer.BadParameter(f"--vipr {vipr} is a file; give a folder")
+    if vipr is not None and len({path.stem for path in paths or ()}) < len(paths or ()):
+        raise typer.BadParameter("--vipr names a folder after each file, and two files have one name")
     instance = None if source is None else source.read()
     found: dict[str, Verification] = {}
     for path in paths or ():
@@ -81,6 +97,11 @@ def verify(
         if not as_json:
             name = f"{path}: " if len(paths or ()) > 1 else ""
             console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)
+        if vipr is not None and found[str(path)].ok:
+            with working(str(path), verbose=False):
+                made = written(Allocation.load(path), vipr / path.stem, path.name, time_limit)
+            if not as_json:
+                console_for().print(f"{path}: {made}", markup=False, soft_wrap=True)
     if as_json and paths:
         show_json("fairopt.verifications/1", {"files": [{"file": name} | asdict(one) for name, one in found.items()]})
     if not all(one.ok for one in found.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def solved(cluster: Cluster, answer: Allocation, judged: Tiers, clock: Clock) ->
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value, split = _solve(cluster, policy, clock)
+        tasks, proof, value, split = solve(cluster, policy, clock)
         tell("the exact proof")
         prove_again(policy, instance, tasks, proof["proof"])
     except OutOfDomain as error:
@@ -148,8 +149,13 @@ def _as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
     return out
 
 
-def _solve(cluster: Cluster, policy: Any, clock: Clock) -> tuple[Table, dict[str, Any], Rational | None, list[str]]:
-    """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes."""
+def solve(
+    cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., None] | None = None
+) -> tuple[Table, dict[str, Any], Rational | None, list[str]]:
+    """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
+
+    ``record`` is a `modelling.Record` with what the program is for in front.
+    """
     if not hasattr(policy, "objective"):
         tasks, of_filling, least = mechanisms.filled(cluster, policy, clock)
         return tasks, {"proof": [of_filling]}, least, []
@@ -164,9 +170,15 @@ def _solve(cluster: Cluster, policy: Any, clock: Clock) -> tuple[Table, dict[str
     if cluster.instance.team_guarantees:
         made["floors"] = modelling.floors(cluster, of_surpluses(policy), clock)
 
+    def noted(what: str) -> modelling.Record | None:
+        return None if record is None else partial(record, what)
+
     def settle(k: int, share: Share, tier: Tier) -> set[str]:
         name, compared = text(share), tier.compared or {}
-        risen[name], levels, stay = modelling.leximin(cluster, compared, tier.rows, tier.kept, clock, until=rational(0))
+        note = noted(f"who can rise above the base of {share}")
+        risen[name], levels, stay = modelling.leximin(
+            cluster, compared, tier.rows, tier.kept, clock, until=rational(0), record=note
+        )
         bases.extend({} for _ in range(len(bases), k + 1))
         bases[k] |= {name: levels} if stay else {}
         return stay
@@ -176,10 +188,11 @@ def _solve(cluster: Cluster, policy: Any, clock: Clock) -> tuple[Table, dict[str
     for k, tier in enumerate(tiers(cluster, policy, settle, lambda: by_tier[-1])):
         entry: dict[str, Any]
         if tier.compared is None:
-            tasks, entry = modelling.optimum(cluster, tier, clock)
+            tasks, entry = modelling.optimum(cluster, tier, clock, noted(str(objectives[k])))
             entry |= {"rising": found} if (found := _rising(cluster, objectives[k], tasks, risen)) else {}
         else:
-            tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock)
+            note = noted(str(objectives[k]))
+            tasks, levels, _ = modelling.leximin(cluster, tier.compared, tier.rows, tier.kept, clock, record=note)
             entry = {"levels": levels}
         by_tier.append(tasks)
         proofs.append(entry | ({"at_base": bases[k]} if k < len(bases) and bases[k] else {}))

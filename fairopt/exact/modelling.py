@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +23,8 @@ __all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
 
 Slopes = Mapping[Pair, Rational]
 Entry = dict[str, Any]  # multipliers as a file holds them
+# Is told of each program solved: the program, its optimum, the rows of ranked numbers, a constant beside the value.
+Record = Callable[["Feasible", Optimum, Mapping[str, int], Rational], None]
 
 
 class Feasible:
@@ -114,7 +116,9 @@ class Feasible:
             self.kept.append(self.program.row(row, other.constant - level))
 
 
-def optimum(cluster: Cluster, tier: Tier, clock: Clock | None = None) -> tuple[Table, Entry]:
+def optimum(
+    cluster: Cluster, tier: Tier, clock: Clock | None = None, record: Record | None = None
+) -> tuple[Table, Entry]:
     """Tasks that maximise a goal, and their evidence."""
     tell("exact basis")
     model, goal = Feasible(cluster, tier.rows), tier.goal
@@ -126,6 +130,8 @@ def optimum(cluster: Cluster, tier: Tier, clock: Clock | None = None) -> tuple[T
             program.costs[column] += c
     model.keep(tier.kept)
     found = program.solve(clock=clock)
+    if record is not None:
+        record(model, found, {}, goal.constant)
     return model.tasks(found), model.evidence(found)
 
 
@@ -136,6 +142,7 @@ def leximin(
     kept: Iterable[KeptGoal] = (),
     clock: Clock | None = None,
     until: Rational | None = None,
+    record: Record | None = None,
 ) -> tuple[Table, list[Entry], set[str]]:
     """Tasks at the leximin of numbers, the evidence of each level, and the numbers that have one.
 
@@ -158,6 +165,8 @@ def leximin(
         at, y = found.point[level], found.multipliers
         if until is not None and at > until:
             break
+        if record is not None:
+            record(model, found, of, rational(0))
         new = {t for t in rising if y[of[t]]}
         levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:

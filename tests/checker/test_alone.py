@@ -1,6 +1,7 @@
 """The checker without the rest of fairopt: as a module, and as one file on other Pythons."""
 
 import ast
+import gc
 import shutil
 import subprocess
 import sys
@@ -76,3 +77,16 @@ def test_missing_files_and_bad_limits_are_errors_of_use(tmp_path: Path, capsys: 
             main(arguments)
         assert left.value.code == 2
     assert "no file" in capsys.readouterr().err
+
+
+def test_the_collector_of_garbage_is_left_as_it_was(answers: list[Path], tmp_path: Path) -> None:
+    assert gc.isenabled()
+    for path in (*answers, tmp_path):
+        fo.verify(path)
+        assert gc.isenabled()
+    gc.disable()
+    try:
+        fo.verify(answers[0])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

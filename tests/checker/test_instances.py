@@ -48,6 +48,21 @@ CHANGES: dict[str, Change] = {
     "half a server": lambda given: given["counts"].__setitem__(0, 1.5),
     "a negative limit": lambda given: given["task_limits"].__setitem__(0, -1),
     "two users of one name": lambda given: given["users"].__setitem__(1, "a"),
+    "a label is half of a surrogate pair": lambda given: given["users"].__setitem__(1, "\ud800"),
+    "labels of servers are one text": lambda given: given.update(servers="ab"),
+    "a team is a number": lambda given: given["teams"]["team"].__setitem__(1, 1),
+    "a team has no name": lambda given: given["teams"]["team"].__setitem__(1, ""),
+    "labels of teams are one text": lambda given: given["teams"].update(org="xyy"),
+    "guarantees are a text": lambda given: given.update(guarantees=""),
+    "guarantees are empty": lambda given: given.update(guarantees=[]),
+    "a type of one of two servers": lambda given: given.update(server_types=["T4"]),
+    "a type of servers is a number": lambda given: given.update(server_types=["T4", 4]),
+    "types of servers are one text": lambda given: given.update(server_types="T4"),
+    "a type of servers is empty": lambda given: given.update(server_types=["T4", ""]),
+    "a unit of one of two resources": lambda given: given.update(units=["GB"]),
+    "a unit is a number": lambda given: given.update(units=["GB", 1]),
+    "a unit in brackets": lambda given: given.update(units=["[GB]", ""]),
+    "a unit of two lines": lambda given: given.update(units=["G\nB", ""]),
     "nowhere to run": lambda given: given.update(eligible=[[False, False], [True, True], [True, True]]),
 }
 
@@ -106,5 +121,37 @@ def test_ideals_of_kalai_and_smorodinsky_follow_from_the_instance(base: Any, tmp
     assert found.ok and "as given" not in found.statement
     changed = json.loads(path.read_text())
     changed["instance"]["task_limits"][0] = 5.5
+    path.write_text(json.dumps(changed))
+    assert not fo.verify(path).ok
+
+
+CHANGED_IDEALS: dict[str, Change] = {
+    "a capacity": lambda data: data["instance"]["capacities"][1].__setitem__(1, 30),
+    "a server": lambda data: data["instance"]["eligible"][2].__setitem__(1, True),
+    "a limit": lambda data: data["instance"]["task_limits"].__setitem__(0, 5.9),
+    "prices of another user": lambda data: data["ideals"]["IdealGain()"].reverse(),
+    "a lower price": lambda data: data["ideals"]["IdealGain()"][1].update(prices=[[0, 0], [0, 0]]),
+    "fewer tasks": lambda data: data["ideals"]["IdealGain()"][1].update(tasks=[]),
+    "more tasks": lambda data: data["ideals"]["IdealGain()"][1]["tasks"][0].__setitem__(2, 100),
+    "one proof less": lambda data: data["ideals"]["IdealGain()"].pop(),
+    "no proofs": lambda data: data.pop("ideals"),
+    "coefficients as given": lambda data: data.update(given={"IdealGain()": [0.1, 0.1, 0.1]}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_IDEALS)
+def test_ideals_on_servers_are_proved_by_prices_and_a_placement(name: str, tmp_path: Path) -> None:
+    given = fo.Instance(
+        [[1, 2], [2, 1], [1, 1]],
+        [[20, 24], [10, 6]],
+        task_limits=[6, None, None],
+        guarantees=[2, 0, 1],
+        eligible=[[True, True], [True, True], [True, False]],
+    )
+    path = fo.KalaiSmorodinsky().allocate(given).save(tmp_path / "answer.json")
+    found = fo.verify(path, given)
+    assert found.ok and "as given" not in found.statement
+    changed = json.loads(path.read_text())
+    CHANGED_IDEALS[name](changed)
     path.write_text(json.dumps(changed))
     assert not fo.verify(path).ok

@@ -1,6 +1,7 @@
-"""Linear conditions as rows: the same numbers as in CVXPY and in `verify`, and what follows from them."""
+"""Linear conditions as rows: the same numbers as in CVXPY, in exact answers and in the checker, and what follows."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import cvxpy as cp
 import numpy as np
@@ -14,8 +15,14 @@ import fairopt as fo
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.rows import Rows
+from fairopt.checker import constraints as checker_constraints
+from fairopt.checker import instance as checker_instance
+from fairopt.checker import policy as checker_policy
+from fairopt.exact import conditions
+from fairopt.exact.cluster import Cluster
+from fairopt.exact.rationals import as_fraction
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.proofs import plane, verify
+from fairopt.proofs import plane
 from fairopt.proofs.conditions import relative_violation, violation_at
 from fairopt.testing import instances
 
@@ -61,6 +68,22 @@ def own_rows(program, block):
     return found
 
 
+def in_verify(instance, block):
+    """The instance under a block in the checker, and its rows; those of exact answers are the same, in this order."""
+    nothing = np.zeros(instance.eligible.shape).tolist()
+    theirs = checker_instance.Cluster({"instance": instance.to_dict(), "tasks_by_server": nothing})
+    rows = checker_constraints.impose(theirs, checker_policy.block(repr(block), exactly=True), 0)
+    rows = [({pair: Fraction(v.n, v.d) for pair, v in row.items()}, b, equal) for row, b, equal, _ in rows]
+    ours = Cluster(instance)
+    found, _ = conditions.impose(ours, [block])
+    assert [{pair: as_fraction(v) for pair, v in row.of_pairs.items()} for row in found] == [row for row, _, _ in rows]
+    assert [(as_fraction(row.bound), row.equal) for row in found] == [(Fraction(b.n, b.d), e) for _, b, e in rows]
+    for name in ("low", "high", "usable"):
+        pairs = zip(getattr(ours, name), getattr(theirs, name), strict=True)
+        assert all(a is b is None or as_fraction(a) == Fraction(b.n, b.d) for a, b in pairs)
+    return theirs, rows
+
+
 @settings(max_examples=60, deadline=None)
 @given(clusters, st.sampled_from(CONSTRAINTS))
 @example(BY_SERVER, fo.MinShare(0.05))
@@ -72,10 +95,8 @@ def test_a_policy_has_the_same_rows_in_fairopt_and_in_verify(instance, block):
     smallest = isinstance(block, AtLeast) and block.objective.term.is_smallest
     assume(not (smallest and instance.demands.ndim == 3))  # rows in verify only, where the share is the same everywhere
     program = Program(instance, fo.Total(T), [block], merge=False)
-    cluster = verify.Cluster(
-        {"instance": instance.to_dict(), "tasks_by_server": np.zeros(instance.eligible.shape).tolist()}
-    )
-    theirs = {users_of(row): (row, right, equal) for row, right, equal in cluster.impose(verify.block(repr(block)))}
+    cluster, rows = in_verify(instance, block)
+    theirs = {users_of(row): (row, right, equal) for row, right, equal in rows}
     ours = own_rows(program, block)
     low, high = np.array(program.low), np.array(program.high)
     for users in ours.keys() - theirs.keys():  # a share that is the same wherever the user runs bounds its tasks
@@ -99,8 +120,7 @@ def test_a_policy_has_the_same_rows_in_fairopt_and_in_verify(instance, block):
 def test_a_share_of_no_tasks_forbids_the_same_pairs_in_fairopt_and_in_verify():
     block = fo.MaxShare({BY_SERVER.users[0]: 0}, fo.ResourceShare(1))
     instance = BY_SERVER.replace(demands=[[[1, 0], [3, 1]], [[2, 1], [1, 2]], [[1, 1], [1, 5]]])
-    cluster = verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": np.zeros((3, 2)).tolist()})
-    ((theirs, bound, _),) = cluster.impose(verify.block(repr(block)))
+    ((theirs, bound, _),) = in_verify(instance, block)[1]
     ((ours, right, _),) = own_rows(Program(instance, fo.Total(T), [block]), block).values()
     assert {pair for pair, v in theirs.items() if v} == ours.keys() == {(0, 1)}
     assert right == float(bound) == 0.0

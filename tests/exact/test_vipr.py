@@ -1,0 +1,177 @@
+"""Linear programs and their proofs in VIPR's format: proved by a checker here and by viprchk, and read by HiGHS."""
+
+import itertools
+import re
+import shutil
+import subprocess
+from fractions import Fraction as Q
+from pathlib import Path
+
+import numpy as np
+import pytest
+from oracle.vipr import Refused, checked
+from typer.testing import CliRunner
+
+import fairopt as fo
+from fairopt.cli import app
+from fairopt.errors import NotCertified
+
+pytest.importorskip("flint")
+
+from fairopt.exact import vipr
+
+VIPRCHK = shutil.which("viprchk")
+PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+SERVERS = fo.Instance(
+    [[1, 2], [3, 1], [1, 1]],
+    [[9, 18], [12, 4]],
+    users=["a b", "a_b", "e1"],
+    weights=[1, 2, 1],
+    task_limits=[None, None, Q(7, 3)],
+    eligible=[[True, True], [True, False], [False, True]],
+)
+POLICIES = [
+    fo.DRF(),
+    fo.MostTasks(),
+    fo.Policy(fo.MaxMin()),
+    fo.Policy(fo.OrderedWeighted([3, 1])),
+    fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.OrderedWeighted([3, 1]).then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.Total(fo.Tasks()), [fo.MaxMin() >= Q(1, 10), fo.SharingIncentive()]),
+    fo.Policy(fo.Leximin(fo.Surplus())),
+]
+
+
+def written(answer, folder):
+    made = vipr.write(answer, folder, "answer.json")
+    return made, [(folder / f"level-{k}.vipr").read_text() for k in range(1, made.programs + 1)]
+
+
+def by_highs(file):
+    """The optimum of an LP file."""
+    highspy = pytest.importorskip("highspy")
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    assert highs.readModel(str(file)) == highspy.HighsStatus.kOk
+    highs.run()
+    assert highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return highs.getObjectiveValue()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("instance", [PAPER, SERVERS], ids=["pool", "servers"])
+def test_every_level_is_proved_here_and_by_viprchk_and_has_the_same_optimum_by_highs(policy, instance, tmp_path):
+    made, texts = written(policy.allocate(instance, exact=True), tmp_path / "out")
+    assert made.programs == len(texts) >= 1
+    for k, text in enumerate(texts, 1):
+        claim = checked(text)
+        lp = tmp_path / "out" / f"level-{k}.lp"
+        objective = re.search(r"Maximize\n(?:\\ (\d+) times)?", lp.read_text())
+        scale = int(objective[1] or 1)
+        assert by_highs(lp) == pytest.approx(float(claim.value) * scale, rel=1e-9, abs=1e-9)
+        if VIPRCHK is not None:
+            found = subprocess.run([VIPRCHK, lp.with_suffix(".vipr")], capture_output=True, text=True)
+            assert found.returncode == 0 and f"value range [{claim.value}, {claim.value}]" in found.stdout
+
+
+@pytest.mark.skipif(VIPRCHK is None, reason="viprchk (github.com/scipopt/vipr) is not on the PATH")
+@pytest.mark.parametrize(("old", "new"), [("1/400", "1/401"), ("range 1/2 1/2", "range 2/3 2/3"), ("L 1/2", "L 1/3")])
+def test_viprchk_refuses_another_multiplier_or_value(old, new, tmp_path):
+    _, (text,) = written(fo.DRF().allocate(PAPER, exact=True), tmp_path / "out")
+    file = tmp_path / "changed.vipr"
+    for content, code in ((text, 0), (text.replace(old, new), 255)):
+        file.write_text(content)
+        assert subprocess.run([VIPRCHK, file], capture_output=True).returncode == code
+
+
+def test_no_other_value_is_proved_when_one_number_of_a_proof_changes(tmp_path):
+    _, (text,) = written(fo.DRF().allocate(PAPER, exact=True), tmp_path / "out")
+    start = text.index("RTP")
+    numbers = [m for m in re.finditer(r"(?<![\w/.])-?\d+(/\d+)?(?![\w/.])", text) if m.start() > start]
+    accepted = []
+    for m, change in itertools.product(numbers, (Q(1), Q(-1, 7))):
+        changed = text[: m.start()] + str(Q(m[0]) + change) + text[m.end() :]
+        try:
+            accepted.append(checked(changed).value)
+        except (Refused, ValueError, IndexError, KeyError):
+            continue
+    assert len(numbers) == 20 and set(accepted) <= {Q(1, 2)}
+
+
+def test_the_levels_of_a_leximin_are_its_sorted_shares_and_the_point_is_the_answer(tmp_path):
+    answer = fo.DRF().allocate(SERVERS, exact=True)
+    _, texts = written(answer, tmp_path / "out")
+    capacity = [21, 22]
+    demands = SERVERS.demands.astype(int).tolist()
+    shares = {
+        sum(answer.exact_tasks[j]) * max(Q(d, c) for d, c in zip(demands[j], capacity, strict=True)) / Q(w)
+        for j, w in enumerate([1, 2, 1])
+    }
+    assert {checked(text).value for text in texts} == shares
+    point = re.search(r"^answer \d+ (.*)$", texts[-1], re.M)[1].split()
+    values = dict(zip(map(int, point[::2]), map(Q, point[1::2]), strict=True))
+    names = checked(texts[-1]).names
+    assert len(set(names)) == len(names) and names[0].startswith("tasks_a_b_on_")
+    assert values.get(0, 0) == answer.exact_tasks[0, 0]
+
+
+def test_integers_beyond_what_floats_hold_are_rounded_in_the_lp_text_alone(tmp_path):
+    huge = fo.Instance([[Q(1, p)] for p in (101, 103, 107, 109, 113, 127, 131, 137, 139)], [1])
+    answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(huge, exact=True)
+    _, texts = written(answer, tmp_path / "out")
+    claim = checked(texts[0])
+    text = (tmp_path / "out" / "level-1.lp").read_text()
+    assert claim.value.denominator > 2**53 and "rounded: " in text
+    assert by_highs(tmp_path / "out" / "level-1.lp") == pytest.approx(float(claim.value), rel=1e-6)
+
+
+def test_tasks_below_the_optimum_are_no_proof(tmp_path):
+    answer = fo.DRF().allocate(PAPER, exact=True)
+    object.__setattr__(answer, "exact_tasks", np.array([[Q(2)], [Q(25, 2)]], dtype=object))
+    with pytest.raises(NotCertified, match="do not reach the optimum"):
+        vipr.write(answer, tmp_path / "out", "answer.json")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda: fo.FDS(2).allocate(PAPER), "not rational in general"),
+        (lambda: fo.MLFDRS().allocate(PAPER), "not one linear program per level"),
+        (lambda: fo.HDRF().allocate(PAPER.replace(teams={"team": ["x", "y"]})), "not one linear program per level"),
+        (lambda: fo.DRF().allocate(fo.datasets.library()["hard-no-users"].instance), "nobody can run anything"),
+    ],
+)
+def test_what_is_not_linear_is_named_with_its_reason(answer, why, tmp_path):
+    made, _ = written(answer(), tmp_path / "out")
+    assert made.programs == 0 and why in "; ".join(made.notes)
+    assert why in (tmp_path / "out" / "README.txt").read_text()
+
+
+def test_the_command_writes_a_folder_for_each_answer_and_replaces_only_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fo.DRF().allocate(PAPER, exact=True).save("exact.json")
+    fo.DRF().allocate(PAPER).save("floats.json")
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["verify", *arguments])
+
+    for _ in range(2):
+        result = run("exact.json", "floats.json", "--vipr", "proofs")
+        assert result.exit_code == 0, result.output
+        assert "exact.json: 1 linear program with proofs in proofs/exact" in result.stdout
+        assert "the answer is in floats" in result.stdout
+    texts = [Path("proofs", name, "level-1.vipr").read_text() for name in ("exact", "floats")]
+    assert texts[0] == texts[1] and "fixes batch, web: 1/2" in Path("proofs/exact/README.txt").read_text()
+    Path("proofs/exact/mine.txt").touch()
+    result = run("exact.json", "--vipr", "proofs")
+    assert result.exit_code != 0 and "has files of others" in result.output
+    result = run("exact.json", "--vipr", "floats.json")
+    assert result.exit_code == 2 and "is a file" in result.output
+
+
+def test_nothing_is_written_for_an_answer_that_is_not_proved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = fo.DRF().allocate(PAPER).save("answer.json")
+    file.write_text(file.read_text().replace("12.5", "12.6"))
+    assert CliRunner().invoke(app, ["verify", "answer.json", "--vipr", "proofs"]).exit_code == 1
+    assert not Path("proofs").exists()

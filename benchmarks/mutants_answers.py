@@ -425,7 +425,7 @@ def _spoilt(how: str) -> Iterator[None]:
         return honest(program, proposal)
 
     gate.judge = judge
-    for name, position in (("of_filling", 2), ("exact", 1)):
+    for name, position in (("of_filling", 2), ("exact", 2)):
         if hasattr(gate, name):
             through(name, position)
     yield

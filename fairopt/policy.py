@@ -139,8 +139,8 @@ class Policy:
             Also find the optimum in fractions, `Allocation.exact_tasks`, proved with gap 0 in fractions: for totals,
             max-min, leximin, ordered weights and sums and tiers of these under fairopt's constraints, with rational
             shares, and for `MLFDRS`, `FFMRA` and `HFFMRA`. Numbers count as the shortest decimals that print them (0.1
-            is 1/10), or as the `fractions.Fraction` that were given; the certificate's note says which. Needs the extra
-            ``exact``.
+            is 1/10), or as the `fractions.Fraction` that were given; the certificate's note says which. Your own shares
+            need `Share.exact_per_task`. The extra ``exact`` makes it faster.
 
         Returns
         -------
@@ -163,8 +163,6 @@ class Policy:
             If the solver is not installed, or cannot take the problem.
         OutOfMemory
             If memory runs out; names the policy and the size.
-        MissingExtra
-            For ``exact`` without python-flint.
 
         Notes
         -----

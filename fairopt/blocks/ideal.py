@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import PerUser, per_user_parameter
+from fairopt.blocks.base import PerUser, as_given, per_user_parameter
 from fairopt.blocks.largest import Largest, largest
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus
+from fairopt.errors import OutOfDomain
+from fairopt.in_fractions import Fractions
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 
@@ -69,6 +72,22 @@ class IdealGain(Share):
             gain = np.where(ideal - base > NEAR * ideal, ideal - base, 0.0)
         gain = np.minimum(gain, instance.task_limits - base)
         return 1.0 / np.where(gain > 0, gain, 1.0)  # those who cannot rise leave objectives of surplus
+
+    def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
+        if instance._chosen_from is not None:
+            parent, rows = instance._chosen_from
+            return self.exact_per_task(instance.in_fractions.alike(parent))[rows]
+        exact, limits = instance.in_fractions, instance.in_fractions.task_limits
+        given = exact.guarantees if self.base is None else exact.per_user(as_given(self.base), "base of IdealGain", 0)
+        base, gain = np.minimum(given, limits), exact.tasks_alone().sum(axis=1)
+        if base.any() and instance.n_servers > 1:
+            raise OutOfDomain(f"{self} is found by linear programs in floats on several servers")
+        if base.any():
+            demands = exact.per_server_demands[:, 0]
+            left = np.maximum(exact.total_capacities - base @ demands, Fraction(0))
+            gain = np.array([min(c / d for c, d in zip(left, row, strict=True) if d) for row in demands], dtype=object)
+        gain = np.minimum(gain, limits - base)
+        return np.array([1 / g if g > 0 else Fraction(1) for g in gain], dtype=object)
 
     def _base(self, instance: Instance) -> Float:
         return Surplus(base=self.base).tasks(instance)

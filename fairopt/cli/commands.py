@@ -124,7 +124,7 @@ Exact = Annotated[
     typer.Option(
         "--exact",
         help="Solve and prove it in fractions, such as 5/11, where the optimum is rational: max-min, leximin, totals, "
-        "ordered weights, linear constraints, HDRF, MLF-DRS. Needs fairopt\\[exact].",
+        "ordered weights, linear constraints, HDRF, MLF-DRS.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]

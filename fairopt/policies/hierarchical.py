@@ -104,7 +104,7 @@ class HDRF:
             Seconds for the whole call.
         exact : bool, default False
             Also fill the tree in fractions, `Allocation.exact_tasks`: without tolerances, so that only equal levels
-            tie. Numbers are read as in `Policy.allocate`. Needs the extra ``exact``.
+            tie. Numbers are read as in `Policy.allocate`.
 
         Returns
         -------

@@ -461,3 +461,18 @@ def test_a_rational_share_of_ones_own_has_exact_answers(tmp_path):
     assert again.exact_tasks.tolist() == answer.exact_tasks.tolist()
     bounds = fo.Policy(fo.Total(MeanShare())).allocate(instance).exact_bounds(1e-60)
     assert bounds.lower <= Q(5, 6) <= bounds.upper
+
+
+def test_ideals_of_kalai_and_smorodinsky_are_rational_on_a_pool_and_without_bases(tmp_path):
+    pool = fo.Instance([[1, 0.1], [0.3, 1]], [8, 7], task_limits=[4, None], users=["a", "b"])
+    for policy in (fo.KalaiSmorodinsky(), fo.KalaiSmorodinsky({"a": 1})):
+        answer = policy.allocate(pool, exact=True)
+        assert answer.tasks == pytest.approx(policy.allocate(pool).tasks, rel=1e-9)
+        assert fo.verify(answer.save(tmp_path / "answer.json"), pool).ok
+    servers = fo.Instance([[1], [1]], [[4], [6]], task_limits=[5, None])
+    assert fractions(fo.KalaiSmorodinsky().allocate(servers, exact=True).exact_tasks.sum(axis=1)[:, None]) == [
+        ["10/3"],
+        ["20/3"],
+    ]
+    with pytest.raises(OutOfDomain, match="linear programs in floats on several servers"):
+        fo.KalaiSmorodinsky({"user1": 1}).allocate(servers, exact=True)

@@ -15,7 +15,7 @@ below. For maintainers, modules import only from those listed before them:
 * `formulation`: a policy on an instance as numbers, read by methods and proofs.
 * `proofs`, `evidence`: the gate, which makes every certificate; kinds of evidence.
 * `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
-* `methods`, `exact`, `scale`: solution methods; exact answers in fractions; many instances of one shape, users in
+* `exact`, `methods`, `scale`: exact answers in fractions; solution methods; many instances of one shape, users in
   shards.
 * `policy`, `policies`: `Policy`; named notions and mechanisms.
 * `metrics`, `server_sums`, `team_sums`, `properties`: measures; sums by class of server and by team; checks, audit,

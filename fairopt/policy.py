@@ -196,7 +196,7 @@ class Policy:
                     raise InvalidBlock(
                         "exact answers are of divisible tasks; give exact=True or integral=True, not both"
                     )
-                return allocate_exactly(self, instance, **options)
+                return allocate_exactly(self, instance, dispatch.solved, **options)
             if integral:
                 return allocate_whole(self, instance, integral, **options)
             return dispatch.allocate(self, instance, **options)

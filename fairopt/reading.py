@@ -32,7 +32,7 @@ from fairopt.checker.instance import differences
 from fairopt.checker.outcome import Verification
 from fairopt.checker.policy import SHARES
 from fairopt.errors import FairoptError, InvalidInstance
-from fairopt.exact.allocate import proved_again
+from fairopt.exact.allocate import as_array, prove_again, read_tasks
 from fairopt.formulation.division import division
 from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
@@ -40,6 +40,7 @@ from fairopt.instance import Instance, entries_of
 from fairopt.io.json_text import json_parts
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.saving import write_whole
+from fairopt.methods.cluster.exact_hierarchy import is_filling
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.hierarchical import HDRF, refilled, written
@@ -324,7 +325,13 @@ def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocatio
             name: {float(key): Fraction(text) for key, text in of.items()} for name, of in exact.get("read", {}).items()
         }
         loaded.instance._read_as(read)
-        tasks = proved_again(loaded, exact)
+        table = read_tasks(loaded.instance, exact["tasks"])
+        if isinstance(loaded.policy, str):
+            raise ValueError("the file holds only the text of its policy")
+        prove_again(loaded.policy, loaded.instance, table, exact["proof"])
+        if isinstance(loaded.policy, HDRF) and not is_filling(loaded.policy, loaded.instance, table):
+            raise ValueError("its tasks are not those of the filling")
+        tasks = as_array(table, loaded.instance)
         if not np.array_equal(tasks.astype(float), loaded.tasks_by_server):
             raise ValueError("its tasks are not those of the exact answer, rounded")
         return gate.exact(loaded, (), tasks, exact, loaded.objective, "", time.perf_counter())

@@ -79,15 +79,20 @@ class IdealGain(Share):
             return self.exact_per_task(instance.in_fractions.alike(parent))[rows]
         exact, limits = instance.in_fractions, instance.in_fractions.task_limits
         given = exact.guarantees if self.base is None else exact.per_user(as_given(self.base), "base of IdealGain", 0)
-        base, gain = np.minimum(given, limits), exact.tasks_alone().sum(axis=1)
-        if base.any() and instance.n_servers > 1:
-            raise OutOfDomain(f"{self} is found by linear programs in floats on several servers")
-        if base.any():
-            demands = exact.per_server_demands[:, 0]
-            left = np.maximum(exact.total_capacities - base @ demands, Fraction(0))
-            gain = np.array([min(c / d for c, d in zip(left, row, strict=True) if d) for row in demands], dtype=object)
-        gain = np.minimum(gain, limits - base)
-        return np.array([1 / g if g > 0 else Fraction(1) for g in gain], dtype=object)
+        base = [min(pair) for pair in zip(given, limits, strict=True)]
+        ideals = exact.tasks_alone().sum(axis=1).tolist()
+        if any(base):
+            if instance.n_servers > 1:
+                raise OutOfDomain(f"{self} is found by linear programs in floats on several servers")
+            demands = exact.per_server_demands[:, 0].tolist()
+            left = [
+                max(c - sum(b * row[i] for b, row in zip(base, demands, strict=True)), Fraction(0))
+                for i, c in enumerate(exact.total_capacities)
+            ]
+            more = (min(c / d for c, d in zip(left, row, strict=True) if d) for row in demands)
+            ideals = [b + most for b, most in zip(base, more, strict=True)]
+        ends = (min(ideal, limit) - b for ideal, limit, b in zip(ideals, limits, base, strict=True))
+        return np.array([1 / gain if gain > 0 else Fraction(1) for gain in ends], dtype=object)
 
     def _base(self, instance: Instance) -> Float:
         return Surplus(base=self.base).tasks(instance)

@@ -10,7 +10,7 @@ The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
   `Program` under bounds, from the floats as they are, without python-flint too; it raises `OutOfDomain` for shares
   without exact coefficients, and `_NoPoint` of `linear` if the bounds conflict
 * `proof`: the proof of exact tasks from these multipliers
-* `bundles`, `mechanisms`: policies that decide bundles; `HDRF`. `pool`: leximin on one pool in many digits
+* `bundles`: policies that decide bundles. `pool`: leximin on one pool in many digits
 * `allocate`: `Policy.allocate(..., exact=True)`. `reading`: how certificates and files say that numbers were read
 * `bounds`: intervals for optimal values, also where they are irrational
 * `vipr`: the linear programs of an answer and their proofs, for checkers by others

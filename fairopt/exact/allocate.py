@@ -17,7 +17,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
-from fairopt.exact import bundles, mechanisms, modelling
+from fairopt.exact import bundles, modelling
 from fairopt.exact.cluster import Cluster, Numbers, Table, text
 from fairopt.exact.goals import BOUNDS, share_of, why_irrational
 from fairopt.exact.linear import _NoPoint, _Unlimited
@@ -26,25 +26,34 @@ from fairopt.exact.rationals import Rational, as_float, as_fraction, rational, r
 from fairopt.exact.reading import given_fractions, reading_of
 from fairopt.exact.tiers import Tier, at_base, kept_row, tiers
 from fairopt.instance import Instance
-from fairopt.methods import dispatch
-from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.proofs import gate
-from fairopt.proofs.gate import Tiers
+from fairopt.proofs.gate import BY_LEXIMIN, OPEN, Tiers
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
-__all__ = ["allocate", "made_exact", "proved_again"]
+__all__ = ["Solved", "allocate", "made_exact", "prove_again", "read_tasks", "solve"]
+
+Floats = tuple[Allocation, Tiers]  # the answer in floats, and its tiers as they were judged
+# Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
+Solved = tuple[Table, dict[str, Any], Rational | None, list[str]]
 
 
-def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
-    """The exact answer of a policy; see `Policy.allocate`."""
+def allocate(
+    policy: Any,
+    instance: Instance,
+    solve_in_floats: Callable[..., Floats],
+    *,
+    time_limit: float | None = None,
+    **options: Any,
+) -> Allocation:
+    """The exact answer of a policy, which ``solve_in_floats`` solves before; see `Policy.allocate`."""
     clock = begin(time_limit)
     refuse_irrational(policy, instance)
 
-    def in_floats() -> tuple[Allocation, Tiers]:
+    def in_floats() -> Floats:
         limit = None if clock.left is None else clock.left / 2
         try:
-            return dispatch.solved(policy, instance, time_limit=limit, **options)
+            return solve_in_floats(policy, instance, time_limit=limit, **options)
         except NotCertified as error:
             if policy.objective.of_bundles:
                 raise
@@ -52,20 +61,20 @@ def allocate(policy: Any, instance: Instance, *, time_limit: float | None = None
             nothing = np.zeros((instance.n_users, instance.n_servers))
             return gate.of_nothing(instance, nothing, policy, tried=error.tried), ()
 
-    return made_exact(in_floats, policy, instance, clock)
+    return made_exact(in_floats, policy, instance, clock, solve)
 
 
 def made_exact(
-    solve: Callable[[], tuple[Allocation, Tiers]], policy: Any, instance: Instance, clock: Clock
+    in_floats: Callable[[], Floats], policy: Any, instance: Instance, clock: Clock, solve: Callable[..., Solved]
 ) -> Allocation:
-    """The answer that ``solve`` gives in floats, with its tiers, made exact."""
+    """An answer in floats, with its tiers, made exact by ``solve(cluster, policy, clock)``."""
     best: list[Allocation] = []  # the answer in floats, for the error at the time limit
 
     def work() -> Allocation:
         cluster = Cluster(instance)
-        answer, tiers = solve()
+        answer, judged = in_floats()
         best.append(answer)
-        return solved(cluster, answer, tiers, clock)
+        return _exact(answer, judged, lambda: solve(cluster, policy, clock), clock)
 
     return clock.run(work, lambda: clock.refuse(best[0] if best and best[0].certificate.ok else None))
 
@@ -100,13 +109,13 @@ def _inexact(share: Share, instance: Instance) -> str | None:
     return None
 
 
-def solved(cluster: Cluster, answer: Allocation, judged: Tiers, clock: Clock) -> Allocation:
+def _exact(answer: Allocation, judged: Tiers, solve: Callable[[], Solved], clock: Clock) -> Allocation:
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value, split = solve(cluster, policy, clock)
+        tasks, proof, value, split = solve()
         tell("the exact proof")
-        prove_again(policy, instance, tasks, proof["proof"])
+        _prove_again(policy, instance, tasks, proof["proof"])
     except OutOfDomain as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     except _NoPoint as error:
@@ -122,11 +131,18 @@ def solved(cluster: Cluster, answer: Allocation, judged: Tiers, clock: Clock) ->
     ]
     note = "; ".join([*notes, *split, reading_of(policy, instance)])
     stated = None if value is None else as_float(value)
-    return gate.exact(answer, judged, _as_array(tasks, instance), entry, stated, note, clock.begun)
+    return gate.exact(answer, judged, as_array(tasks, instance), entry, stated, note, clock.begun)
 
 
 def prove_again(policy: Any, instance: Instance, tasks: Table, proof: Any) -> None:
-    """Prove exact tasks from the blocks, the instance and their proof; `_NotProved` if they are not optimal."""
+    """Prove exact tasks from the blocks, the instance and their proof; `NotCertified` if they are not optimal."""
+    try:
+        _prove_again(policy, instance, tasks, proof)
+    except _NotProved as error:
+        raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}") from error
+
+
+def _prove_again(policy: Any, instance: Instance, tasks: Table, proof: Any) -> None:
     again = Cluster(instance)
     if not hasattr(policy, "objective"):  # the gate confirms the filling in floats, `fairopt verify` in fractions
         if faults := broken(again, tasks, []):
@@ -142,23 +158,18 @@ def of_surpluses(policy: Any) -> list[Share]:
     return list(dict.fromkeys(share.share for share in shares if isinstance(share, OfTeam)))
 
 
-def _as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
+def as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
     out = np.empty((instance.n_users, instance.n_servers), dtype=object)
     for j, row in enumerate(table):
         out[j] = list(map(as_fraction, row))
     return out
 
 
-def solve(
-    cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., None] | None = None
-) -> tuple[Table, dict[str, Any], Rational | None, list[str]]:
-    """Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
+def solve(cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., None] | None = None) -> Solved:
+    """The exact answer of a policy.
 
     ``record`` is a `modelling.Record` with what the program is for in front.
     """
-    if not hasattr(policy, "objective"):
-        tasks, of_filling, least = mechanisms.filled(cluster, policy, clock)
-        return tasks, {"proof": [of_filling]}, least, []
     if bundles.decides_bundles(policy):
         best = bundles.optimal_bundles(cluster, policy)
         listed = [[[written(a) for a in row] for row in of_user] for of_user in best]
@@ -232,21 +243,9 @@ def _split_inside_teams(
     return tasks, [f"inside each {by} {BY_LEXIMIN} of the members' {team.share!r} given the totals"]
 
 
-def proved_again(loaded: Allocation, exact: Any) -> NDArray[np.object_]:
-    """The tasks of a saved exact answer, proved again; `ValueError` if its file does not prove them."""
-    policy, instance = loaded.policy, loaded.instance
-    tasks = [[read(x) for x in row] for row in exact["tasks"]]
+def read_tasks(instance: Instance, rows: Any) -> Table:
+    """The exact tasks of a file; `ValueError` for others."""
+    tasks = [[read(x) for x in row] for row in rows]
     if len(tasks) != instance.n_users or any(len(row) != instance.n_servers for row in tasks):
         raise ValueError("its exact tasks have another shape")
-    if isinstance(policy, str):
-        raise ValueError("the file holds only the text of its policy")
-    try:
-        if not hasattr(policy, "objective"):
-            filled, _, _ = mechanisms.filled(Cluster(instance), policy, Clock(None))
-            if [sum(row) for row in filled] != [sum(row) for row in tasks] or broken(Cluster(instance), tasks, []):
-                raise ValueError("its tasks are not those of the filling")
-        else:
-            prove_again(policy, instance, tasks, exact["proof"])
-    except (_NotProved, _NoPoint, OutOfDomain) as error:
-        raise ValueError(str(error)) from error
-    return _as_array(tasks, instance)
+    return tasks

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.exact.rationals import Rational, as_float, flint, kind, rational
-from fairopt.methods.arrays import Float
-from fairopt.methods.simplex import BASIC, Simplex
+from fairopt.formulation.program import Float
+from fairopt.formulation.simplex import BASIC, Simplex
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell

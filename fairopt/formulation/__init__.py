@@ -14,4 +14,5 @@
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
 * `highs`: HiGHS without its banner, and usable in forked processes.
+* `simplex`: linear programs in HiGHS, warm-started.
 """

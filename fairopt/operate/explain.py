@@ -17,10 +17,10 @@ from fairopt.blocks.teams import kept_bases
 from fairopt.display import label
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.methods.numbers.split import BY_LEXIMIN, OPEN
 from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.words import sentences
+from fairopt.proofs.gate import BY_LEXIMIN, OPEN
 from fairopt.team_sums import team_sums
 
 __all__ = ["Explainer", "explain", "subject_of"]

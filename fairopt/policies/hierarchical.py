@@ -14,6 +14,7 @@ from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertifi
 from fairopt.exact.allocate import made_exact
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
+from fairopt.methods.cluster import exact_hierarchy
 from fairopt.methods.cluster.hierarchy import fill
 from fairopt.proofs import gate
 from fairopt.runtime.clock import Clock, begin, check
@@ -143,7 +144,7 @@ class HDRF:
         require_instance(instance)
         self._check(instance)
         if exact:
-            return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock)
+            return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock, exact_hierarchy.solve)
         return clock.run(lambda: self._filled(instance, clock))
 
     def _filled(self, instance: Instance, clock: Clock) -> Allocation:

@@ -39,6 +39,7 @@ from fairopt.runtime import lazy
 from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, TINY, VIOLATION_TOLERANCE
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
+OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
 DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
 
 

@@ -10,4 +10,5 @@
   `lower_bounds` on levels.
 * `psdsf`: PS-DSF, by filling servers in turn. `hierarchy`: HDRF, by rows of placements that stop users, and
   `filling`, the filling of its tree from event to event.
+* `exact_hierarchy`: HDRF in rationals.
 """

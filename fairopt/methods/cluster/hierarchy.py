@@ -20,10 +20,10 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.formulation.program import Program
+from fairopt.formulation.simplex import DUAL, Simplex
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.cluster.filling import TIE, Filling, Forest, Tree
-from fairopt.methods.simplex import DUAL, Simplex
 from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp

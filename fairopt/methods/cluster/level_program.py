@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.formulation.simplex import BASIC, TOLERANCE, UPPER, Simplex
 from fairopt.methods.arrays import Bool, Float, Int
-from fairopt.methods.simplex import BASIC, TOLERANCE, UPPER, Simplex
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE

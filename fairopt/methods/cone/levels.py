@@ -14,12 +14,12 @@ import numpy as np
 
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel
+from fairopt.formulation.simplex import DUAL, PRIMAL, Simplex
 from fairopt.formulation.solvers import LATE
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.solve import _SolverFailed, solve_problem
 from fairopt.methods.settings import Settings
-from fairopt.methods.simplex import DUAL, PRIMAL, Simplex
 from fairopt.proofs.conditions import bounds_are_charged, dual_values, row_prices
 from fairopt.proofs.conic import ConicConditions
 from fairopt.runtime.clock import check

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.formulation.program import Program
+from fairopt.formulation.simplex import DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.formulation.solvers import LATE
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.levels import SIZES
 from fairopt.methods.cone.solve import _SolverFailed
 from fairopt.methods.settings import Settings
-from fairopt.methods.simplex import DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.proofs.number_levels import NumberBounds, NumberDual
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp

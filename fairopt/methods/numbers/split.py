@@ -29,13 +29,12 @@ from fairopt.methods.numbers.leximin import linear_only, open_columns, solve_lex
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conditions import repair
-from fairopt.proofs.gate import Answer
+from fairopt.proofs.gate import BY_LEXIMIN, OPEN, Answer
 from fairopt.proofs.number_levels import NumberBounds, NumberDual
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE
 
-OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # in notes of certificates
 MOST = 2_000  # members whose tasks the totals leave open: with many ties there are tens of levels more
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.formulation.highs import silence_banner
-from fairopt.methods.arrays import Float, Int
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
+
+Float = NDArray[np.float64]
+Int = NDArray[np.intp]
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies

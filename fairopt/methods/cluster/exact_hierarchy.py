@@ -12,14 +12,16 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
+from fairopt.exact.allocate import Solved
 from fairopt.exact.cluster import Cluster, Table
 from fairopt.exact.linear import LinearProgram, Optimum
 from fairopt.exact.rationals import Rational, as_rational, rational, total, written
 from fairopt.in_fractions import as_fraction
+from fairopt.instance import Instance
 from fairopt.methods.cluster.filling import Filling, Forest, Leaf, Tree, vector_of
 from fairopt.runtime.clock import Clock, check
 
-__all__ = ["filled"]
+__all__ = ["filled", "is_filling", "solve"]
 
 MOST = 10  # rows per leaf
 
@@ -35,8 +37,20 @@ class Placed(NamedTuple):
     prices: Prices
 
 
+def solve(cluster: Cluster, policy: Any, clock: Clock | None = None) -> Solved:
+    """The exact answer of `HDRF`; its value is the smallest dominant share per weight of the root's children."""
+    tasks, entry, least = filled(cluster, policy, clock)
+    return tasks, {"proof": [entry]}, least, []
+
+
+def is_filling(policy: Any, instance: Instance, tasks: Table) -> bool:
+    """Whether users run the tasks of the filling."""
+    found, _, _ = filled(Cluster(instance), policy)
+    return [total(row) for row in found] == [total(row) for row in tasks]
+
+
 def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[Table, Entry, Rational]:
-    """The tasks of `HDRF`, the evidence, and the smallest dominant share per weight of the root's children."""
+    """The tasks of `HDRF`, the evidence, and the value."""
     if not cluster.active:
         return cluster.empty(), {"states": []}, cluster.zero
     if cluster.instance.team_guarantees:

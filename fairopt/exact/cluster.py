@@ -15,7 +15,7 @@ from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import OutOfDomain
-from fairopt.exact.rationals import Rational, as_rational, rational, total, written
+from fairopt.exact.rationals import Rational, as_rational, rational, total
 from fairopt.in_fractions import as_fraction
 from fairopt.instance import Instance
 
@@ -243,7 +243,7 @@ class _Decimals(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if not isinstance(node.value, float):
             return node
-        return ast.Name(written(as_fraction(node.value)))
+        return ast.Name("{}/{}".format(*as_fraction(node.value).as_integer_ratio()))
 
 
 def text(share: Share) -> str:

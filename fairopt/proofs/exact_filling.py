@@ -64,7 +64,10 @@ def exact_gap(program: Program, tasks: Float) -> float | None:
             gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
         if gap <= GAP_TOLERANCE:
             break
-    return None if gap is None else float(gap)
+    try:
+        return None if gap is None else float(gap)
+    except OverflowError:
+        return math.inf
 
 
 class WaterFilling:

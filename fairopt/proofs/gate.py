@@ -36,7 +36,7 @@ from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
-from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, TINY, VIOLATION_TOLERANCE
+from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, ROUNDING, TINY, VIOLATION_TOLERANCE
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
@@ -274,7 +274,10 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
         violation, gap = again.block_violation, again.gap
     else:
         violation = conditions.violation_at(program, tasks)
-        gap = 0.0 if first is None or not first.ok else _gap_at_the_end(program, first, table, None)
+        gap = 0.0
+        if first is not None and first.ok and first.evidence is not None:
+            by_level = program.term.is_order and first.evidence.by_level
+            gap = _fall(program, first.tasks, tasks) if by_level else _gap_at_the_end(program, first, table, None)
         point = program.point(tasks)
         found = 0.0 if program.nobody_rises else program.objective.value(point)
         unit = max(abs(found), program.objective.drop(point)) if value is not None else np.inf
@@ -283,6 +286,17 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
     if not violation <= BLOCK_TOLERANCE:
         return f"violates a constraint by {violation:.2g}"
     return "" if program.nobody_rises else _apart(made, answer, gap)
+
+
+def _fall(program: Program, before: Float, after: Float) -> float:
+    """The largest relative fall of a level of leximin where no lower one rises beyond rounding, which may take any part
+    of higher ones.
+    """
+    share, points = program.term.share, (program.point(before), program.point(after))
+    had, has = (point.share(share) / point.weights_of(share) for point in points)
+    rises = np.min(had[has > had * (1 + ROUNDING)], initial=np.inf)
+    fall = np.divide(had - has, had, out=np.zeros(len(had)), where=had > 0)
+    return float(fall[had <= rises * (1 + GAP_TOLERANCE)].max(initial=0.0))
 
 
 def _apart(made: Allocation, answer: Allocation, gap: float) -> str:

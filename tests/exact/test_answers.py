@@ -476,3 +476,19 @@ def test_ideals_of_kalai_and_smorodinsky_are_rational_on_a_pool_and_without_base
     ]
     with pytest.raises(OutOfDomain, match="linear programs in floats on several servers"):
         fo.KalaiSmorodinsky({"user1": 1}).allocate(servers, exact=True)
+
+
+def test_higher_levels_may_fall_where_a_trace_of_a_resource_raises_a_lower_one():
+    demands = [[[6, 2, 1], [6, 3, 1], [5, 4, 3]], [[6, 0, 3e-12], [3, 4, 0], [2, 3, 3]]]
+    instance = fo.Instance(demands, [[6, 8, 2], [4, 4, 1], [9, 3, 1]], weights=[1, 3], task_limits=[None, 5])
+    policy = fo.Policy(fo.Leximin(fo.KDominantShare(2, short="positive")))
+    answer = policy.allocate(instance, exact=True)
+    assert answer.tasks[0] == pytest.approx(7 / 18, rel=1e-9)  # 1 in floats, at which the other has 5e-12 less
+
+
+def test_weights_in_the_names_of_shares_are_those_that_the_checker_reads(tmp_path):
+    instance = fo.Instance([[1], [1], [2]], [8], task_limits=[1, None, None], teams={"team": ["a", "b", "c"]})
+    share = fo.Surplus(fo.OfTeam(fo.Tasks(), weights={"b": 3.0}), (1, 1, 0))
+    answer = fo.Policy(fo.OrderedWeighted([1, 1, 1], share)).allocate(instance, exact=True)
+    assert "rising" in answer.exact_proof["proof"][0]
+    assert fo.verify(answer.save(tmp_path / "answer.json")).ok

@@ -25,7 +25,7 @@ import fairopt as fo
 from fairopt.errors import NotCertified
 from fairopt.formulation import alike
 from fairopt.formulation.program import Program
-from fairopt.proofs import rational
+from fairopt.methods.cluster import filling
 
 LIMIT = 30.0  # seconds for an answer by users one by one
 WITHOUT_ENVY = (
@@ -41,14 +41,14 @@ WITHOUT_ENVY = (
 @contextmanager
 def merging(fewest: int | None) -> Iterator[None]:
     """Merge where that saves so many users, and leaves of hierarchical DRF; or nothing."""
-    before = alike.FEWER, rational.significant
+    before = alike.FEWER, filling.significant
     alike.FEWER = 1 << 60 if fewest is None else fewest
     if fewest is None:
-        rational.significant = lambda _: object()  # type: ignore[assignment,return-value]
+        filling.significant = lambda _: object()  # type: ignore[assignment,return-value]
     try:
         yield
     finally:
-        alike.FEWER, rational.significant = before
+        alike.FEWER, filling.significant = before
 
 
 def jobs(number: int, kinds: int, servers: int, teams: int, guarantees: bool) -> fo.Instance:

@@ -94,6 +94,14 @@ def test_a_repeated_key_is_refused(tmp_path: Path) -> None:
     assert "a key occurs twice" in str(fo.verify(file))
 
 
+def test_a_repeated_key_is_refused_before_a_file_of_an_earlier_version_is_upgraded(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "data" / "pool-drf.json").read_text(encoding="utf-8")
+    file = tmp_path / "a.json"
+    file.write_text(text.replace('"instance": ', '"instance": null, "instance": ', 1), encoding="utf-8")
+    found = fo.verify(file)
+    assert not found.ok and "the key 'instance' is given twice" in str(found)
+
+
 def test_users_within_rounding_of_a_level_do_not_hide_the_errors_that_they_make_above_it(tmp_path: Path) -> None:
     e, t = 2.0**-40, 2.0**-42
     trace = fo.Instance([[1, 0], [2.0**-20, 1], [0, t]], [1 - e + 2.0**-20, 1 + 1.5 * t])

@@ -43,6 +43,26 @@ def test_pairs_of_users_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_
 
 
 @pytest.mark.parametrize(
+    ("objective", "times", "instance"),
+    [
+        (fo.AlphaFair(0.5, fo.Tasks()), 2, fo.Instance([[1, 6, 2, 0], [3, 4, 2, 3]], [10, 19, 22, 34])),
+        (
+            fo.MaxMin().then(fo.AlphaFair(1)).then(fo.Total(fo.Tasks())),
+            1,
+            fo.Instance([[4, 2, 6], [2, 2, 2], [4, 1, 5]], [16, 19, 1]),
+        ),
+    ],
+    ids=["twice", "bottlenecks"],
+)
+def test_what_holds_without_envy_freeness_is_proved_with_it_however_often_it_is_required(
+    objective: fo.Policy, times: int, instance: fo.Instance, tmp_path: Path
+) -> None:
+    policy = fo.Policy(objective, constraints=[fo.EnvyFree()] * times)
+    found = fo.verify(policy.allocate(instance).save(tmp_path / "a.json"))
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize(
     "policy",
     [
         "Leximin(Tasks())",

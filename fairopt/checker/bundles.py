@@ -31,11 +31,6 @@ from .sums import approximate_log, log_of_powers, measure
 from .teams import Numbers
 
 
-def _same(x: Fraction) -> Fraction:
-    """The number itself."""
-    return x
-
-
 class Dominance:
     """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties.
 
@@ -69,7 +64,7 @@ class Dominance:
         Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
         """
         cluster, sums = self.cluster, list[list[Fraction]]()
-        more, up_if = (ONE, _same) if self.exactly else (1 + Fraction(1, 2**100), up)
+        more, up_if = (ONE, Fraction) if self.exactly else (1 + Fraction(1, 2**100), up)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
             sums.append([ZERO, ZERO])

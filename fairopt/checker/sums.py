@@ -31,21 +31,24 @@ from .numbers import (
     RowName,
     Rows,
     Table,
-    boxcox,
     down,
     dyadic,
     exact_sum,
     exp,
+    intercept,
     log,
     number,
     numbers,
     power,
+    sum_of_boxcox,
     together,
     up,
 )
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, PARAMETERS, Block, as_alpha_fair, is_levelled, rank_weights
 from .teams import Numbers
+
+POINT = 80  # bits of the levels where tangents are taken: any level gives a bound
 
 
 class Curve(NamedTuple):
@@ -55,6 +58,10 @@ class Curve(NamedTuple):
     factor: dict[int, Fraction]
     below: Table
     above: Table
+
+    def levels(self, cluster: Cluster) -> dict[int, Fraction]:
+        """What the utilities are of, from below."""
+        return cluster.shares(self.below)
 
 
 class OfUser(NamedTuple):
@@ -73,6 +80,10 @@ class CurveOfNumbers(NamedTuple):
     factor: dict[str, Fraction]
     of: Numbers
     unit: Fraction
+
+    def levels(self, cluster: Cluster) -> dict[str, Fraction]:
+        """What the utilities are of, from below."""
+        return {t: z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items()}
 
 
 class Ranked(NamedTuple):
@@ -123,7 +134,10 @@ class Goal:
                 self._add_numbers(term, factor, unit)
                 continue
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
-            below, above = ([[v / size for v in row] for row, size in together(c, sizes)] for c in tables)
+            below = [[v / size for v in row] for row, size in together(tables[0], sizes)]
+            above = below
+            if tables[1] is not tables[0]:
+                above = [[v / size for v in row] for row, size in together(tables[1], sizes)]
             alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
                 self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
@@ -158,20 +172,16 @@ class Goal:
     def value(self, scale: Fraction = ONE) -> Fraction:
         """A lower bound on the value at the current tasks times ``scale``."""
         cluster = self.cluster
-        total = self.constant.low + scale * sum(cluster.shares(self.slopes_below).values(), ZERO)
-        for curve in self.curves:
-            for j, z in cluster.shares(curve.below).items():
-                if z <= 0 and curve.alpha >= 1:
-                    raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
-                utility = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
-                total = down(total + curve.factor[j] * utility)
-        for of_numbers in self.numbered:
-            for t, z in of_numbers.of.values().items():
-                if z <= 0 and of_numbers.alpha >= 1:
-                    raise Fault(f"{t!r} has no share, so the objective is minus infinity")
-                level = z * scale / (of_numbers.of.weights[t] * of_numbers.unit)
-                utility = boxcox(level, of_numbers.alpha).low if z > 0 else -1 / (1 - of_numbers.alpha)
-                total = down(total + of_numbers.factor[t] * utility)
+        total = self.constant.low
+        if any(map(any, self.slopes_below)):
+            total += scale * exact_sum(cluster.shares(self.slopes_below).values())
+        for curve in (*self.curves, *self.numbered):
+            levels = curve.levels(cluster)
+            if curve.alpha >= 1 and (nothing := next((t for t, z in levels.items() if z <= 0), None)) is not None:
+                who = repr(nothing) if isinstance(curve, CurveOfNumbers) else f"user {cluster.users[nothing]!r}"
+                raise Fault(f"{who} has no share, so the objective is minus infinity")
+            pairs = ((curve.factor[t], max(z, ZERO) * scale) for t, z in levels.items())
+            total = down(total + sum_of_boxcox(pairs, curve.alpha))
         for term in self.ranked:
             ordered = term.levels(cluster)
             total += scale * term.factor * exact_sum(v * z for v, z in together(term.v, ordered))
@@ -278,8 +288,8 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     cluster = goal.cluster
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
-    slopes = [row[:] for row in goal.slopes]
-    total = up(goal.constant.high + right_hand_side)
+    slopes = [row[:] for row in goal.slopes] if goal.ranked or goal.numbered else goal.slopes
+    total = dyadic(goal.constant.high + right_hand_side)
     for term, given in together(goal.ranked, evidence.mixtures):
         if term.of is not None:
             weights = term.of.weights
@@ -308,7 +318,7 @@ def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table, 
         size = curve.of.weights[t] * curve.unit
         level = levels[k] if len(levels) == len(at) and levels[k] > 0 else max(z, ZERO) / size or ONE
         slope = power(level, -curve.alpha)
-        constant += curve.factor[t] * (boxcox(level, curve.alpha).high - slope.low * level)
+        constant += curve.factor[t] * intercept(level, curve.alpha, slope)
         prices[t] = curve.factor[t] * slope.high / size
     return constant - curve.of.add_slopes(slopes, prices, curve.of.above)
 
@@ -317,14 +327,14 @@ def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
     """An upper bound on a user's curved terms plus linear terms of slopes ``net``, over its range of total tasks."""
     cluster = goal.cluster
     bounds = cluster.low[j], cluster.most_tasks(j)
-    curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
+    curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j].n > 0]
     if not curves:
         return best_at_ends(max(net.values()), *bounds)
-    here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
-    there = stationary_point(curves, net, *bounds)
-    if all(abs(a - b) <= b * CLOSE for a, b in together(here, there)):
-        here = there
-    return min(tangents(curves, z, net, *bounds) for z in ([here] if here is there else [here, there]) if min(z) > 0)
+    points = [there := stationary_point(curves, net, *bounds)]
+    if len(curves) > 1 or len(net) > 1 or not there[0]:  # else no other point is better
+        here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
+        points += [here] if any(abs(a - b) > b * CLOSE for a, b in together(here, there)) else []
+    return min(tangents(curves, z, net, *bounds) for z in points if min(z) > 0)
 
 
 def best_at_ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
@@ -337,12 +347,14 @@ def tangents(
 ) -> Fraction:
     """`best_of_user` by tangents at the shares ``at``, one per curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
     constant, slopes = ZERO, dict(net)
-    for curve, z in together(curves, at):
+    for curve, point in together(curves, at):
+        z = dyadic(point, POINT)
         slope = power(z, -curve.alpha)
-        constant += curve.factor * (boxcox(z, curve.alpha).high - slope.low * z)
+        constant += curve.factor * intercept(z, curve.alpha, slope)
+        price = curve.factor * slope.high
         for s in slopes:
-            slopes[s] += curve.factor * slope.high * curve.above[s]
-    return up(constant + best_at_ends(max(slopes.values()), low, most))
+            slopes[s] += price * curve.above[s]
+    return dyadic(constant + best_at_ends(max(slopes.values()), low, most))
 
 
 def approximate_log(x: Fraction) -> float:
@@ -359,7 +371,8 @@ def stationary_point(
     first = curves[0].above
     s = min((s for s in net if first[s] > 0), key=lambda s: -net[s] / first[s])
     terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
-    left, right = approximate_log(most) - 690.0, approximate_log(most)
+    right = approximate_log(most)
+    left = right - 690.0
     price = approximate_log(-net[s]) if net[s] < 0 else -math.inf
     if net[s] < 0 and len(terms) == 1:
         ((alpha, f, c),) = terms
@@ -368,7 +381,7 @@ def stationary_point(
         middle = 0.5 * (left + right)
         logs = [f - alpha * (c + middle) - price for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
-    at = Fraction(math.exp(min(right, 700.0))) * (1 + Fraction(1, 10**14))  # beyond the maximum
+    at = Fraction(math.exp(min(right, 700.0)) * (1 + 1e-14))  # beyond the maximum
     tasks = min(max(at, low), most)
     return [c.above[s] * tasks for c in curves]
 
@@ -469,11 +482,13 @@ def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     unit = number(entry.get("unit", 1), "unit")
     if unit <= 0 or (unit != 1 and len(objective.terms) > 1):
         raise Fault("unit is not positive, or is not 1 for a sum of objectives")
-    alone, bounded = Goal(cluster), Goal(cluster)
-    for goal in (alone, bounded):
-        goal.add(objective, ONE, unit)
+    alone = Goal(cluster)
+    alone.add(objective, ONE, unit)
     if any(isinstance(one, list) and one[:1] == ["limits"] for one in entry.get("rows") or ()):
         rows = rows + limits_as_rows(cluster)
-    evidence = Evidence(cluster, entry, rows)
-    bounded.add_kept_levels(evidence)
+    evidence, bounded = Evidence(cluster, entry, rows), alone
+    if cluster.kept_levels:
+        bounded = Goal(cluster)
+        bounded.add(objective, ONE, unit)
+        bounded.add_kept_levels(evidence)
     return relative_gap(objective, alone, bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units())))

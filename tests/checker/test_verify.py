@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.checker.numbers import Fraction as Rational
 from fairopt.checker.numbers import down, log, power, up
 
 PRECISE = Context(prec=120)
@@ -57,13 +58,13 @@ positive = st.floats(1e-300, 1e300)
 
 @given(positive, st.floats(-13, 13), st.integers(-(10**40), 10**40), st.integers(1, 10**300))
 def test_enclosures_hold_the_number(x: float, p: float, n: int, d: int) -> None:
-    z, exact = Fraction(x), Fraction(n, d)
+    z, exact = Rational(x), Rational(n, d)
     ln = Fraction(PRECISE.ln(Decimal(x)))
     near = abs(ln) / 10**100
     low, high = log(z)
     assert low <= ln + near and ln - near <= high and high - low <= abs(ln) / 10**40 + Fraction(1, 10**399)
     root = PRECISE.exp(PRECISE.multiply(Decimal(p), PRECISE.ln(Decimal(x))))
-    low, high = power(z, Fraction(p))
+    low, high = power(z, Rational(p))
     near = Fraction(root) / 10**90
     assert low <= Fraction(root) + near and Fraction(root) - near <= high
     assert down(exact) <= exact <= up(exact)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .bundles import gap_of_bundles
+from .claims import check_objective, check_prices
 from .constraints import impose
 from .exact import proved_exactly, read_differently
 from .hierarchy import gap_of_filling
@@ -23,7 +24,7 @@ from .numbers import GAP, ZERO, Fraction, at_least, numbers, together
 from .outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
 from .policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
 from .teams import guaranteed
-from .tiers import KINDS, check_objective, check_prices, gap_of_tier, keep_level
+from .tiers import KINDS, gap_of_tier, keep_level
 from .whole import leave_out_small_users, loss_of_whole_tasks, violations
 
 # keys of a file, and of its instance

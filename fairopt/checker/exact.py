@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .bundles import optimal_bundles, tasks_in
+from .claims import check_objective, stored_objective
 from .constraints import impose
 from .hierarchy import prove_filling_exactly
 from .instance import NUMBERS, Cluster, check_keys, floats_in
@@ -47,7 +48,6 @@ from .policy import (
     tiers_of,
 )
 from .teams import Numbers, guaranteed
-from .tiers import check_objective, stored_objective
 
 
 class Number(NamedTuple):

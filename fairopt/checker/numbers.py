@@ -417,6 +417,12 @@ def exp(x: Fraction) -> Fraction:
     return Fraction(DOWN.exp(_decimals(max(min(x, Fraction(800)), Fraction(-800)))[0]))
 
 
+def approximate_log(x: Fraction) -> float:
+    """The logarithm of a positive number to float precision; the number may be outside the range of floats."""
+    near = float(x)
+    return math.log(near) if 1e-300 < near < 1e300 else math.log(x.n) - math.log(x.d)
+
+
 def at_least(gap: Fraction) -> float:
     """The smallest float that is at least a gap."""
     return next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if math.isinf(f) or Fraction(f) >= gap)

@@ -31,10 +31,10 @@ from .numbers import (
     RowName,
     Rows,
     Table,
+    approximate_log,
     down,
     dyadic,
     exact_sum,
-    exp,
     intercept,
     log,
     number,
@@ -52,16 +52,17 @@ POINT = 80  # bits of the levels where tangents are taken: any level gives a bou
 
 
 class Curve(NamedTuple):
-    """``sum_j factor_j boxcox(c_j x_j)`` of one alpha, with the coefficients c from below and from above."""
+    """``sum_j factor_j boxcox(c_j x_j)`` of one alpha; c from above, and from below times ``size``."""
 
     alpha: Fraction
     factor: dict[int, Fraction]
     below: Table
+    size: list[Fraction]
     above: Table
 
     def levels(self, cluster: Cluster) -> dict[int, Fraction]:
         """What the utilities are of, from below."""
-        return cluster.shares(self.below)
+        return {j: z / self.size[j] for j, z in cluster.shares(self.below).items()}
 
 
 class OfUser(NamedTuple):
@@ -69,7 +70,6 @@ class OfUser(NamedTuple):
 
     alpha: Fraction
     factor: Fraction
-    below: list[Fraction]
     above: list[Fraction]
 
 
@@ -134,12 +134,9 @@ class Goal:
                 self._add_numbers(term, factor, unit)
                 continue
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
-            below = [[v / size for v in row] for row, size in together(tables[0], sizes)]
-            above = below
-            if tables[1] is not tables[0]:
-                above = [[v / size for v in row] for row, size in together(tables[1], sizes)]
             alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
+                below, above = ([[v / size for v in row] for row, size in together(c, sizes)] for c in tables)
                 self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
             elif alpha == 0:
                 for j in cluster.active:
@@ -147,7 +144,9 @@ class Goal:
                         self.slopes_below[j][s] += factor / unit * tables[0][j][s]
                         self.slopes[j][s] += factor / unit * tables[1][j][s]
             else:
-                self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
+                above = [[dyadic(v / size) for v in row] for row, size in together(tables[1], sizes)]
+                factors = {j: factor * cluster.weights[j] for j in cluster.active}
+                self.curves.append(Curve(alpha, factors, tables[0], sizes, above))
 
     def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
         """Add a multiple of a term of numbers of teams, or above a base."""
@@ -327,12 +326,12 @@ def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
     """An upper bound on a user's curved terms plus linear terms of slopes ``net``, over its range of total tasks."""
     cluster = goal.cluster
     bounds = cluster.low[j], cluster.most_tasks(j)
-    curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j].n > 0]
+    curves = [OfUser(c.alpha, c.factor[j], c.above[j]) for c in goal.curves if c.factor[j].n > 0]
     if not curves:
         return best_at_ends(max(net.values()), *bounds)
     points = [there := stationary_point(curves, net, *bounds)]
     if len(curves) > 1 or len(net) > 1 or not there[0]:  # else no other point is better
-        here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
+        here = [exact_sum(c.above[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
         points += [here] if any(abs(a - b) > b * CLOSE for a, b in together(here, there)) else []
     return min(tangents(curves, z, net, *bounds) for z in points if min(z) > 0)
 
@@ -350,16 +349,11 @@ def tangents(
     for curve, point in together(curves, at):
         z = dyadic(point, POINT)
         slope = power(z, -curve.alpha)
-        constant += curve.factor * intercept(z, curve.alpha, slope)
-        price = curve.factor * slope.high
+        constant += dyadic(curve.factor * intercept(z, curve.alpha, slope))
+        price = dyadic(curve.factor * slope.high)
         for s in slopes:
             slopes[s] += price * curve.above[s]
     return dyadic(constant + best_at_ends(max(slopes.values()), low, most))
-
-
-def approximate_log(x: Fraction) -> float:
-    """The logarithm of a positive number to float precision; the number may be outside the range of floats."""
-    return math.log(x.n) - math.log(x.d)
 
 
 def stationary_point(
@@ -370,7 +364,7 @@ def stationary_point(
     """
     first = curves[0].above
     s = min((s for s in net if first[s] > 0), key=lambda s: -net[s] / first[s])
-    terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
+    terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, c in curves if c[s] > 0]
     right = approximate_log(most)
     left = right - 690.0
     price = approximate_log(-net[s]) if net[s] < 0 else -math.inf
@@ -381,7 +375,7 @@ def stationary_point(
         middle = 0.5 * (left + right)
         logs = [f - alpha * (c + middle) - price for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
-    at = Fraction(math.exp(min(right, 700.0)) * (1 + 1e-14))  # beyond the maximum
+    at = Fraction(math.exp(min(right, 700.0)) * (1 + 1e-13))  # beyond the maximum
     tasks = min(max(at, low), most)
     return [c.above[s] * tasks for c in curves]
 
@@ -412,18 +406,6 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     return (top - value) / fall
 
 
-def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], q: Fraction) -> Between:
-    """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
-    if q < 0 and not all(values.values()):
-        return Between(ZERO, ZERO)
-    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
-    if unit == 0:
-        return Between(ZERO, ZERO)
-    parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
-    ends = sorted(power(exact_sum(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
-    return Between(*ends).times(unit)
-
-
 def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
     """A level of an objective in the units of `Goal`, whose utilities differ by Box-Cox's constant."""
     for factor, term in objective.terms:
@@ -440,27 +422,6 @@ def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fract
     goal = Goal(cluster)
     goal.add(objective, ONE)
     return goal.value(scale)
-
-
-def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
-    """`objective_value` of ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
-    beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), exact_sum(shares.values())
-    even = (
-        log_of_powers(
-            dict(enumerate(cluster.weights)), {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta
-        )
-        / beta
-    )
-    efficient = lam * log(total).low
-    value = exp(even + efficient) * (1 if beta <= 1 else -1)
-    return value, abs(value) * (1 + abs(even) + abs(efficient))
-
-
-def log_of_powers(weights: Mapping[Any, Fraction], levels: Mapping[Any, Fraction], q: Fraction) -> Fraction:
-    """The logarithm of ``sum_j w_j z_j^q`` for levels z, with ``0^0 = 1``."""
-    weight = exact_sum(weights[t] for t in levels)
-    mean = power_mean(levels, {t: weights[t] / weight for t in levels}, q).low if q else ONE
-    return log(weight).low + q * log(mean).low
 
 
 def limits_as_rows(cluster: Cluster) -> Rows:

@@ -26,7 +26,7 @@ from .numbers import (
     power,
 )
 from .outcome import Fault, short
-from .policy import Block, as_list, is_levelled, is_linear
+from .policy import Block, alpha_of, as_list, is_levelled, is_linear
 from .surplus import of_those_who_rise
 from .teams import Numbers
 
@@ -72,8 +72,7 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
     if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
         return "the evidence has the prices of an alpha-fair objective"
     unit, (_, first) = number(entry.get("unit", 1), "unit"), objective.terms[0]
-    alpha = number(first.given["alpha"], "alpha") if first.name == "AlphaFair" else ZERO
-    natural = power(unit, 1 - alpha).low
+    natural = power(unit, 1 - alpha_of(first)).low
     own = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
     for s, row in enumerate(given):
         for i, p in enumerate(row):
@@ -99,7 +98,7 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
         return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
     compared = Numbers(cluster, term.share, is_levelled(term))
     shares, weights = compared.values(), compared.weights
-    alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+    alpha = alpha_of(term)
     if is_linear(term):
         value = exact_sum(shares.values())
         return value, value

@@ -45,7 +45,7 @@ from .numbers import (
     up,
 )
 from .outcome import CannotCheck, Fault
-from .policy import COMPOSED, PARAMETERS, Block, as_alpha_fair, is_levelled, rank_weights
+from .policy import COMPOSED, PARAMETERS, Block, alpha_of, as_alpha_fair, is_levelled, rank_weights
 from .teams import Numbers
 
 POINT = 80  # bits of the levels where tangents are taken: any level gives a bound
@@ -87,22 +87,18 @@ class CurveOfNumbers(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share.
+    """``factor`` times sorted numbers weighted by the decreasing v: the largest weight on the smallest number.
 
-    They are shares of users in units of ``below`` and ``above``, or numbers ``of`` teams in multiples of ``unit``.
+    They are per weight, in multiples of ``unit``.
     """
 
     factor: Fraction
     v: list[Fraction]
-    below: Table
-    above: Table
-    of: Numbers | None = None
-    unit: Fraction = ONE
+    of: Numbers
+    unit: Fraction
 
-    def levels(self, cluster: Cluster) -> list[Fraction]:
+    def levels(self) -> list[Fraction]:
         """What is sorted, from below."""
-        if self.of is None:
-            return sorted(cluster.shares(self.below).values())
         return sorted(z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items())
 
 
@@ -130,37 +126,24 @@ class Goal:
                 raise CannotCheck(f"the objective {term.text} is user-defined, and its code is not in the file")
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
                 raise CannotCheck(f"the objective {term.text} cannot be part of a sum")
-            if term.share.name in COMPOSED:
-                self._add_numbers(term, factor, unit)
-                continue
-            tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
-            alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
-            if term.name in ("MaxMin", "OrderedWeighted"):
-                below, above = ([[v / size for v in row] for row, size in together(c, sizes)] for c in tables)
-                self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
-            elif alpha == 0:
-                for j in cluster.active:
-                    for s in cluster.open[j]:
-                        self.slopes_below[j][s] += factor / unit * tables[0][j][s]
-                        self.slopes[j][s] += factor / unit * tables[1][j][s]
-            else:
-                above = [[dyadic(v / size) for v in row] for row, size in together(tables[1], sizes)]
+            alpha = alpha_of(term)
+            if alpha and term.share.name not in COMPOSED:
+                below, above = cluster.coefficients(term.share)
+                sizes = [w * unit for w in cluster.weights]
+                above = [[dyadic(v / size) for v in row] for row, size in together(above, sizes)]
                 factors = {j: factor * cluster.weights[j] for j in cluster.active}
-                self.curves.append(Curve(alpha, factors, tables[0], sizes, above))
-
-    def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
-        """Add a multiple of a term of numbers of teams, or above a base."""
-        of = Numbers(self.cluster, term.share, is_levelled(term))
-        alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
-        if term.name in ("MaxMin", "OrderedWeighted"):
-            self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of.below, of.above, of, unit))
-        elif alpha:
-            self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
-        else:
-            of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
-            of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
-            low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
-            self.constant = Between(self.constant.low - high, self.constant.high - low)
+                self.curves.append(Curve(alpha, factors, below, sizes, above))
+                continue
+            of = Numbers(cluster, term.share, is_levelled(term))
+            if term.name in ("MaxMin", "OrderedWeighted"):
+                self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of, unit))
+            elif alpha:
+                self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
+            else:
+                of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
+                of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
+                low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
+                self.constant = Between(self.constant.low - high, self.constant.high - low)
 
     def add_kept_levels(self, evidence: Evidence) -> None:
         """Add the kept levels at their multipliers."""
@@ -174,16 +157,17 @@ class Goal:
         total = self.constant.low
         if any(map(any, self.slopes_below)):
             total += scale * exact_sum(cluster.shares(self.slopes_below).values())
-        for curve in (*self.curves, *self.numbered):
-            levels = curve.levels(cluster)
-            if curve.alpha >= 1 and (nothing := next((t for t, z in levels.items() if z <= 0), None)) is not None:
-                who = repr(nothing) if isinstance(curve, CurveOfNumbers) else f"user {cluster.users[nothing]!r}"
-                raise Fault(f"{who} has no share, so the objective is minus infinity")
-            pairs = ((curve.factor[t], max(z, ZERO) * scale) for t, z in levels.items())
+        curves: list[Curve | CurveOfNumbers] = [*self.curves, *self.numbered]
+        for curve in curves:
+            levels: Mapping[Any, Fraction] = curve.levels(cluster)
+            factor: Mapping[Any, Fraction] = curve.factor
+            if curve.alpha >= 1 and (nothing := [t for t, z in levels.items() if z <= 0]):
+                who = cluster.users[nothing[0]] if isinstance(nothing[0], int) else nothing[0]
+                raise Fault(f"{who!r} has no share, so the objective is minus infinity")
+            pairs = ((factor[t], max(z, ZERO) * scale) for t, z in levels.items())
             total = down(total + sum_of_boxcox(pairs, curve.alpha))
         for term in self.ranked:
-            ordered = term.levels(cluster)
-            total += scale * term.factor * exact_sum(v * z for v, z in together(term.v, ordered))
+            total += scale * term.factor * exact_sum(v * z for v, z in together(term.v, term.levels()))
         return down(total)
 
 
@@ -267,10 +251,10 @@ def multipliers(given: Any, what: str, size: int) -> dict[tuple[Any, ...], Fract
     return found
 
 
-def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
+def mixture(term: Ranked, given: Any) -> dict[str, Fraction]:
     """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's."""
-    names: list[Any] = cluster.active if term.of is None else list(term.of.weights)
-    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(names))]
+    weights = term.of.weights
+    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(weights))]
     mine = theirs = ZERO
     scale = ZERO
     for a, b in together(sorted(u), sorted(term.v)):
@@ -279,7 +263,7 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
             if mine == 0:
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
-    return {j: up(x * scale * term.factor) for j, x in together(names, u)}
+    return {t: up(x * scale * term.factor) / (w * term.unit) for (t, w), x in together(weights.items(), u)}
 
 
 def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
@@ -290,14 +274,7 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     slopes = [row[:] for row in goal.slopes] if goal.ranked or goal.numbered else goal.slopes
     total = dyadic(goal.constant.high + right_hand_side)
     for term, given in together(goal.ranked, evidence.mixtures):
-        if term.of is not None:
-            weights = term.of.weights
-            prices = {t: u / (weights[t] * term.unit) for t, u in mixture(cluster, term, given).items()}
-            total -= term.of.add_slopes(slopes, prices, term.of.above)
-            continue
-        for j, u in mixture(cluster, term, given).items():
-            for s in cluster.open[j]:
-                slopes[j][s] += u * term.above[j][s]
+        total -= term.of.add_slopes(slopes, mixture(term, given), term.of.above)
     levels = iter(evidence.levels)
     for curve in goal.numbered:
         total = up(total + tangents_of_numbers(cluster, curve, slopes, next(levels, ())))
@@ -409,10 +386,9 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
 def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
     """A level of an objective in the units of `Goal`, whose utilities differ by Box-Cox's constant."""
     for factor, term in objective.terms:
-        alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
+        alpha = alpha_of(term)
         if alpha not in (0, 1):
-            of = Numbers(cluster, term.share, levelled=True) if term.share.name in COMPOSED else None
-            weights = of.weights.values() if of else (cluster.weights[j] for j in cluster.active)
+            weights = Numbers(cluster, term.share, levelled=True).weights.values()
             level -= factor * exact_sum(weights) / (1 - alpha)
     return level
 

@@ -491,6 +491,8 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tupl
         return {*fixed}
 
     value, objectives = ZERO, tiers_of(policy.given["objective"])
+    if len(proof) != len(objectives):
+        raise Fault("the exact proof has not one part per tier")
     for k, tier in enumerate(exact_tiers(cluster, policy, settle)):
         check_keys(proof[k], ("at_base", "rising", "levels", *EXACT_PRICES), f"tier {k} of the exact proof")
         if faults := broken_exactly(cluster, tier.rows, tier.kept):

@@ -161,6 +161,7 @@ class Row(NamedTuple):
 DOWN, UP = (Context(prec=50, rounding=r, Emax=MAX_EMAX, Emin=MIN_EMIN) for r in (ROUND_FLOOR, ROUND_CEILING))
 SMALLEST, LARGEST = Decimal("1e-400"), Decimal("1e4000")
 LEAST, MOST, FAR_FROM_0, NEAR_0 = map(Decimal, ("1e-300", "1e300", "0.01", "1e-10"))  # of `_log`
+LONG = 900  # powers of 2 by which products differ from 1 before their logarithm is taken: within floats
 HALF, LOG_ERROR = Decimal("0.5"), Decimal("1e-48")
 
 
@@ -282,15 +283,27 @@ def power(x: Fraction, p: Fraction) -> Between:
 def sum_of_boxcox(pairs: Iterable[tuple[Fraction, Fraction]], alpha: Fraction) -> Fraction:
     """A lower bound on ``sum f (z^(1-alpha) - 1) / (1-alpha)`` of pairs of f > 0 and z; on ``f ln z`` at alpha = 1."""
     q, weight, terms = 1 - alpha, list[Fraction](), list[Fraction]()
+    if not q:
+        return sum_of_logs(pairs)
     for f, z in pairs:
         weight.append(f)
-        if not q.n:
-            terms.append(-dyadic(-f * log(z).low))
-        elif q.n > 0 and z.n:
-            terms.append(-dyadic(-f * power(z, q).low))
-        elif q.n < 0:
+        if q.n < 0:
             terms.append(dyadic(f * power(z, q).high))
-    return (exact_sum(terms) - exact_sum(weight)) / q if q.n else exact_sum(terms)
+        elif z:
+            terms.append(-dyadic(-f * power(z, q).low))
+    return (exact_sum(terms) - exact_sum(weight)) / q
+
+
+def sum_of_logs(pairs: Iterable[tuple[Fraction, Fraction]]) -> Fraction:
+    """A lower bound on ``sum f ln z`` of pairs of f > 0 and z > 0; those with one f are multiplied before."""
+    products, terms = dict[Fraction, Fraction](), list[Fraction]()
+    for f, z in pairs:
+        product = -dyadic(-products.get(f, ONE) * z)
+        if abs(product.n.bit_length() - product.d.bit_length()) > LONG:
+            terms.append(-dyadic(-f * log(product).low))
+            product = ONE
+        products[f] = product
+    return exact_sum([*terms, *(-dyadic(-f * log(product).low) for f, product in products.items())])
 
 
 def intercept(z: Fraction, alpha: Fraction, slope: Between) -> Fraction:

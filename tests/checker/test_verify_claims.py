@@ -246,6 +246,12 @@ def test_a_filling_has_one_entry_of_evidence(tmp_path: Path) -> None:
     assert fo.verify(changed(file, evidence=evidence)).ok
 
 
+def test_an_exact_proof_has_one_part_per_tier(tmp_path: Path) -> None:
+    file = fo.DRF().allocate(HIERARCHY, exact=True).save(tmp_path / "a.json")
+    exact = json.loads(file.read_text())["exact"]
+    assert "one part per tier" in str(fo.verify(changed(file, exact=exact | {"proof": exact["proof"] * 2})))
+
+
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.HDRF()], ids=repr)
 def test_what_nothing_compares_is_no_part_of_the_claim(policy: Any, tmp_path: Path) -> None:
     file = policy.allocate(HIERARCHY).save(tmp_path / "a.json")

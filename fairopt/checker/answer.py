@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .bundles import gap_of_bundles
-from .claims import check_objective, check_prices
+from .claims import check_objective, check_prices, stated_prices
 from .constraints import impose
 from .exact import proved_exactly, read_differently
 from .hierarchy import gap_of_filling
@@ -256,7 +256,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
                 left_out["prices"] = "they are of the answer in floats"
             else:
                 gap, how, faults = prove(data, cluster, policy)
-            if policy is not None and policy.name == "HDRF" and data.get("prices") is not None:
+            if stated_prices(cluster, data) and policy is not None and policy.name == "HDRF" and not data.get("exact"):
                 left_out["prices"] = "the levels of a filling have no prices to compare with"
             left_out |= {key: "they are of blocks, and no part of the proof" for key in OF_BLOCKS if data.get(key)}
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)

@@ -41,6 +41,11 @@ def stored_objective(data: Mapping[str, Any]) -> float | None:
     return stored
 
 
+def stated_prices(cluster: Cluster, data: Mapping[str, Any]) -> Table | None:
+    """The prices that a file states, if any."""
+    return None if data.get("prices") is None else numbers(data["prices"], "prices", cluster.servers, cluster.m)
+
+
 def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> None:
     """Refuse a stored objective that differs from the value at the tasks by more than rounding."""
     stored = stored_objective(data)
@@ -63,10 +68,9 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
     """Refuse stored prices that differ from those of the evidence by more than rounding, or say why they are not
     compared.
     """
-    entry = (data.get("evidence") or [{}])[0]
-    if data.get("prices") is None:
+    entry, given = (data.get("evidence") or [{}])[0], stated_prices(cluster, data)
+    if given is None:
         return ""
-    given = numbers(data["prices"], "prices", cluster.servers, cluster.m)
     if entry.get("kind") != "prices":
         return f"evidence of kind {entry.get('kind')!r} has no prices to compare with"
     if any(term.name == "FairnessEfficiency" for _, term in objective.terms):

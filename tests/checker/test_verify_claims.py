@@ -246,6 +246,16 @@ def test_a_filling_has_one_entry_of_evidence(tmp_path: Path) -> None:
     assert fo.verify(changed(file, evidence=evidence)).ok
 
 
+@pytest.mark.parametrize("options", [{}, {"exact": True}], ids=str)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.HDRF()], ids=repr)
+def test_prices_that_nothing_compares_are_numbers(policy: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    file = policy.allocate(HIERARCHY, **options).save(tmp_path / "a.json")
+    objective = json.loads(file.read_text())["objective"]
+    assert fo.verify(changed(file, objective=objective, prices=[[9.0, 9.0]])).ok
+    for wrong in ([[True, 9.0]], [[9.0]], [["9", 9.0]], 3):
+        assert not fo.verify(changed(file, objective=objective, prices=wrong)).ok
+
+
 def test_an_exact_proof_has_one_part_per_tier(tmp_path: Path) -> None:
     file = fo.DRF().allocate(HIERARCHY, exact=True).save(tmp_path / "a.json")
     exact = json.loads(file.read_text())["exact"]

@@ -1,5 +1,7 @@
 """Try a wheel as its users would: in an empty environment of each Python, run the demonstration and README's example.
 
+The checker that the wheel writes as one file then proves an answer, without installed packages.
+
     python .ci/try_wheel.py dist/fairopt-0.2.0-py3-none-any.whl python3.11 python3.12
 
 A Python that is not installed is named, and so is a dependency that pip would have to compile: nothing is compiled.
@@ -14,6 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 MOST = 200_000  # bytes of data, compressed
+ANSWER = (
+    "import fairopt as fo; fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).save('answer.json')"
+)
 
 
 def contents(wheel: Path) -> str:
@@ -46,8 +51,15 @@ def tried(wheel: Path, python: str) -> str:
         run(bin_ / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", wheel.resolve())
         run(bin_ / "fairopt", "demo")
         run(bin_ / "python", "-c", example[1])
+        run(bin_ / "python", "-c", ANSWER)
+        run(bin_ / "fairopt", "verify", "--write-checker", "checker.pyz")
+        said = run(bin_ / "python", "-I", "-S", "checker.pyz", "answer.json")  # neither fairopt nor other packages
+        if not said.startswith("proved: "):
+            sys.exit(f"{python}: checker.pyz says of an answer: {said}")
         solvers = run(bin_ / "python", "-c", "import cvxpy; print(', '.join(cvxpy.installed_solvers()))").strip()
-        return f"{run(bin_ / 'python', '--version').strip()}: demonstration and example run; solvers: {solvers}"
+        return (
+            f"{run(bin_ / 'python', '--version').strip()}: demonstration, example and checker run; solvers: {solvers}"
+        )
 
 
 def runs(python: str) -> bool:

@@ -20,6 +20,7 @@ at which no feasible tasks can be better than a bound (`sums`). Wrong evidence w
 * `plane`: fairness and efficiency, by lines
 * `bundles`: weighted logarithms of bundles
 * `hierarchy`: hierarchical DRF
+* `claims`: the objective and the prices that a file states
 * `tiers`: which evidence proves which objective, tier by tier
 * `whole`: whole tasks
 * `exact`: exact answers

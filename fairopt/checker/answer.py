@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .bundles import gap_of_bundles
+from .claims import check_objective, check_prices, stated_prices
 from .constraints import impose
 from .exact import proved_exactly, read_differently
 from .hierarchy import gap_of_filling
@@ -23,9 +24,10 @@ from .numbers import GAP, ZERO, Fraction, at_least, numbers, together
 from .outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
 from .policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
 from .teams import guaranteed
-from .tiers import KINDS, check_objective, check_prices, gap_of_tier, keep_level
+from .tiers import KINDS, gap_of_tier, keep_level
 from .whole import leave_out_small_users, loss_of_whole_tasks, violations
 
+OF_BLOCKS = ("variables", "multipliers")  # what a file says of blocks, and the checker does not look at
 # keys of a file, and of its instance
 FILE = (
     "format",
@@ -38,8 +40,7 @@ FILE = (
     "bundles",
     "evidence",
     "placement",
-    "variables",
-    "multipliers",
+    *OF_BLOCKS,
     "given",
     "ideals",
     "floors",
@@ -138,8 +139,10 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     if policy.name == "HDRF":
         if not data.get("evidence"):
             raise CannotCheck("it was saved without evidence")
+        (proof,) = data["evidence"]
+        if data.get("placement") is not None:
+            raise Fault("HDRF gives no whole tasks")
         faults = violations(cluster, data, [])
-        proof = data["evidence"][0]
         gap, how = (ZERO, "") if faults else gap_of_filling(cluster, policy, proof, data.get("objective"))
         return gap, how, faults
     has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
@@ -250,9 +253,12 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
         try:
             if data.get("exact"):
                 gap, how, faults = proved_exactly(data, clock)
-                left_out |= dict.fromkeys(("prices",), "they are of the answer in floats")
+                left_out["prices"] = "they are of the answer in floats"
             else:
                 gap, how, faults = prove(data, cluster, policy)
+            if stated_prices(cluster, data) and policy is not None and policy.name == "HDRF" and not data.get("exact"):
+                left_out["prices"] = "the levels of a filling have no prices to compare with"
+            left_out |= {key: "they are of blocks, and no part of the proof" for key in OF_BLOCKS if data.get(key)}
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
             if not data.get("exact") and policy is not None and policy.name == "Policy" and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]

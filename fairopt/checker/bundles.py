@@ -20,20 +20,12 @@ from .numbers import (
     Fraction,
     Table,
     exact_sum,
-    exp,
     number,
     together,
     up,
 )
 from .outcome import CannotCheck, Fault
-from .policy import Block, as_list, is_levelled, is_linear
-from .sums import approximate_log, log_of_powers, measure
-from .teams import Numbers
-
-
-def _same(x: Fraction) -> Fraction:
-    """The number itself."""
-    return x
+from .policy import Block
 
 
 class Dominance:
@@ -69,7 +61,7 @@ class Dominance:
         Unless ``exactly``, sums are rounded up by less than 2^-100 of themselves, and fractions enlarged by as much.
         """
         cluster, sums = self.cluster, list[list[Fraction]]()
-        more, up_if = (ONE, _same) if self.exactly else (1 + Fraction(1, 2**100), up)
+        more, up_if = (ONE, Fraction) if self.exactly else (1 + Fraction(1, 2**100), up)
         raw = aggregate.given.get("units") == "raw"
         for s, q in enumerate(cluster.counts):
             sums.append([ZERO, ZERO])
@@ -145,6 +137,11 @@ class Group(NamedTuple):
         return {j: min(b / price, self.most.get(j, b / price)) for j, b in self.base.items()}
 
 
+def base_of(log: Block) -> Block:
+    """The base of weighted logarithms."""
+    return log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+
+
 def require_division(objective: Block, conditions: Sequence[Block]) -> None:
     """`CannotCheck` unless a policy divides each resource by itself."""
     logs = {term.text: term.name for factor, term in objective.terms if factor}
@@ -165,7 +162,7 @@ def groups_of_bundles(
     require_division(objective, conditions)
     aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
     names, log = {c.name for c in conditions}, next(term for factor, term in objective.terms if factor)
-    base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+    base = base_of(log)
     if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
         raise Fault(f"{base.text} is not defined for unequal weights")
     choices = {"units": ("share", "raw"), "over": ("cluster", "server"), "growth": ("proportional", "equal")}
@@ -264,35 +261,3 @@ def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> 
             if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):
                 faults.append(f"{who} runs {float(runs_now):.9g} tasks on server {s}, not those that fit in its bundle")
     return faults
-
-
-def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tuple[Fraction, Fraction]:
-    """The value of a one-term objective, and its change per relative error in tasks and logarithms."""
-    if term.name == "WeightedLog":
-        users, base = Dominance(cluster), term.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
-        logs = [
-            (q * b, Fraction(approximate_log(bundles[j][s][i] / q)))
-            for s, q in enumerate(cluster.counts)
-            for i in range(cluster.m)
-            for j, b in users.bases(base, s, i).items()
-        ]
-        return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
-    if term.name == "FairnessEfficiency":
-        return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
-    compared = Numbers(cluster, term.share, is_levelled(term))
-    shares, weights = compared.values(), compared.weights
-    alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
-    if is_linear(term):
-        value = exact_sum(shares.values())
-        return value, value
-    levels = {t: share / weights[t] for t, share in shares.items()}
-    if alpha == 1:
-        logs = [(weights[t], Fraction(approximate_log(z))) for t, z in levels.items()]
-        return exact_sum(w * v for w, v in logs), exact_sum(w * (1 + abs(v)) for w, v in logs)
-    if term.name == "AlphaFair":
-        value = exp(log_of_powers(weights, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
-        return value, abs(value) * (1 + abs(1 - alpha))
-    v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
-    ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
-    value = exact_sum(x * z for x, z in zip(v, ordered))
-    return value, value

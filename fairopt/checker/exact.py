@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .bundles import optimal_bundles, tasks_in
+from .claims import check_objective, stored_objective
 from .constraints import impose
 from .hierarchy import prove_filling_exactly
 from .instance import NUMBERS, Cluster, check_keys, floats_in
@@ -47,7 +48,6 @@ from .policy import (
     tiers_of,
 )
 from .teams import Numbers, guaranteed
-from .tiers import check_objective, stored_objective
 
 
 class Number(NamedTuple):
@@ -491,6 +491,8 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tupl
         return {*fixed}
 
     value, objectives = ZERO, tiers_of(policy.given["objective"])
+    if len(proof) != len(objectives):
+        raise Fault("the exact proof has not one part per tier")
     for k, tier in enumerate(exact_tiers(cluster, policy, settle)):
         check_keys(proof[k], ("at_base", "rising", "levels", *EXACT_PRICES), f"tier {k} of the exact proof")
         if faults := broken_exactly(cluster, tier.rows, tier.kept):

@@ -24,6 +24,7 @@ from .numbers import (
     Row,
     Table,
     exact_sum,
+    in_common,
     number,
     numbers,
     power,
@@ -59,7 +60,7 @@ class Cluster:
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in together(self.capacities, self.counts)]
         self.teams: dict[str, list[str | None]] = dict(instance.get("teams") or {})
-        given_to = [0] * n if instance.get("guarantees") is None else instance["guarantees"]
+        given_to = [0.0] * n if instance.get("guarantees") is None else instance["guarantees"]
         self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
         self.guarantees, self.team_guarantees = self._with_teams(given_to, "guarantees")
         self.weights = self._divided()
@@ -80,29 +81,34 @@ class Cluster:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
         if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
             raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
-        allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
+        everyone = [[True] * servers]
+        allowed = everyone * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible is not true or false for each user on each server")
         lacks, everywhere = [[i for i, c in enumerate(row) if not c] for row in self.capacities], [*range(servers)]
         self.open: list[list[int]] = []
         for j, user in enumerate(self.users):
             self.clock.check()
-            may = [
-                s
-                for s in everywhere
-                if allowed[j][s]
-                and not any(self.demands[j][s][i] for i in lacks[s])
-                and (self.rates is None or self.rates[j][s])
-            ]
-            if not may or not all(any(d.n for d in self.demands[j][s]) for s in may):
+            may, needs = everywhere, self.demands[j]
+            if allowed[j] is not everyone[0] or self.rates is not None or any(lacks):
+                may = [
+                    s
+                    for s in everywhere
+                    if allowed[j][s]
+                    and not any(needs[s][i] for i in lacks[s])
+                    and (self.rates is None or self.rates[j][s])
+                ]
+            if not may or not all(any(needs[s]) for s in (may if self.by_server else may[:1])):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
             self.open.append(everywhere if len(may) == servers else may)
         self.active = [j for j in range(n) if self.limits[j] != 0]
         least = together(self.guarantees, self.limits)
         self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
         self.high = list(self.limits)
-        self.usable = [ONE] * m
-        self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
+        self._whole = [ONE] * m
+        self.usable = [*self._whole]
+        self.capacity = [exact_sum(row[i] for row in self.room) for i in range(m)]
+        self._part_of_all, self._part_of = Largest(self.capacity), [Largest(row) for row in self.room]
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given for a share of fairopt, which are computed instead")
@@ -190,9 +196,11 @@ class Cluster:
 
     def tasks_alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
         """Tasks that a user could run alone on a server row; None if it needs nothing there."""
-        part = usable or [ONE] * self.m
-        needs = [part[i] * self.room[s][i] / d for i, d in enumerate(self.demands[j][s]) if d > 0]
-        return min(needs, default=None)
+        part, room, needs = usable or self._whole, self.room[s], self.demands[j][s]
+        if all(room) and part == self._whole:
+            largest = self._part_of[s].of(needs)
+            return 1 / largest if largest else None
+        return min((part[i] * room[i] / d for i, d in enumerate(needs) if d), default=None)
 
     def most_tasks(self, j: int) -> Fraction:
         """An upper bound on a user's total tasks."""
@@ -275,10 +283,9 @@ class Cluster:
             return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
         if share.name == "ThroughputShare":
             return self._throughput(j, s)
-        needs = zip(self.demands[j][s], self.capacity)
         if share.name == "DominantShare" or share.given.get("p") == math.inf:
-            return largest_ratio((d, c) for d, c in needs if c.n)
-        ratios = [d / c if c else ZERO for d, c in needs]
+            return self._part_of_all.of(self.demands[j][s])
+        ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity)]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
         ratios.sort(reverse=True)
@@ -439,13 +446,21 @@ def texts(given: Any, what: str) -> list[str]:
     return given
 
 
-def largest_ratio(pairs: Iterable[tuple[Fraction, Fraction]]) -> Fraction:
-    """The largest of d / c, for d >= 0 and c > 0; in fractions only those that may be it as floats."""
-    given = [(d, c, float(d), float(c)) for d, c in pairs if d.n]
-    near = 0.0
-    if all(1e-150 < x < 1e150 and 1e-150 < y < 1e150 for _, _, x, y in given):
-        near = max((x / y for _, _, x, y in given), default=0.0) * (1 - 1e-12)
-    return max((d / c for d, c, x, y in given if not near or x / y >= near), default=ZERO)
+class Largest:
+    """The largest of the ratios ``d / c``, of c > 0, for demands d of many users."""
+
+    def __init__(self, c: Sequence[Fraction]) -> None:
+        self.c, self.inverse = c, [one.n for one in in_common(1 / one if one.n else ZERO for one in c)]
+        self.places = [*range(len(c))]
+
+    def of(self, d: Sequence[Fraction]) -> Fraction:
+        """The largest ratio; those of demands with one denominator are compared as integers."""
+        first = d[0].d
+        if all(one.d == first for one in d):
+            sizes = [one.n * inverse for one, inverse in zip(d, self.inverse)]
+            i = max(self.places, key=sizes.__getitem__)
+            return d[i] / self.c[i] if sizes[i] else ZERO
+        return max((one / c for one, c in zip(d, self.c) if c.n), default=ZERO)
 
 
 def named_pairs(evidence: Any) -> Iterator[list[Any]]:
@@ -472,9 +487,11 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     demand_of = [f"demand of {name!r}" for name in names]
     lacks = [[i for i, c in enumerate(row) if not c] for row in instance["capacities"]]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
+    eligible, rates, teams = instance["eligible"], instance.get("rates"), instance.get("teams") or {}
+    weights, guarantees = instance["weights"], instance.get("guarantees") or {}
 
     def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
-        return v if v is None or float(v) != v else float(v) + 0.0
+        return v + 0.0 if type(v) is float or (v is not None and float(v) == v) else v
 
     for name in sorted(names):
         yield f"resource {name!r}", {}
@@ -484,30 +501,27 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     for j in sorted(range(len(instance["users"])), key=instance["users"].__getitem__):
         row = instance["demands"][j]
         by_server = row if row and isinstance(row[0], list) else [row] * len(servers)
-        runs = [
-            s
-            for s in in_order
-            if (instance["eligible"] is None or instance["eligible"][j][s])
-            and not any(by_server[s][i] for i in lacks[s])
-        ]
+        runs = in_order
+        if eligible is not None or any(lacks):
+            may = [True] * len(servers) if eligible is None else eligible[j]
+            runs = [s for s in in_order if may[s] and not any(by_server[s][i] for i in lacks[s])]
         user = instance["users"][j]
-        weights, guarantees = instance["weights"], instance.get("guarantees") or {}
         of_user = weights[user] if isinstance(weights, dict) else weights[j]
         fields = {"weight": plain(of_user), "task limit": plain(instance["task_limits"][j])}
         least = guarantees.get(user) if isinstance(guarantees, dict) else guarantees[j]
         fields |= {"guarantee": plain(least)} if least else {}
-        fields |= {f"label {by!r}": of[j] for by, of in (instance.get("teams") or {}).items() if of[j] is not None}
+        fields |= {f"label {by!r}": of[j] for by, of in teams.items() if of[j] is not None}
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
             fields |= {what + where: plain(d) for what, d in zip(demand_of, by_server[s])}
-        if instance.get("rates") is not None:
-            fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
+        if rates is not None:
+            fields |= {f"rate on {servers[s]!r}": plain(rates[j][s]) for s in runs}
         yield f"user {user!r}", fields
-    given = [instance["weights"], instance.get("guarantees") or {}]
+    users = {*instance["users"]}
     by_team = [
-        {k: v for k, v in of.items() if k not in {*instance["users"]}} if isinstance(of, dict) else {} for of in given
+        {k: v for k, v in of.items() if k not in users} if isinstance(of, dict) else {} for of in (weights, guarantees)
     ]
     for team in sorted({*by_team[0], *by_team[1]}):
         floors = by_team[1].get(team) or {}

@@ -294,8 +294,6 @@ def held_at_reduced_cost(
     """What numbers hold where tasks cost more than is paid for them, beyond lower bounds: nothing at an optimum."""
     out = dict.fromkeys(z, ZERO)
     for j, t in compared.of_user.items():
-        if t not in z:  # it has left the objective
-            continue
         c, cost, tasks = compared.above[j], evidence.cost[j], cluster.tasks[j]
         paid = {s: prices.get(t, ZERO) * c[s] for s in cluster.open[j]}
         reduced = {s: cost[s] - p for s, p in paid.items()}

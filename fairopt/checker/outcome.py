@@ -67,7 +67,7 @@ class Verification:
     >>> import pathlib, tempfile, fairopt as fo
     >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
     >>> print(fo.verify(a.save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")))
-    proved: gap <= 1.4e-60 of Leximin(), for 2 users, 1 server, 3 resources (SHA-256 ...)
+    proved: gap <= 2.5e-60 of Leximin(), for 2 users, 1 server, 3 resources (SHA-256 ...)
     """
 
     ok: bool

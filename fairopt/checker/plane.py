@@ -11,10 +11,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from .instance import LINE, Cluster, check_keys
-from .numbers import ONE, ZERO, Fraction, Rows, exact_sum, log, number, numbers, power, together, up
+from .numbers import ONE, ZERO, Between, Fraction, Rows, exact_sum, log, number, numbers, power, together, up
 from .outcome import CannotCheck, Fault
 from .policy import Block
-from .sums import Evidence, Goal, bound, power_mean
+from .sums import Evidence, Goal, bound
+
+
+def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], q: Fraction) -> Between:
+    """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
+    if q < 0 and not all(values.values()):
+        return Between(ZERO, ZERO)
+    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
+    if unit == 0:
+        return Between(ZERO, ZERO)
+    parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
+    ends = sorted(power(exact_sum(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
+    return Between(*ends).times(unit)
 
 
 class Plane:

@@ -154,6 +154,11 @@ def is_linear(objective: Block) -> bool:
     return all(t.name == "Total" or (t.name == "AlphaFair" and t.given["alpha"] == 0) for _, t in objective.terms)
 
 
+def alpha_of(term: Block) -> Fraction:
+    """The alpha of alpha-fairness; 0 for other terms."""
+    return number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+
+
 def is_levelled(term: Block) -> bool:
     """Whether a one-term objective compares numbers with each other."""
     return term.name != "FairnessEfficiency" and not is_linear(term)

@@ -8,7 +8,7 @@ envy on one pool, users whose tasks envy holds up stop others (`gap_by_envy`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .instance import Cluster
@@ -43,7 +43,7 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
     for bits in (BITS, 10 * BITS):  # bounds lose digits if users need very little of a full resource
         water = WaterFilling(cluster, below, above, bits)
         water.fill()
-        least = {j: math.floor(size * cluster.total(j)) for j, (size, _) in water.sizes.items() if j not in nothing}
+        least = {j: z for j, z in water.at_tasks(below).items() if j not in nothing}
         if min(least.values()) <= 0:
             if all(cluster.total(j) > 0 for j in least) and bits == BITS:  # levels differ by more than 2^bits
                 continue
@@ -52,9 +52,9 @@ def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Ma
             best = min(water.upper.values())
             gap = Fraction(max(best - min(least.values()), 0), best)
         else:
+            most = least if above is below else water.at_tasks(above)
             rise = max(((water.upper[j] - z) << bits) // z for j, z in least.items())
-            most = ((j, math.ceil(water.sizes[j][1] * cluster.total(j))) for j in least)
-            fall = max(((z - water.lower[j]) << bits) // z for j, z in most)
+            fall = max(((most[j] + 1 - water.lower[j]) << bits) // (most[j] + 1) for j in least)
             gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
         if gap <= GAP:
             break
@@ -76,46 +76,49 @@ class WaterFilling:
     """Bounds on max-min fair levels on a pool, as two integers per user (Proposition 15.5).
 
     Levels are multiples of ``2^-bits`` of a unit near the largest one, loads multiples of ``1 / full``. Each of these
-    has a lower and an upper bound: ``sizes``, levels of one task; ``least`` and ``most``, loads of a level of 1 by user
-    and resource (exact from below if less than 1; 0 of a resource that is not needed); ``low`` and ``high``, levels at
-    bounds. ``lower`` and ``upper`` are the results.
+    has a lower and an upper bound: ``rates`` and `most`, loads of a level of 1 by user and resource (exact from below
+    if less than 1; 0 of a resource that is not needed); ``low`` and ``high``, levels at bounds. ``lower`` and ``upper``
+    are the results. ``scale`` is the unit of levels over the weights of users.
     """
 
     def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
-        def about(j: int) -> float:
-            return float(cluster.total(j)) * float(below[j][0]) / (float(cluster.weights[j]) or 1.0)
-
-        first = max(cluster.active, key=about)  # any unit is right
-        largest = cluster.total(first) * below[first][0] / cluster.weights[first]
-        shift = bits - largest.n.bit_length() + largest.d.bit_length()
-        scale, self.full = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift), 1 << 2 * bits
+        self.cluster, self.clock, self.full = cluster, cluster.clock, 1 << 2 * bits
+        levels = (share / cluster.weights[j] for j, share in cluster.shares(below).items())
+        shift = bits - max(z.n.bit_length() - z.d.bit_length() for z in levels)  # any unit is right
+        unit = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift)
+        kinds = {w: unit / w for w in {*cluster.weights}}
+        self.scale = [kinds[w] for w in cluster.weights]
         room = [c * part / self.full for c, part in together(cluster.capacity, cluster.usable)]
-        self.sizes = dict[int, tuple[Fraction, Fraction]]()
-        self.least, self.most = dict[int, tuple[Any, ...]](), dict[int, tuple[int, ...]]()
+        self.rates, self.rates_above = dict[int, tuple[Any, ...]](), dict[int, list[int]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
         nothing = 0, 0
         for j in cluster.active:
             cluster.clock.check()
-            per, needs = scale / cluster.weights[j], cluster.demands[j][0]
-            least = below[j][0] * per
-            most = least if above is below else above[j][0] * per
-            self.sizes[j] = least, most
-            if least <= 0:
+            needs, least = cluster.demands[j][0], below[j][0] * self.scale[j]
+            most = least if above is below else above[j][0] * self.scale[j]
+            if least.n <= 0:
                 raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
             high = cluster.high[j] if all(r.n for d, r in zip(needs, room) if d.n) else ZERO
             low = cluster.low[j]
             self.low[j] = (math.floor(low * least), math.ceil(low * most)) if low.n else nothing
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
-            rates = list[tuple[Any, int]]()
-            for d, r in zip(needs, room):
-                # the ratios d / (r most) and d / (r least), without fractions in between
-                n, q = d.n * r.d, d.d * r.n
-                at_least = n * most.d // (q * most.n) if n and q else 0
-                rates.append((at_least or d / (r * most), -(-n * least.d // (q * least.n))) if n and q else (0, 0))
-            self.least[j], self.most[j] = zip(*rates)
-        self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
+            self.rates[j] = tuple(
+                (d.n * r.d * most.d // (d.d * r.n * most.n) or d / (r * most)) if d.n and r.n else 0
+                for d, r in zip(needs, room)
+            )
+            if most is not least:
+                self.rates_above[j] = [math.ceil(d / (r * least)) if r.n else 0 for d, r in zip(needs, room)]
+        self.lower, self.upper = dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
+
+    def at_tasks(self, c: Table) -> dict[int, int]:
+        """The users' levels at their tasks, rounded down, by shares of a task."""
+        return {j: math.floor(share * self.scale[j]) for j, share in self.cluster.shares(c).items()}
+
+    def most(self, j: int) -> Iterable[int]:
+        """Rates of a user from above."""
+        return self.rates_above.get(j) or [math.floor(rate) + 1 if rate else 0 for rate in self.rates[j]]
 
     def fill(self) -> None:
         """Raise a common level from 0, and fix the users who reach a full resource or their limit."""
@@ -126,7 +129,8 @@ class WaterFilling:
         )
         events = sorted(starts + ends, reverse=True)
         for low, _, j in starts:
-            self.add(j, low, 0)
+            if low:
+                self.add(j, low, 0)
         closed = set[int]()
         while len(self.lower) < len(self.low):
             self.clock.check()
@@ -140,20 +144,21 @@ class WaterFilling:
             if not events or (reach is not None and events[-1][0] > reach):
                 level = reach or level
                 continue
-            at, stops, j = events.pop()
-            level = max(level, at)
-            if j in self.lower:
-                continue
-            if stops:
-                self.lower[j], self.upper[j] = self.high[j]
-                rising.remove(j)
-            else:
-                rising.add(j)
-            self.add(j, at if stops else -at, -1 if stops else 1)
+            level = max(level, events[-1][0])
+            while events and events[-1][0] <= level:
+                at, stops, j = events.pop()
+                if j in self.lower:
+                    continue
+                if stops:
+                    self.lower[j], self.upper[j] = self.high[j]
+                    rising.remove(j)
+                else:
+                    rising.add(j)
+                self.add(j, at if stops else -at, -1 if stops else 1)
 
     def add(self, j: int, level: int, times: int) -> None:
         """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
-        for i, rate in enumerate(self.most[j]):
+        for i, rate in enumerate(self.most(j)):
             if rate:
                 self.fixed[i] += rate * level
                 self.slope[i] += rate * times
@@ -165,11 +170,12 @@ class WaterFilling:
             low, high = self.low[j][0], self.high.get(j)
             least[j] = max(low, level if high is None else min(level, high[0]))
         slack = dict.fromkeys(full, self.full)
-        for j, of_user in self.least.items():
-            for i in full:
-                slack[i] -= math.floor(of_user[i]) * least[j]
-        for j in [j for j, of_user in self.most.items() if j not in self.lower and any(of_user[i] for i in full)]:
-            rates = ((max(slack[i], 0), rate) for i in full if (rate := self.least[j][i]))
+        for i in full:
+            slack[i] -= sum(math.floor(of_user[i]) * least[j] for j, of_user in self.rates.items())
+        for j, of_user in self.rates.items():
+            if j in self.lower or not any(of_user[i] for i in full):
+                continue
+            rates = ((max(slack[i], 0), rate) for i in full if (rate := of_user[i]))
             most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
             self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
             rises = j in rising

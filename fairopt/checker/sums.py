@@ -31,30 +31,38 @@ from .numbers import (
     RowName,
     Rows,
     Table,
-    boxcox,
+    approximate_log,
     down,
     dyadic,
     exact_sum,
-    exp,
+    intercept,
     log,
     number,
     numbers,
     power,
+    sum_of_boxcox,
     together,
     up,
 )
 from .outcome import CannotCheck, Fault
-from .policy import COMPOSED, PARAMETERS, Block, as_alpha_fair, is_levelled, rank_weights
+from .policy import COMPOSED, PARAMETERS, Block, alpha_of, as_alpha_fair, is_levelled, rank_weights
 from .teams import Numbers
+
+POINT = 80  # bits of the levels where tangents are taken: any level gives a bound
 
 
 class Curve(NamedTuple):
-    """``sum_j factor_j boxcox(c_j x_j)`` of one alpha, with the coefficients c from below and from above."""
+    """``sum_j factor_j boxcox(c_j x_j)`` of one alpha; c from above, and from below times ``size``."""
 
     alpha: Fraction
     factor: dict[int, Fraction]
     below: Table
+    size: list[Fraction]
     above: Table
+
+    def levels(self, cluster: Cluster) -> dict[int, Fraction]:
+        """What the utilities are of, from below."""
+        return {j: z / self.size[j] for j, z in cluster.shares(self.below).items()}
 
 
 class OfUser(NamedTuple):
@@ -62,7 +70,6 @@ class OfUser(NamedTuple):
 
     alpha: Fraction
     factor: Fraction
-    below: list[Fraction]
     above: list[Fraction]
 
 
@@ -74,24 +81,24 @@ class CurveOfNumbers(NamedTuple):
     of: Numbers
     unit: Fraction
 
+    def levels(self, cluster: Cluster) -> dict[str, Fraction]:
+        """What the utilities are of, from below."""
+        return {t: z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items()}
+
 
 class Ranked(NamedTuple):
-    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share.
+    """``factor`` times sorted numbers weighted by the decreasing v: the largest weight on the smallest number.
 
-    They are shares of users in units of ``below`` and ``above``, or numbers ``of`` teams in multiples of ``unit``.
+    They are per weight, in multiples of ``unit``.
     """
 
     factor: Fraction
     v: list[Fraction]
-    below: Table
-    above: Table
-    of: Numbers | None = None
-    unit: Fraction = ONE
+    of: Numbers
+    unit: Fraction
 
-    def levels(self, cluster: Cluster) -> list[Fraction]:
+    def levels(self) -> list[Fraction]:
         """What is sorted, from below."""
-        if self.of is None:
-            return sorted(cluster.shares(self.below).values())
         return sorted(z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items())
 
 
@@ -119,35 +126,24 @@ class Goal:
                 raise CannotCheck(f"the objective {term.text} is user-defined, and its code is not in the file")
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
                 raise CannotCheck(f"the objective {term.text} cannot be part of a sum")
-            if term.share.name in COMPOSED:
-                self._add_numbers(term, factor, unit)
+            alpha = alpha_of(term)
+            if alpha and term.share.name not in COMPOSED:
+                below, above = cluster.coefficients(term.share)
+                sizes = [w * unit for w in cluster.weights]
+                above = [[dyadic(v / size) for v in row] for row, size in together(above, sizes)]
+                factors = {j: factor * cluster.weights[j] for j in cluster.active}
+                self.curves.append(Curve(alpha, factors, below, sizes, above))
                 continue
-            tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
-            below, above = ([[v / size for v in row] for row, size in together(c, sizes)] for c in tables)
-            alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+            of = Numbers(cluster, term.share, is_levelled(term))
             if term.name in ("MaxMin", "OrderedWeighted"):
-                self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
-            elif alpha == 0:
-                for j in cluster.active:
-                    for s in cluster.open[j]:
-                        self.slopes_below[j][s] += factor / unit * tables[0][j][s]
-                        self.slopes[j][s] += factor / unit * tables[1][j][s]
+                self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of, unit))
+            elif alpha:
+                self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
             else:
-                self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
-
-    def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
-        """Add a multiple of a term of numbers of teams, or above a base."""
-        of = Numbers(self.cluster, term.share, is_levelled(term))
-        alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
-        if term.name in ("MaxMin", "OrderedWeighted"):
-            self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of.below, of.above, of, unit))
-        elif alpha:
-            self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
-        else:
-            of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
-            of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
-            low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
-            self.constant = Between(self.constant.low - high, self.constant.high - low)
+                of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
+                of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
+                low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
+                self.constant = Between(self.constant.low - high, self.constant.high - low)
 
     def add_kept_levels(self, evidence: Evidence) -> None:
         """Add the kept levels at their multipliers."""
@@ -158,23 +154,20 @@ class Goal:
     def value(self, scale: Fraction = ONE) -> Fraction:
         """A lower bound on the value at the current tasks times ``scale``."""
         cluster = self.cluster
-        total = self.constant.low + scale * sum(cluster.shares(self.slopes_below).values(), ZERO)
-        for curve in self.curves:
-            for j, z in cluster.shares(curve.below).items():
-                if z <= 0 and curve.alpha >= 1:
-                    raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
-                utility = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
-                total = down(total + curve.factor[j] * utility)
-        for of_numbers in self.numbered:
-            for t, z in of_numbers.of.values().items():
-                if z <= 0 and of_numbers.alpha >= 1:
-                    raise Fault(f"{t!r} has no share, so the objective is minus infinity")
-                level = z * scale / (of_numbers.of.weights[t] * of_numbers.unit)
-                utility = boxcox(level, of_numbers.alpha).low if z > 0 else -1 / (1 - of_numbers.alpha)
-                total = down(total + of_numbers.factor[t] * utility)
+        total = self.constant.low
+        if any(map(any, self.slopes_below)):
+            total += scale * exact_sum(cluster.shares(self.slopes_below).values())
+        curves: list[Curve | CurveOfNumbers] = [*self.curves, *self.numbered]
+        for curve in curves:
+            levels: Mapping[Any, Fraction] = curve.levels(cluster)
+            factor: Mapping[Any, Fraction] = curve.factor
+            if curve.alpha >= 1 and (nothing := [t for t, z in levels.items() if z <= 0]):
+                who = cluster.users[nothing[0]] if isinstance(nothing[0], int) else nothing[0]
+                raise Fault(f"{who!r} has no share, so the objective is minus infinity")
+            pairs = ((factor[t], max(z, ZERO) * scale) for t, z in levels.items())
+            total = down(total + sum_of_boxcox(pairs, curve.alpha))
         for term in self.ranked:
-            ordered = term.levels(cluster)
-            total += scale * term.factor * exact_sum(v * z for v, z in together(term.v, ordered))
+            total += scale * term.factor * exact_sum(v * z for v, z in together(term.v, term.levels()))
         return down(total)
 
 
@@ -258,10 +251,10 @@ def multipliers(given: Any, what: str, size: int) -> dict[tuple[Any, ...], Fract
     return found
 
 
-def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
+def mixture(term: Ranked, given: Any) -> dict[str, Fraction]:
     """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's."""
-    names: list[Any] = cluster.active if term.of is None else list(term.of.weights)
-    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(names))]
+    weights = term.of.weights
+    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(weights))]
     mine = theirs = ZERO
     scale = ZERO
     for a, b in together(sorted(u), sorted(term.v)):
@@ -270,7 +263,7 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
             if mine == 0:
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
-    return {j: up(x * scale * term.factor) for j, x in together(names, u)}
+    return {t: up(x * scale * term.factor) / (w * term.unit) for (t, w), x in together(weights.items(), u)}
 
 
 def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
@@ -278,17 +271,10 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     cluster = goal.cluster
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
-    slopes = [row[:] for row in goal.slopes]
-    total = up(goal.constant.high + right_hand_side)
+    slopes = [row[:] for row in goal.slopes] if goal.ranked or goal.numbered else goal.slopes
+    total = dyadic(goal.constant.high + right_hand_side)
     for term, given in together(goal.ranked, evidence.mixtures):
-        if term.of is not None:
-            weights = term.of.weights
-            prices = {t: u / (weights[t] * term.unit) for t, u in mixture(cluster, term, given).items()}
-            total -= term.of.add_slopes(slopes, prices, term.of.above)
-            continue
-        for j, u in mixture(cluster, term, given).items():
-            for s in cluster.open[j]:
-                slopes[j][s] += u * term.above[j][s]
+        total -= term.of.add_slopes(slopes, mixture(term, given), term.of.above)
     levels = iter(evidence.levels)
     for curve in goal.numbered:
         total = up(total + tangents_of_numbers(cluster, curve, slopes, next(levels, ())))
@@ -308,7 +294,7 @@ def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table, 
         size = curve.of.weights[t] * curve.unit
         level = levels[k] if len(levels) == len(at) and levels[k] > 0 else max(z, ZERO) / size or ONE
         slope = power(level, -curve.alpha)
-        constant += curve.factor[t] * (boxcox(level, curve.alpha).high - slope.low * level)
+        constant += curve.factor[t] * intercept(level, curve.alpha, slope)
         prices[t] = curve.factor[t] * slope.high / size
     return constant - curve.of.add_slopes(slopes, prices, curve.of.above)
 
@@ -317,14 +303,14 @@ def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
     """An upper bound on a user's curved terms plus linear terms of slopes ``net``, over its range of total tasks."""
     cluster = goal.cluster
     bounds = cluster.low[j], cluster.most_tasks(j)
-    curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
+    curves = [OfUser(c.alpha, c.factor[j], c.above[j]) for c in goal.curves if c.factor[j].n > 0]
     if not curves:
         return best_at_ends(max(net.values()), *bounds)
-    here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
-    there = stationary_point(curves, net, *bounds)
-    if all(abs(a - b) <= b * CLOSE for a, b in together(here, there)):
-        here = there
-    return min(tangents(curves, z, net, *bounds) for z in ([here] if here is there else [here, there]) if min(z) > 0)
+    points = [there := stationary_point(curves, net, *bounds)]
+    if len(curves) > 1 or len(net) > 1 or not there[0]:  # else no other point is better
+        here = [exact_sum(c.above[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
+        points += [here] if any(abs(a - b) > b * CLOSE for a, b in together(here, there)) else []
+    return min(tangents(curves, z, net, *bounds) for z in points if min(z) > 0)
 
 
 def best_at_ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
@@ -337,17 +323,14 @@ def tangents(
 ) -> Fraction:
     """`best_of_user` by tangents at the shares ``at``, one per curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
     constant, slopes = ZERO, dict(net)
-    for curve, z in together(curves, at):
+    for curve, point in together(curves, at):
+        z = dyadic(point, POINT)
         slope = power(z, -curve.alpha)
-        constant += curve.factor * (boxcox(z, curve.alpha).high - slope.low * z)
+        constant += dyadic(curve.factor * intercept(z, curve.alpha, slope))
+        price = dyadic(curve.factor * slope.high)
         for s in slopes:
-            slopes[s] += curve.factor * slope.high * curve.above[s]
-    return up(constant + best_at_ends(max(slopes.values()), low, most))
-
-
-def approximate_log(x: Fraction) -> float:
-    """The logarithm of a positive number to float precision; the number may be outside the range of floats."""
-    return math.log(x.n) - math.log(x.d)
+            slopes[s] += price * curve.above[s]
+    return dyadic(constant + best_at_ends(max(slopes.values()), low, most))
 
 
 def stationary_point(
@@ -358,8 +341,9 @@ def stationary_point(
     """
     first = curves[0].above
     s = min((s for s in net if first[s] > 0), key=lambda s: -net[s] / first[s])
-    terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
-    left, right = approximate_log(most) - 690.0, approximate_log(most)
+    terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, c in curves if c[s] > 0]
+    right = approximate_log(most)
+    left = right - 690.0
     price = approximate_log(-net[s]) if net[s] < 0 else -math.inf
     if net[s] < 0 and len(terms) == 1:
         ((alpha, f, c),) = terms
@@ -368,7 +352,7 @@ def stationary_point(
         middle = 0.5 * (left + right)
         logs = [f - alpha * (c + middle) - price for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
-    at = Fraction(math.exp(min(right, 700.0))) * (1 + Fraction(1, 10**14))  # beyond the maximum
+    at = Fraction(math.exp(min(right, 700.0)) * (1 + 1e-13))  # beyond the maximum
     tasks = min(max(at, low), most)
     return [c.above[s] * tasks for c in curves]
 
@@ -399,25 +383,12 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     return (top - value) / fall
 
 
-def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], q: Fraction) -> Between:
-    """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
-    if q < 0 and not all(values.values()):
-        return Between(ZERO, ZERO)
-    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
-    if unit == 0:
-        return Between(ZERO, ZERO)
-    parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
-    ends = sorted(power(exact_sum(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
-    return Between(*ends).times(unit)
-
-
 def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
     """A level of an objective in the units of `Goal`, whose utilities differ by Box-Cox's constant."""
     for factor, term in objective.terms:
-        alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
+        alpha = alpha_of(term)
         if alpha not in (0, 1):
-            of = Numbers(cluster, term.share, levelled=True) if term.share.name in COMPOSED else None
-            weights = of.weights.values() if of else (cluster.weights[j] for j in cluster.active)
+            weights = Numbers(cluster, term.share, levelled=True).weights.values()
             level -= factor * exact_sum(weights) / (1 - alpha)
     return level
 
@@ -427,27 +398,6 @@ def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fract
     goal = Goal(cluster)
     goal.add(objective, ONE)
     return goal.value(scale)
-
-
-def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
-    """`objective_value` of ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
-    beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), exact_sum(shares.values())
-    even = (
-        log_of_powers(
-            dict(enumerate(cluster.weights)), {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta
-        )
-        / beta
-    )
-    efficient = lam * log(total).low
-    value = exp(even + efficient) * (1 if beta <= 1 else -1)
-    return value, abs(value) * (1 + abs(even) + abs(efficient))
-
-
-def log_of_powers(weights: Mapping[Any, Fraction], levels: Mapping[Any, Fraction], q: Fraction) -> Fraction:
-    """The logarithm of ``sum_j w_j z_j^q`` for levels z, with ``0^0 = 1``."""
-    weight = exact_sum(weights[t] for t in levels)
-    mean = power_mean(levels, {t: weights[t] / weight for t in levels}, q).low if q else ONE
-    return log(weight).low + q * log(mean).low
 
 
 def limits_as_rows(cluster: Cluster) -> Rows:
@@ -469,11 +419,13 @@ def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
     unit = number(entry.get("unit", 1), "unit")
     if unit <= 0 or (unit != 1 and len(objective.terms) > 1):
         raise Fault("unit is not positive, or is not 1 for a sum of objectives")
-    alone, bounded = Goal(cluster), Goal(cluster)
-    for goal in (alone, bounded):
-        goal.add(objective, ONE, unit)
+    alone = Goal(cluster)
+    alone.add(objective, ONE, unit)
     if any(isinstance(one, list) and one[:1] == ["limits"] for one in entry.get("rows") or ()):
         rows = rows + limits_as_rows(cluster)
-    evidence = Evidence(cluster, entry, rows)
-    bounded.add_kept_levels(evidence)
+    evidence, bounded = Evidence(cluster, entry, rows), alone
+    if cluster.kept_levels:
+        bounded = Goal(cluster)
+        bounded.add(objective, ONE, unit)
+        bounded.add_kept_levels(evidence)
     return relative_gap(objective, alone, bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units())))

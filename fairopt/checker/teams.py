@@ -28,7 +28,7 @@ from .numbers import (
     together,
 )
 from .outcome import CannotCheck, Fault
-from .policy import Block
+from .policy import COMPOSED, Block
 
 
 class Use:
@@ -137,6 +137,7 @@ class Numbers:
 
     def __init__(self, cluster: Cluster, share: Block, levelled: bool = False) -> None:
         self.cluster, surplus = cluster, share if share.name == "Surplus" else None
+        self.single = share.name not in COMPOSED  # a number is a user's share
         team = share.share if surplus else share
         self.of_user = {j: str(cluster.users[j]) for j in cluster.active}
         self.weights = {t: cluster.weights[j] for j, t in self.of_user.items()}
@@ -159,7 +160,7 @@ class Numbers:
         for j, x in self.kept.items():
             limit = cluster.limits[j]
             self.kept[j] = x if limit is None else min(x, limit)
-        self.base = {t: Between(ZERO, ZERO) for t in self.weights}
+        self.base = dict.fromkeys(self.weights, Between(ZERO, ZERO))
         for j, x in self.kept.items():
             ends = (x * min(c[j][s] for s in cluster.open[j]) for c in (self.below, self.above))
             low, high = ends
@@ -208,6 +209,8 @@ class Numbers:
 
     def sums(self, by_user: Mapping[int, Fraction], above: bool = False) -> dict[str, Fraction]:
         """Sums of values by user, less the base."""
+        if self.single:
+            return {t: by_user[j] for j, t in self.of_user.items()}
         of_number: dict[str, list[Fraction]] = {t: [] for t in self.weights}
         for j, t in self.of_user.items():
             of_number[t].append(by_user[j])

@@ -6,18 +6,14 @@ proved by a chain of bounds: lexicographic optimisation with a tolerance for eac
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .bundles import objective_value
 from .constraints import _share_bounds, impose, infeasible
 from .instance import PRICES, Cluster
 from .levels import gap_by_levels, gap_by_number_levels
 from .numbers import (
     BLOCK_VIOLATION,
-    HUGE,
-    LEAST_FLOAT,
     ONE,
     VIOLATION,
     ZERO,
@@ -25,9 +21,8 @@ from .numbers import (
     Rows,
     number,
     numbers,
-    power,
 )
-from .outcome import CannotCheck, Fault, short
+from .outcome import CannotCheck, Fault
 from .plane import gap_by_lines
 from .policy import (
     COMPOSED,
@@ -43,59 +38,6 @@ from .pool import gap_by_bottlenecks, gap_by_envy
 from .sums import gap_by_prices, in_goal_units, value_of
 from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise
 from .teams import Numbers
-
-
-def stored_objective(data: Mapping[str, Any]) -> float | None:
-    """The objective that a file states, if any."""
-    stored = data.get("objective")
-    if stored is None:
-        return None
-    if not isinstance(stored, (int, float)) or isinstance(stored, bool) or math.isnan(stored):
-        raise Fault(f"objective is {short(repr(stored))}, not a number")
-    return stored
-
-
-def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> None:
-    """Refuse a stored objective that differs from the value at the tasks by more than rounding."""
-    stored = stored_objective(data)
-    if stored is None:
-        return
-    value = size = ZERO
-    bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
-    of_nobody = not cluster.active or of_those_who_rise(cluster, objective) is not objective
-    for factor, term in () if of_nobody else objective.terms:
-        cluster.clock.check()
-        if factor:
-            part, unit = objective_value(cluster, term, bundles or [])
-            value, size = value + factor * part, size + factor * unit
-    overflows = math.isinf(stored) and abs(value) > HUGE and (value > 0) == (stored > 0)
-    if not overflows and (math.isinf(stored) or abs(Fraction(stored) - value) > VIOLATION * size + LEAST_FLOAT):
-        raise Fault(f"objective is {stored:.12g} in the file, but {float(value):.12g} at its tasks")
-
-
-def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> str:
-    """Refuse stored prices that differ from those of the evidence by more than rounding, or say why they are not
-    compared.
-    """
-    entry = (data.get("evidence") or [{}])[0]
-    if data.get("prices") is None:
-        return ""
-    given = numbers(data["prices"], "prices", cluster.servers, cluster.m)
-    if entry.get("kind") != "prices":
-        return f"evidence of kind {entry.get('kind')!r} has no prices to compare with"
-    if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
-        return "the evidence has the prices of an alpha-fair objective"
-    unit, (_, first) = number(entry.get("unit", 1), "unit"), objective.terms[0]
-    alpha = number(first.given["alpha"], "alpha") if first.name == "AlphaFair" else ZERO
-    natural = power(unit, 1 - alpha).low
-    own = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
-    for s, row in enumerate(given):
-        for i, p in enumerate(row):
-            of_evidence = max(own[s][i], ZERO) * natural
-            if abs(p - of_evidence) > VIOLATION * of_evidence + LEAST_FLOAT:
-                where = f"{cluster.resources[i]!r} on server {s}"
-                raise Fault(f"the price of {where} is {float(p):.12g}, but {float(of_evidence):.12g} in the evidence")
-    return ""
 
 
 def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any], k: int) -> Rows:

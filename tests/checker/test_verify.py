@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.checker.numbers import down, log, power, up
+from fairopt.checker.instance import Largest
+from fairopt.checker.numbers import Fraction as Rational
+from fairopt.checker.numbers import down, log, power, sum_of_boxcox, up
 
 PRECISE = Context(prec=120)
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
@@ -57,17 +59,39 @@ positive = st.floats(1e-300, 1e300)
 
 @given(positive, st.floats(-13, 13), st.integers(-(10**40), 10**40), st.integers(1, 10**300))
 def test_enclosures_hold_the_number(x: float, p: float, n: int, d: int) -> None:
-    z, exact = Fraction(x), Fraction(n, d)
+    z, exact = Rational(x), Rational(n, d)
     ln = Fraction(PRECISE.ln(Decimal(x)))
     near = abs(ln) / 10**100
     low, high = log(z)
     assert low <= ln + near and ln - near <= high and high - low <= abs(ln) / 10**40 + Fraction(1, 10**399)
     root = PRECISE.exp(PRECISE.multiply(Decimal(p), PRECISE.ln(Decimal(x))))
-    low, high = power(z, Fraction(p))
+    low, high = power(z, Rational(p))
     near = Fraction(root) / 10**90
     assert low <= Fraction(root) + near and Fraction(root) - near <= high
     assert down(exact) <= exact <= up(exact)
     assert up(exact) - down(exact) <= abs(exact) / 2**190
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.5, 1.0, 3.0]), positive), max_size=9), st.sampled_from([0.25, 1, 2, 2.5]))
+def test_sums_of_utilities_are_bounded_from_below(pairs: list[tuple[float, float]], alpha: float) -> None:
+    q, total, size = Fraction(1) - Fraction(alpha), Fraction(0), Fraction(0)
+    for f, z in pairs:
+        ln = PRECISE.ln(Decimal(z))
+        root = Fraction(PRECISE.exp(PRECISE.multiply(Decimal(1 - alpha), ln)))
+        utility = Fraction(f) * ((root - 1) / q if q else Fraction(ln))
+        total, size = total + utility, size + abs(utility) + Fraction(f) * root
+    low = sum_of_boxcox([(Rational(f), Rational(z)) for f, z in pairs], Rational(alpha))
+    assert total - size / 10**38 <= low <= total + size / 10**80
+
+
+@given(
+    st.lists(st.tuples(st.fractions(0, 9), st.sampled_from([0, 0.1, 1, 3e200])), min_size=1, max_size=6), st.booleans()
+)
+def test_the_largest_ratio_is_that_of_fractions(pairs: list[tuple[Fraction, float]], alike: bool) -> None:
+    d = [Rational(round(a * 8), 8) if alike else Rational(a) for a, _ in pairs]
+    ratios = [Fraction(*one.as_integer_ratio()) / Fraction(c) for one, (_, c) in zip(d, pairs, strict=True) if c]
+    found = Largest([Rational(c) for _, c in pairs]).of(d)
+    assert Fraction(*found.as_integer_ratio()) == max(ratios, default=Fraction(0))
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,49 @@ def test_prices_that_are_not_compared_are_no_part_of_the_claim(policy: fo.Policy
     assert {*found.not_proved} == {"prices", "certificate"}
 
 
+HIERARCHY = fo.Instance([[1, 2], [3, 1], [1, 1]], [12, 12], teams={"team": ["x", "y", "y"]})
+
+
+def test_whole_tasks_are_no_filling(tmp_path: Path) -> None:
+    file = fo.HDRF().allocate(HIERARCHY).save(tmp_path / "a.json")  # (3.6, 1.2, 3.6)
+    whole = [[3], [1], [2]]
+    assert "no whole tasks" in str(fo.verify(changed(file, tasks_by_server=whole, placement=whole)))
+
+
+def test_a_filling_has_one_entry_of_evidence(tmp_path: Path) -> None:
+    file = fo.HDRF().allocate(HIERARCHY).save(tmp_path / "a.json")
+    evidence = json.loads(file.read_text())["evidence"]
+    assert not fo.verify(changed(file, evidence=evidence * 2)).ok
+    assert fo.verify(changed(file, evidence=evidence)).ok
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}], ids=str)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.HDRF()], ids=repr)
+def test_prices_that_nothing_compares_are_numbers(policy: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    file = policy.allocate(HIERARCHY, **options).save(tmp_path / "a.json")
+    objective = json.loads(file.read_text())["objective"]
+    assert fo.verify(changed(file, objective=objective, prices=[[9.0, 9.0]])).ok
+    for wrong in ([[True, 9.0]], [[9.0]], [["9", 9.0]], 3):
+        assert not fo.verify(changed(file, objective=objective, prices=wrong)).ok
+
+
+def test_an_exact_proof_has_one_part_per_tier(tmp_path: Path) -> None:
+    file = fo.DRF().allocate(HIERARCHY, exact=True).save(tmp_path / "a.json")
+    exact = json.loads(file.read_text())["exact"]
+    assert "one part per tier" in str(fo.verify(changed(file, exact=exact | {"proof": exact["proof"] * 2})))
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.HDRF()], ids=repr)
+def test_what_nothing_compares_is_no_part_of_the_claim(policy: Any, tmp_path: Path) -> None:
+    file = policy.allocate(HIERARCHY).save(tmp_path / "a.json")
+    said = {"prices": [[9.0, 9.0]], "variables": {"Block()": {"t": 1.0}}, "multipliers": {"Block()": {"t": 1.0}}}
+    for key, value in said.items():
+        found = fo.verify(changed(file, **{key: value}))
+        assert found.ok and {*found.not_proved} >= {key, "certificate"}
+        changed(file, **{key: None})
+        assert key not in fo.verify(file).not_proved
+
+
 def near_ties(rng: np.random.Generator) -> tuple[Any, ...]:
     """A tiny pool with numbers that are equal up to 2^-2 to 2^-50, and traces of resources."""
     n, m = int(rng.integers(2, 5)), int(rng.integers(1, 4))

@@ -242,6 +242,8 @@ def upgrade(old: Path, new: Path) -> Path:
             warnings.simplefilter("ignore")  # of problems that were changed by hand
             save(load(old), made)
         before, after = _read_saved(old), _read_saved(made)
+        if any(_has_truth(before.get(name)) for name in ("objective", "tasks_by_server", "prices", "bundles")):
+            raise InvalidInstance(f"{old}: a truth value stands for a number; allocate it again")
         names = ("policy", "tasks_by_server", "bundles", "placement")
         same = {name: before.get(name) == after.get(name) for name in names}
         same["instance"] = not differences(before["instance"], after["instance"])
@@ -252,6 +254,11 @@ def upgrade(old: Path, new: Path) -> Path:
         content = made.read_bytes()
         write_whole(new, lambda file: file.write(content))
     return new
+
+
+def _has_truth(numbers: Any) -> bool:
+    """Whether a truth value is among numbers in lists."""
+    return any(map(_has_truth, numbers)) if isinstance(numbers, list) else isinstance(numbers, bool)
 
 
 def _format_of(path: Path) -> str:

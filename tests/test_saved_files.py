@@ -216,3 +216,10 @@ def test_an_upgrade_that_fails_leaves_the_file_that_it_would_replace(
     with pytest.raises(fo.errors.InvalidInstance, match="policy would change"):
         reading.upgrade(old, new)
     assert new.read_text(encoding="utf-8") == "before"
+
+
+def test_a_truth_value_is_no_number_in_files_of_earlier_versions_either(tmp_path: Path) -> None:
+    file, data = tmp_path / "a.json", raw("pool-drf.json")
+    file.write_text(json.dumps(data | {"prices": [[True] * 3]}), encoding="utf-8")
+    found = fo.verify(file)
+    assert not found.ok and "a truth value stands for a number" in str(found)

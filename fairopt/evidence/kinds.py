@@ -24,11 +24,11 @@ KINDS = {
     "prices": read_prices,
     "levels": LevelDuals.restored,
     "number levels": NumberLevels.restored,
+    "exact levels": ExactLevels.restored,
     "lines": Lines.restored,
 }
 OF_SOLVER = {
     "duals": Solved.restored,
-    "exact levels": ExactLevels.restored,
     "levels": LevelDuals.restored,
     "rows": FewerRows.restored,
 }

@@ -21,8 +21,6 @@ from fairopt.exact.cluster import Cluster
 from fairopt.exact.goals import Goal
 from fairopt.policies.parse import parse_policy
 
-pytest.importorskip("flint")
-
 PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 
 

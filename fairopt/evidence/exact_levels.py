@@ -82,8 +82,8 @@ class ExactLevels(Evidence):
             point[pair] = point.get(pair, Fraction(0)) + Fraction(str(x))
         levels = []
         for level in held["levels"]:
-            prices = [(first[s], int(i), str(Fraction(str(p)))) for s, i, p in level.get("prices", ()) if s in first]
-            levels.append({"of_numbers": dict(level["of_numbers"]), "prices": prices})
+            given = [(first[s], int(i), str(Fraction(str(p)))) for s, i, p in level.get("prices", ()) if s in first]
+            levels.append({"of_numbers": dict(level["of_numbers"]), "prices": given})
         prices = price_rows(program, held) if "prices" in held else None
         return cls([(j, s, str(x)) for (j, s), x in point.items()], levels, prices)
 

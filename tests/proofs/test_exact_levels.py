@@ -122,3 +122,12 @@ def test_the_checker_refuses_other_points_prices_and_tasks(tmp_path: Path, chang
     file.write_text(json.dumps(data))
     found = fo.verify(file)
     assert not found.ok and found.statement.startswith("not")
+
+
+def test_a_file_says_why_it_has_no_proof_where_bounds_are_rounded(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Leximin(fo.Tasks()), [fo.Reserve(0, 0.1)])
+    answer = policy.allocate(fo.Instance(**chain(3)))
+    assert "exact" in answer.certificate.tried[-1].status
+    file = answer.save(tmp_path / "a.json")
+    assert "the bounds by Reserve(0, 0.1) are rounded" in fo.verify(file).statement
+    assert fo.Allocation.load(file).certificate.ok  # solved again

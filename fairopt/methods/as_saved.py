@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError
 from fairopt.evidence.alike import OfKinds
@@ -20,6 +22,7 @@ OF_SOLVERS = (Solved, FewerRows, Tangents, OfKinds)  # others are written as the
 AS_LEFT = ("duals", "level duals", "rows")  # entries that are what was judged
 
 
+@np.errstate(all="ignore")  # prices near the largest float prove nothing
 def judged_as_saved(policy: Any, tiers: Tiers, answer: Allocation, begun: float) -> Allocation:
     """The answer with the gap that its entry of evidence proves, as `Allocation.load` will find it.
 

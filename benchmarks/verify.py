@@ -255,7 +255,7 @@ WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "rate": r"instance/rates/\d+/\d+",
     "held": r"instance/held/.*\d",
     "guarantee": r"instance/guarantees/.*",
-    "exact number": r"exact/.*\d",
+    "exact number": r"(exact|evidence/\d+/(point|levels/\d+/(of_numbers|prices)))/.*",
     "objective": "objective",
     "stated price": r"prices/\d+/\d+",
 }

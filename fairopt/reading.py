@@ -43,7 +43,7 @@ from fairopt.io.saving import write_whole
 from fairopt.methods.cluster.exact_hierarchy import is_filling
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
-from fairopt.policies.hierarchical import HDRF, refilled, written
+from fairopt.policies.hierarchical import HDRF, of_classes, refilled, written
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
@@ -101,9 +101,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     elif allocation.exact_proof is not None and evidence:
         data |= {"evidence": [], "exact": allocation.exact_proof}
     elif isinstance(allocation.policy, HDRF) and evidence:
-        alike = len(set(allocation.instance._server_classes.tolist())) < allocation.instance.n_servers
-        by_class = {"of_solver": allocation.evidence[0]} if alike else {}  # of identical servers
-        data["evidence"] = [written(allocation) | by_class]
+        data["evidence"] = [written(allocation)]
     elif not isinstance(allocation.policy, Policy):
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
         data["evidence"] = [{"why": why}]
@@ -331,10 +329,10 @@ def load(path: Path, policy: Any = None) -> Allocation:
             f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
-    kept = data.get("evidence")
-    if data["format"] in EARLIER and kept and not isinstance(policy, HDRF):  # numbers as methods left them
-        kept = [held and {"of_solver": held} for held in kept]
-    loaded = _recertified(loaded, kept, claim)
+    kept, earlier = data.get("evidence"), data["format"] in EARLIER
+    if earlier and kept and not isinstance(policy, HDRF):
+        kept = [_of_earlier(held) for held in kept]
+    loaded = _recertified(loaded, kept, claim, keep=not earlier)
     return gate.as_saved(loaded, claim)
 
 
@@ -347,6 +345,17 @@ def _policy_of(data: Mapping[str, Any]) -> Any:
     if data["format"] == FORMAT:
         text.parts = {name: data[name] for name in OF_POLICY if name in data}
     return text
+
+
+def _of_earlier(held: Any) -> dict[str, Any] | None:
+    """Evidence of an earlier version, numbers as its methods left them; None for kinds that are read no more."""
+    kind = held.get("kind") if isinstance(held, dict) else None
+    if kind == "levels" and "holdings" in held:
+        return {**held, "kind": "level duals"}
+    if kind == "rows":
+        found = _of_earlier(held.get("found"))
+        return found and {**held, "found": found}
+    return held if kind == "duals" else None
 
 
 def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
@@ -376,28 +385,31 @@ def _named(policy: Any) -> str:
     return policy[:120] if isinstance(policy, str) else repr(policy)[:120]
 
 
-def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
-    """The allocation with a new certificate, as far as it can be proved."""
+def _recertified(loaded: Allocation, evidence: Any, claim: Certificate, keep: bool) -> Allocation:
+    """The allocation with a new certificate, as far as it can be proved; evidence that proves it is kept with
+    ``keep``.
+    """
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
         note = PROBLEM_NOT_SAVED if policy.endswith(CHANGED) else ONLY_TEXT
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy) and loaded.placement is not None:
-        return whole_again(loaded, evidence, claim.method, claim.solver)
+        return whole_again(loaded, evidence, claim.method, claim.solver, keep)
     elif isinstance(policy, Policy):
-        return judged_again(loaded, evidence, claim.method, claim.solver)
+        return judged_again(loaded, evidence, claim.method, claim.solver, keep)
     elif isinstance(policy, BottleneckFairness):
         welfare = replace(loaded, policy=NashWelfare())
-        return replace(judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+        return replace(judged_again(welfare, evidence, claim.method, claim.solver, keep), policy=policy)
     elif isinstance(policy, HDRF):
-        entry = evidence[0].get("of_solver", evidence[0]) if evidence else {"kind": "filling"}
+        entry = evidence[0] if evidence else {"kind": "filling"}
         if evidence and "states" not in entry:  # of 0.2
             try:
                 return refilled(loaded)
             except FairoptError as error:
                 return gate.of_nothing(instance, tasks, policy, note=f"it could not be certified again: {error}")
-        return gate.of_filling(policy, instance, instance._sum_by_class(tasks), entry, time.perf_counter())
+        by_class = of_classes(instance, entry)
+        return gate.of_filling(policy, instance, instance._sum_by_class(tasks), by_class, time.perf_counter())
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:

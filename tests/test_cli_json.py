@@ -172,7 +172,6 @@ def test_the_json_of_solve_holds_variables_and_multipliers_of_blocks(run: Any, f
 
 
 def test_exact_tasks_are_fractions_as_text_in_json_and_in_the_table(run: Any) -> None:
-    pytest.importorskip("flint")
     found = checked(run("solve", "cluster.json", "-p", "drf", "--exact").stdout)
     assert {user: {s: float(Fraction(x)) for s, x in of.items()} for user, of in found["exact_tasks"].items()} == (
         found["placement"]

@@ -17,6 +17,7 @@ from numpy.testing import assert_array_equal
 import fairopt as fo
 from fairopt import reading
 from fairopt.checker import answer as checker
+from fairopt.checker.tiers import KINDS
 
 DATA = Path(__file__).parent / "data"
 TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certified gap allows for the others
@@ -70,6 +71,9 @@ class Saturating(fo.Objective):
 
     def expression(self, model: Any) -> Any:
         return -cp.sum(cp.exp(-self.rate * model.tasks))
+
+
+CURRENT = sorted((DATA / "format-4").glob("*.json"))  # of the format that is saved now, one of each kind of evidence
 
 
 def raw(name: str) -> dict[str, Any]:
@@ -172,6 +176,23 @@ def test_a_file_of_an_earlier_version_is_upgraded_with_its_tasks(name: str, tmp_
     for key in ("policy", "tasks_by_server", "bundles", "placement"):
         assert after.get(key) == before.get(key)
     assert checker.verify(new).ok
+
+
+@pytest.mark.parametrize("path", CURRENT, ids=lambda path: path.stem)
+def test_a_file_of_the_current_format_is_proved_and_loaded_as_it_was_saved(path: Path) -> None:
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert data["format"] == "fairopt.allocation/4"
+    found = checker.verify(path)
+    assert found.ok and found.gap <= 1e-6
+    loaded = fo.Allocation.load(path)
+    assert loaded.certificate.ok and loaded.tasks_by_server.tolist() == data["tasks_by_server"]
+    assert loaded.objective == pytest.approx(data["objective"], rel=1e-14) and list(loaded.evidence) == data["evidence"]
+
+
+def test_files_of_the_current_format_hold_every_kind_of_evidence_that_the_checker_reads() -> None:
+    entries = [json.loads(path.read_text(encoding="utf-8"))["evidence"] for path in CURRENT]
+    assert {entry["kind"] for of_file in entries for entry in of_file} == {*KINDS, "bundles", "filling"}
+    assert sum(path.stat().st_size for path in CURRENT) < 30_000
 
 
 def test_an_upgrade_that_would_change_the_answer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

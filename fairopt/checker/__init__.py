@@ -17,6 +17,7 @@ at which no feasible tasks can be better than a bound (`sums`). Wrong evidence w
 * `surplus`: who stays at the base of a surplus
 * `pool`: max-min fairness on one pool
 * `levels`: max-min fairness on servers, level by level
+* `linear`: linear programs in fractions, and levels that rounding decides
 * `plane`: fairness and efficiency, by lines
 * `bundles`: weighted logarithms of bundles
 * `hierarchy`: hierarchical DRF

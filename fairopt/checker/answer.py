@@ -63,6 +63,11 @@ INSTANCE = (
     "guarantees",
     "held",  # read by no policy
 )
+LOADED = {  # keys of evidence for `Allocation.load` with the code of user-defined blocks, by kind
+    "duals": ("duals", "stands_in", "unit", "variables", "units"),
+    "level duals": ("holdings", "prices", "variables", "units"),
+    "rows": ("made", "found"),
+}
 FORMAT = "fairopt.allocation/4"
 EARLIER = tuple(f"fairopt.allocation/{k}" for k in (3, 2, 1))
 
@@ -109,7 +114,7 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         return None
     if isinstance(policy, Block) and policy.name == "HDRF":
         for k, entry in enumerate(data.get("evidence") or []):
-            known = ("kind", "rows", "placements", "floors", "states", "why", "of_solver")
+            known = ("kind", "rows", "placements", "floors", "states", "why")
             check_keys(entry, known, f"entry {k} of the evidence")
         return policy
     if not isinstance(policy, Block) or policy.name != "Policy":
@@ -117,10 +122,10 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
     tiers = tiers_of(policy.given["objective"])
     for k, entry in enumerate(data.get("evidence") or []):
         kind = KINDS.get(entry.get("kind", ""))
+        keys = LOADED.get(entry.get("kind", ""), ()) if kind is None else (*kind.keys, "loaded")
         earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
         whole = ("divisible",) if data.get("placement") is not None else ()
-        known = ("kind", "why", "at_base", "of_solver", *earlier, *whole, *(kind.keys if kind else ()))
-        check_keys(entry, known, f"entry {k} of the evidence")
+        check_keys(entry, ("kind", "why", "at_base", *earlier, *whole, *keys), f"entry {k} of the evidence")
     foreign = [share for share in given if share not in text]
     if foreign:
         raise Fault(f"coefficients are given for {short(foreign[0])}, which the policy does not use")

@@ -472,7 +472,7 @@ def named_pairs(evidence: Any) -> Iterator[list[Any]]:
             yield from (row[1] for row in held or () if isinstance(row, list) and len(row) == 3)
         elif key == "pairs":
             yield from held or ()
-        elif key != "of_solver":
+        elif key != "loaded":
             yield from named_pairs(held)
 
 

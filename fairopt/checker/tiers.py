@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from .constraints import _share_bounds, impose, infeasible
 from .instance import PRICES, Cluster
 from .levels import gap_by_levels, gap_by_number_levels
+from .linear import gap_by_exact_levels
 from .numbers import (
     BLOCK_VIOLATION,
     ONE,
@@ -103,6 +104,7 @@ KINDS = {
     "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", ("pairs", "prices"), gap_by_envy),
     "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels", "prices"), gap_by_levels),
     "number levels": Kind(("Leximin",), False, "", ("levels", "prices"), gap_by_number_levels),
+    "exact levels": Kind(("Leximin",), False, "", ("point", "levels", "prices"), gap_by_exact_levels),
     "prices": Kind(SUMS, True, "", ("unit", "at", *PRICES), gap_by_prices),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }

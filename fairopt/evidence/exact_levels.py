@@ -11,23 +11,24 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.entries import Named
+from fairopt.proofs.entries import Named, price_rows, priced
 from fairopt.proofs.exact_levels import ExactData, _NotProved, distance
-from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
+from fairopt.proofs.proposal import Evidence, Measured, Reader
 
 Entry = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
 class ExactLevels(Evidence):
-    """Fractions as text: ``point`` by user and server, and ``levels``, prices of units by server and resource.
+    """Fractions as text: ``point`` by user and server, and for each of the ``levels`` the ``prices`` of units by server
+    and resource, and the prices ``of_numbers``, of users' levels, that the checker reads too.
 
     The gap is the largest relative difference of a user's level from the exact one, above or below. ``prices``
     (n_rows,) are the derivatives of the max-min level by each row.
     """
 
     point: Sequence[Entry]
-    levels: Sequence[Sequence[Entry]]
+    levels: Sequence[Mapping[str, Any]]
     prices: Float | None = None
 
     kind = "exact levels"
@@ -46,7 +47,9 @@ class ExactLevels(Evidence):
         prices = None if self.prices is None else program.term.factor * self.prices
         try:
             data = ExactData.of(program)
-            exact = data.proved_levels(_fractions(self.point), [_fractions(one) for one in self.levels])
+            exact = data.proved_levels(
+                _fractions(self.point), [_fractions(one.get("prices", ())) for one in self.levels]
+            )
             gap = distance(program, data, exact, tasks)
         except _NotProved:
             gap = np.inf
@@ -54,22 +57,40 @@ class ExactLevels(Evidence):
         return Measured(tasks, gap, of_bounds, prices, gaps=(gap,) * max(len(self.levels), 1))
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
-        why = "rounding decides its levels; Allocation.load proves them in fractions, and verify does not yet"
-        return {"why": why, "of_solver": self.numbers()}
-
-    def numbers(self) -> dict[str, Any]:
-        levels = [[list(one) for one in level] for level in self.levels]
-        point = [list(one) for one in self.point]
-        return {"kind": self.kind, "point": point, "levels": levels, "prices": as_list(self.prices)}
+        """By users and servers of the instance as given; identical servers share what the one for them has."""
+        rows, users = _rows_of(program), program.active.tolist()
+        point = [[users[j], s, str(Fraction(x) * part)] for j, of, x in self.point for s, part in rows[of]]
+        levels = []
+        for level in self.levels:
+            prices = [[s, i, p] for of, i, p in level.get("prices", ()) for s, _ in rows[of]]
+            levels.append({"of_numbers": level.get("of_numbers", {})} | ({"prices": prices} if prices else {}))
+        held = {"kind": self.kind, "point": point, "levels": levels}
+        return held if self.prices is None else held | priced(program, self.prices)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        prices = None if held["prices"] is None else as_numbers(held["prices"], (len(program.usable_rows),))
-        return cls(_entries(held["point"]), [_entries(level) for level in held["levels"]], prices)
+        index = {user: j for j, user in enumerate(program.active.tolist())}
+        first = {rows[0][0]: of for of, rows in enumerate(_rows_of(program))}
+        of_row = {s: of for of, rows in enumerate(_rows_of(program)) for s, _ in rows}
+        point = dict[tuple[int, int], Fraction]()
+        for j, s, x in held["point"]:
+            pair = index[int(j)], of_row[int(s)]
+            point[pair] = point.get(pair, Fraction(0)) + Fraction(str(x))
+        levels = []
+        for level in held["levels"]:
+            given = [(first[s], int(i), str(Fraction(str(p)))) for s, i, p in level.get("prices", ()) if s in first]
+            levels.append({"of_numbers": dict(level["of_numbers"]), "prices": given})
+        prices = price_rows(program, held) if "prices" in held else None
+        return cls([(j, s, str(x)) for (j, s), x in point.items()], levels, prices)
 
 
-def _entries(held: Any) -> list[Entry]:
-    return [(int(a), int(b), str(Fraction(str(value)))) for a, b, value in held]
+def _rows_of(program: Program) -> list[list[tuple[int, Fraction]]]:
+    """The servers of the instance as given that each server of a program stands for, and their parts of its tasks."""
+    if not program.merge:
+        return [[(s, Fraction(1))] for s in range(program.instance.n_servers)]
+    classes, counts = program.unmerged._server_classes.tolist(), program.given.counts.tolist()
+    rows = [[s for s, k in enumerate(classes) if k == of] for of in range(program.instance.n_servers)]
+    return [[(s, Fraction(counts[s], sum(counts[t] for t in mine))) for s in mine] for mine in rows]
 
 
 def _fractions(entries: Sequence[Entry]) -> dict[tuple[int, int], Fraction]:

@@ -39,10 +39,16 @@ class FewerRows(Evidence):
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         held = self.found.entry(self.program, tasks, names)  # rows that it lacks have no multipliers
-        return held if "of_solver" not in held else held | {"of_solver": self.numbers()}
-
-    def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "made": [list(rows) for rows in self.made], "found": self.found.numbers()}
+        made = [list(rows) for rows in self.made]
+        if "loaded" in held:
+            return held | {"loaded": {"kind": self.kind, "made": made, "found": held["loaded"]}}
+        if held["kind"] not in ("duals", "level duals"):
+            return held
+        return {name: held[name] for name in ("why",) if name in held} | {
+            "kind": self.kind,
+            "made": made,
+            "found": held,
+        }
 
     @classmethod
     def of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -53,8 +59,7 @@ class FewerRows(Evidence):
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        """What `numbers` wrote."""
         n = program.instance.n_users
         made = tuple(tuple(as_indices(rows, n * n).tolist()) for rows in held["made"])
         fewer = program.with_rows(dict(zip(program.many_rows, made, strict=True)))
-        return cls(fewer, read(fewer, {"of_solver": held["found"]}), made)
+        return cls(fewer, read(fewer, held["found"]), made)

@@ -22,17 +22,15 @@ KINDS = {
     "bottlenecks": Bottlenecked.restored,
     "pulled": EnvyBottlenecks.restored,
     "prices": read_prices,
-    "levels": LevelDuals.restored,
+    "levels": LevelDuals.of_entry,
     "number levels": NumberLevels.restored,
-    "lines": Lines.restored,
-}
-OF_SOLVER = {
-    "duals": Solved.restored,
     "exact levels": ExactLevels.restored,
-    "levels": LevelDuals.restored,
+    "lines": Lines.restored,
+    "duals": Solved.restored,
+    "level duals": LevelDuals.restored,
     "rows": FewerRows.restored,
 }
-OF_ALL_ROWS = ("bottlenecks", "pulled")  # need the whole program
+OF_ALL_ROWS = ("bottlenecks", "pulled", "duals", "level duals", "rows")  # need the whole program
 
 
 def restored(
@@ -43,7 +41,8 @@ def restored(
     ``constraints`` are those of the policy. `KeyError`, `TypeError` or `ValueError` if it is malformed or of another
     program.
     """
-    read = Reader(KINDS, OF_SOLVER, Named(constraints or program.constraints), solver)
-    if program.many_rows and "of_solver" not in held and held["kind"] not in OF_ALL_ROWS:
+    read = Reader(KINDS, Named(constraints or program.constraints), solver)
+    held = held.get("loaded", held)
+    if program.many_rows and held["kind"] not in OF_ALL_ROWS:
         return FewerRows.of_entry(program, held, read)
     return read(program, held)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairopt.blocks.base import is_ours
 from fairopt.evidence.solved import of_blocks
 from fairopt.evidence.supporting import is_small, supporting_levels
 from fairopt.evidence.written import Written
@@ -55,6 +56,8 @@ class LevelDuals(Evidence):
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         further, levels = self.further, []
+        if not all(map(is_ours, program.rest)):  # what has no code in the file is for readers with that code
+            return self.numbers()
         for one in self_contained_duals(program, self.holdings, further, tasks):
             entry = {"users": one.users.tolist(), **priced(program, one.prices)}
             if further is not None and one.dual is not None:
@@ -65,18 +68,18 @@ class LevelDuals(Evidence):
             with suppress(ValueError):
                 levels = _supported(program, tasks, names)
         held = {"kind": self.kind, "levels": levels} | ({} if self.prices is None else priced(program, self.prices))
-        return held if further is None or _is_linear(further) else held | {"of_solver": self.numbers()}
+        # the gate has no bound by the multipliers of curves; policies of several tiers are solved again when loaded
+        return held if further is None or _is_linear(further) or later else held | {"loaded": self.numbers()}
 
     def numbers(self) -> dict[str, Any]:
+        """The dual solutions as the solver left them."""
         names = ("users", "prices", "dual", "sizes")
         holdings = [{name: as_list(getattr(h, name)) for name in names} for h in self.holdings]
-        held = {"kind": self.kind, "holdings": holdings, "prices": as_list(self.prices)}
+        held = {"kind": "level duals", "holdings": holdings, "prices": as_list(self.prices)}
         return held if self.written is None else held | self.written.numbers()
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        if "levels" in held:
-            return cls._of_entry(program, held, read)
         rows, n = len(program.usable_rows), program.instance.n_users
         free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
         further = None if free else further_conditions(ConeModel(program, read.solver))
@@ -91,7 +94,7 @@ class LevelDuals(Evidence):
         return cls(holdings, written, as_numbers(held["prices"], (rows,)), further)
 
     @classmethod
-    def _of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+    def of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         """By the prices and multipliers of an entry, if all constraints are linear rows."""
         n, written, further, holdings = program.instance.n_users, None, None, list[LevelDual]()
         if program.rest or any("rows" in level for level in held["levels"]):

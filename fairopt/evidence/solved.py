@@ -296,8 +296,13 @@ class Solved(Optimum):
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit.
 
-        As the solver left them as well where only CVXPY can evaluate a block, or only the cone form proves the tasks.
+        As the solver left them where only CVXPY can evaluate a block: what has no code in the file is for readers with
+        that code.
         """
+        if not self._is_natural():
+            own = [term for _, term in program.objective.summands() if not is_ours(term)]
+            why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
+            return ({"why": why} if why else {}) | self.numbers()
         found = lagrangian_of(program, self, tasks)
         try:
             held = self._natural_entry(program, tasks, names, found)
@@ -310,8 +315,7 @@ class Solved(Optimum):
                     held = self._supported(program, tasks, names, held, np.inf)
         except ValueError as error:
             held = {"why": str(error)}
-        proves = found is not None and found.gap <= GAP_TOLERANCE
-        return held if proves and self._is_natural() else held | {"of_solver": self.numbers()}
+        return held
 
     def _is_natural(self) -> bool:
         """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
@@ -329,9 +333,6 @@ class Solved(Optimum):
     def _natural_entry(self, program: Program, tasks: Float, names: Named, found: Scaled | None) -> dict[str, Any]:
         """Prices and multipliers, or a line; `ValueError` if the objective has no bound by these."""
         if found is None:
-            own = [term for _, term in program.objective.summands() if not is_ours(term)]
-            if own:
-                raise ValueError(f"the objective {own[0]!r} is user-defined, and its code is not in the file")
             raise ValueError(f"{program.objective} has no bound by prices")
         point, term, unit = program.point(tasks), program.term, 1.0
         scale = found.factor * found.lagrangian.majorant.unit
@@ -375,6 +376,7 @@ class Solved(Optimum):
         return of_blocks(self.program, names, *self.charged_rows(scale))
 
     def numbers(self) -> dict[str, Any]:
+        """The dual values as the solver left them."""
         duals = [self.capacity.tolist(), *(one.values.tolist() for one in self.duals)]
         held = {"kind": self.kind, "duals": duals, "stands_in": self.stands_in, "unit": self.unit}
         return held | self.written.numbers()

@@ -145,16 +145,10 @@ class Pool:
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
-    def each(
-        self,
-        function: Callable[[Chunk], Result],
-        settle: Callable[[Chunk], None] | None = None,
-        among: Indices | None = None,
-    ) -> list[Result]:
+    def each(self, function: Callable[[Chunk], Result], among: Indices | None = None) -> list[Result]:
         """The results of a function for each chunk of users, in order; a chunk's ratios are valid until it returns.
 
-        ``settle`` is called with each chunk first and writes tasks for the function, which saves a pass. ``among`` are
-        the indices of the users to read.
+        ``among`` are the indices of the users to read.
         """
         size = self.n if among is None else len(among)
         buffer = np.empty((self.m, min(self.step, size)))
@@ -164,8 +158,6 @@ class Pool:
                 part = slice(start, min(start + self.step, size))
                 rows = part if among is None else among[part]
                 chunk = Chunk(self, rows, self.demands[rows], buffer)
-                if settle is not None:
-                    settle(chunk)
                 out.append(function(chunk))
         return out
 

@@ -37,6 +37,7 @@ from fairopt.formulation.program import Program, require_instance
 from fairopt.formulation.rising import refuse_starved, who_rises
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
+from fairopt.methods.as_saved import judged_as_saved
 from fairopt.methods.bundles import solve_bundles
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
@@ -136,7 +137,7 @@ def solved(
 
     def work() -> tuple[Allocation, Tiers]:
         judged = solve_tiers(policy, instance, settings, method)
-        allocation = gate.allocation(policy, judged, clock.begun)
+        allocation = judged_as_saved(policy, judged, gate.allocation(policy, judged, clock.begun), clock.begun)
         if not allocation.certificate.ok:
             raise_not_certified(allocation, settings)
         return allocation, judged

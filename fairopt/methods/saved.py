@@ -25,10 +25,11 @@ from fairopt.proofs.proposal import Proposal
 
 
 @coefficients_cached()
-def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
+def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None, keep: bool = True) -> Allocation:
     """The allocation with a new certificate; ``method`` and ``solver`` are those that found it.
 
-    If the saved ``evidence`` (`Allocation.evidence`) does not prove it, the policy is solved again for evidence.
+    Saved ``evidence`` (`Allocation.evidence`) that proves it stays as it is with ``keep``, and is else written anew. If
+    it does not, the policy is solved again for evidence.
     """
     begun = time.perf_counter()
     policy, instance, settings = given.policy, given.instance, Settings()
@@ -51,7 +52,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             program = Program(instance, policy.objective, policy.constraints)
             found = gate.empty(program) if program.empty else _judge_by_kept(program, given, evidence, method, solver)
             if found.ok:
-                kept = evidence if _is_entry(evidence) else None
+                kept = evidence if keep and _is_entry(evidence) else None
                 return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server, kept=kept)
         *before, (program, fresh) = solve_tiers(policy, instance, settings, "auto")
         found = _judge_at(program, given, fresh.evidence, method, solver)
@@ -63,14 +64,14 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
 
 
 @coefficients_cached()
-def whole_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
+def whole_again(given: Allocation, evidence: Any, method: str, solver: str | None, keep: bool = True) -> Allocation:
     """`judged_again` for whole tasks: the divisible answer is judged by its saved evidence, or solved again."""
     begun, policy, instance = time.perf_counter(), given.policy, given.instance
     assert given.placement is not None
     try:
         part = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), policy.constraints)
         judged = None if len(tiers_of(policy.objective)) > 1 else _divisible_again(policy, part, evidence)
-        kept = evidence if judged and _is_entry(evidence) else None
+        kept = evidence if keep and judged and _is_entry(evidence) else None
         judged = judged or solve_tiers(policy, part, Settings(), "auto")
         return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver, kept=kept)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
@@ -80,8 +81,8 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
 
 
 def _is_entry(evidence: Any) -> bool:
-    """Whether saved evidence is an entry of today, and not only numbers of a solver."""
-    return bool(evidence) and bool(evidence[0]) and not evidence[0].keys() <= {"of_solver", "divisible", "tasks"}
+    """Whether saved evidence has an entry."""
+    return bool(evidence) and bool(evidence[0]) and "kind" in evidence[0]
 
 
 def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, Answer]] | None:

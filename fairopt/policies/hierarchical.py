@@ -250,3 +250,26 @@ def written(allocation: Allocation) -> dict[str, Any]:
     }
     made = {"kind": "filling", "rows": rows, "placements": placements, "floors": floors}
     return made | ({"states": entry["states"]} if "states" in entry else {})
+
+
+def of_classes(instance: Instance, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The evidence that `written` wrote, of one row for identical servers; as it is if it is malformed."""
+    classes = instance._server_classes.tolist()
+    try:
+        rows = [
+            [[*key, p] for key, p in {(k if isinstance(k, str) else classes[k], i): p for k, i, p in row}.items()]
+            for row in entry.get("rows") or ()
+        ]
+        placements = []
+        for placement in entry.get("placements") or ():
+            held = dict[tuple[int, int], float]()
+            for j, s, x in placement:
+                held[j, classes[s]] = held.get((j, classes[s]), 0.0) + x
+            placements.append([[*pair, x] for pair, x in held.items()])
+        floors = {
+            team: {i: use | {"tasks": [[j, classes[s], x] for j, s, x in use["tasks"]]} for i, use in uses.items()}
+            for team, uses in (entry.get("floors") or {}).items()
+        }
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return dict(entry)  # which the gate refuses
+    return {**entry, "rows": rows, "placements": placements, "floors": floors}

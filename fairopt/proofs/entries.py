@@ -136,7 +136,7 @@ def _collect(entry: Any, pairs: dict[Place, dict[Any, None]]) -> None:
             if not isinstance(label, str) and len(label) == 2:
                 pairs.setdefault(place, {})[label_of(label)] = None
         for key, one in entry.items():
-            if key not in ("rows", "of_solver"):
+            if key not in ("rows", "loaded"):
                 _collect(one, pairs)
 
 

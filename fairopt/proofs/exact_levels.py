@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fairopt.blocks.constraints import Constraint, MaxTasks, MinTasks, Reserve
 from fairopt.errors import OutOfDomain
 from fairopt.formulation.program import Float, Program
 
@@ -22,6 +23,13 @@ Prices = dict[Row, Fraction]
 
 class _NotProved(Exception):
     """What the numbers do not satisfy."""
+
+
+def _is_exact(constraint: Constraint) -> bool:
+    """Whether the floats of a program are the bounds that a constraint sets."""
+    if type(constraint) is Reserve:
+        return Fraction(1 - constraint.fraction) == 1 - Fraction(constraint.fraction)
+    return type(constraint) in (MinTasks, MaxTasks)
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,9 @@ class ExactData:
 
     @classmethod
     def of(cls, program: Program) -> ExactData:
-        """The data of a program; `_NotProved` if a coefficient of its share is not known as a fraction."""
+        """The data of a program; `_NotProved` if a coefficient of its share, or a bound, is not known as a fraction."""
+        if rounded := [c for c in program.constraints if not _is_exact(c)]:
+            raise _NotProved(f"the bounds by {rounded[0]} are rounded")
         instance = program.instance._of_floats()
         exact = instance.in_fractions
         try:

@@ -7,7 +7,7 @@ and a bad hint gives a large gap, never a wrong one. Parts of the users, such as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -222,14 +222,8 @@ class Levels:
         return (self.gives > 0) & np.isfinite(self.wants)
 
 
-def bottlenecks(
-    pool: Pool,
-    tasks: Float,
-    order: Sequence[int] | None = None,
-    settle: Callable[[Chunk], None] | None = None,
-    exact: bool = True,
-) -> Bottlenecks:
-    """The quantities of the bottleneck condition; ``settle`` as in `Pool.each`.
+def bottlenecks(pool: Pool, tasks: Float, order: Sequence[int] | None = None, exact: bool = True) -> Bottlenecks:
+    """The quantities of the bottleneck condition.
 
     ``order`` are resources in the order in which they became full, by default that of `first_full`. Without ``exact``
     ``held_at_bounds`` is left out, which matters only if resources are not `full`, and ``top`` is over the users of
@@ -237,69 +231,69 @@ def bottlenecks(
     """
     if order is None:
         order = first_full(pool, tasks)
-
-    def look(chunk: Chunk) -> Bottlenecks:
-        x, ratios = tasks[chunk.rows], chunk.ratios
-        levels = Levels(chunk, x)
-        gives, wants, feasible = levels.gives, levels.wants, Feasibility.of(chunk, x)
-        free = x if gives is wants else np.where(levels.between, x, 0.0)
-        top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
-        held, held_at_bounds = np.zeros(pool.m), np.full(pool.m, np.inf)
-        above_bounds: Float = np.zeros(pool.m)
-        if levels.has_lower_bounds:
-            above_bounds = ratios @ np.where(gives > 0, 0.0, np.maximum(x - chunk.of(pool.low), 0.0))
-        left: Any = slice(None)  # users not charged to a resource yet
-        reached: Any = 0.0  # the highest level of the others above their lower bounds
-        for i in order:
-            if not exact and not isinstance(left, slice) and not len(left):
-                top[i] = reached
-                continue
-            part = ratios[i][left]
-            uses = part > 0
-            if isinstance(left, slice):
-                held[i] = feasible.load[i] if free is x else part @ free
-                stopped, left = left if uses.all() else np.flatnonzero(uses), np.flatnonzero(~uses)
-            else:
-                held[i] = part @ free[left]
-                stopped, left = left[uses], left[~uses]
-            least[i] = wants[stopped].min(initial=np.inf)
-            reached = np.maximum(reached, gives[stopped].max(initial=0.0))
-            top[i] = np.where(ratios[i] > 0, gives, 0.0).max() if exact else reached
-            if exact and levels.has_lower_bounds:
-                lowest = (gives[stopped] == 0) & (wants[stopped] <= least[i] * (1 + 1e-9))
-                if lowest.any():
-                    held_at_bounds[i] = ratios[i][stopped][lowest] @ x[stopped][lowest]
-        unstopped = float(wants[left].min(initial=np.inf))
-        lowest = float(levels.all.min())
-        if not lowest >= SMALLEST and not ((levels.all >= SMALLEST) | (x == 0)).all():
-            lowest = np.nan
-        return Bottlenecks(feasible, top, least, held, held_at_bounds, above_bounds, unstopped, lowest)
-
-    return combined(pool.each(look, settle))
+    return combined(pool.each(lambda chunk: bottlenecks_of(chunk, tasks[chunk.rows], order, exact)))
 
 
-def corrections(
-    pool: Pool, tasks: Float, order: Sequence[int], least: Float, settle: Callable[[Chunk], None] | None = None
-) -> Corrections:
-    """`Corrections` at tasks, given the lowest level charged to each resource (`Bottlenecks.least`)."""
-
-    def look(chunk: Chunk) -> Corrections:
-        x, ratios = tasks[chunk.rows], chunk.ratios
-        levels = Levels(chunk, x)
-        held, excess, past = np.zeros((pool.m, pool.m)), np.zeros((pool.m, pool.m)), np.zeros(pool.m)
-        left = np.arange(chunk.size)  # users not charged to a resource yet
-        for i in order:
-            uses = ratios[i][left] > 0
+def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = True) -> Bottlenecks:
+    """`bottlenecks` of the tasks of a chunk."""
+    pool, ratios = chunk.pool, chunk.ratios
+    levels = Levels(chunk, x)
+    gives, wants, feasible = levels.gives, levels.wants, Feasibility.of(chunk, x)
+    free = x if gives is wants else np.where(levels.between, x, 0.0)
+    top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
+    held, held_at_bounds = np.zeros(pool.m), np.full(pool.m, np.inf)
+    above_bounds: Float = np.zeros(pool.m)
+    if levels.has_lower_bounds:
+        above_bounds = ratios @ np.where(gives > 0, 0.0, np.maximum(x - chunk.of(pool.low), 0.0))
+    left: Any = slice(None)  # users not charged to a resource yet
+    reached: Any = 0.0  # the highest level of the others above their lower bounds
+    for i in order:
+        if not exact and not isinstance(left, slice) and not len(left):
+            top[i] = reached
+            continue
+        part = ratios[i][left]
+        uses = part > 0
+        if isinstance(left, slice):
+            held[i] = feasible.load[i] if free is x else part @ free
+            stopped, left = left if uses.all() else np.flatnonzero(uses), np.flatnonzero(~uses)
+        else:
+            held[i] = part @ free[left]
             stopped, left = left[uses], left[~uses]
-            loads = ratios[:, stopped] * x[stopped]
-            held[i] = loads @ levels.between[stopped]
-            above = levels.gives[stopped] > least[i]
-            excess[i] = loads @ np.where(above, 1.0 - least[i] / levels.all[stopped], 0.0)
-        if levels.limited:
-            past = ratios @ np.where(np.isinf(levels.wants), x - chunk.of(pool.high), 0.0)
-        return Corrections(held, excess, past)
+        least[i] = wants[stopped].min(initial=np.inf)
+        reached = np.maximum(reached, gives[stopped].max(initial=0.0))
+        top[i] = np.where(ratios[i] > 0, gives, 0.0).max() if exact else reached
+        if exact and levels.has_lower_bounds:
+            lowest = (gives[stopped] == 0) & (wants[stopped] <= least[i] * (1 + 1e-9))
+            if lowest.any():
+                held_at_bounds[i] = ratios[i][stopped][lowest] @ x[stopped][lowest]
+    unstopped = float(wants[left].min(initial=np.inf))
+    lowest = float(levels.all.min())
+    if not lowest >= SMALLEST and not ((levels.all >= SMALLEST) | (x == 0)).all():
+        lowest = np.nan
+    return Bottlenecks(feasible, top, least, held, held_at_bounds, above_bounds, unstopped, lowest)
 
-    return combined(pool.each(look, settle))
+
+def corrections(pool: Pool, tasks: Float, order: Sequence[int], least: Float) -> Corrections:
+    """`Corrections` at tasks, given the lowest level charged to each resource (`Bottlenecks.least`)."""
+    return combined(pool.each(lambda chunk: corrections_of(chunk, tasks[chunk.rows], order, least)))
+
+
+def corrections_of(chunk: Chunk, x: Float, order: Sequence[int], least: Float) -> Corrections:
+    """`corrections` of the tasks of a chunk."""
+    pool, ratios = chunk.pool, chunk.ratios
+    levels = Levels(chunk, x)
+    held, excess, past = np.zeros((pool.m, pool.m)), np.zeros((pool.m, pool.m)), np.zeros(pool.m)
+    left = np.arange(chunk.size)  # users not charged to a resource yet
+    for i in order:
+        uses = ratios[i][left] > 0
+        stopped, left = left[uses], left[~uses]
+        loads = ratios[:, stopped] * x[stopped]
+        held[i] = loads @ levels.between[stopped]
+        above = levels.gives[stopped] > least[i]
+        excess[i] = loads @ np.where(above, 1.0 - least[i] / levels.all[stopped], 0.0)
+    if levels.limited:
+        past = ratios @ np.where(np.isinf(levels.wants), x - chunk.of(pool.high), 0.0)
+    return Corrections(held, excess, past)
 
 
 class AlphaFairSums(NamedTuple):
@@ -353,37 +347,31 @@ def _shift(alpha: float) -> float:
     return 1.0 if abs(1.0 - alpha) < 0.1 else 0.0
 
 
-def alpha_fair_sums(
-    pool: Pool,
-    tasks: Float,
-    log_prices: Float,
-    alpha: float,
-    level: float,
-    settle: Callable[[Chunk], None] | None = None,
-) -> AlphaFairSums:
+def alpha_fair_sums(pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float) -> AlphaFairSums:
     """The sums at an answer, and of the gains at prices per whole capacity, in units of ``level``."""
-    shift = _shift(alpha)
+    parts = pool.each(lambda chunk: alpha_fair_sums_of(chunk, tasks[chunk.rows], log_prices, alpha, level))
+    return combined(parts)
+
+
+def alpha_fair_sums_of(chunk: Chunk, x: Float, log_prices: Float, alpha: float, level: float) -> AlphaFairSums:
+    """`alpha_fair_sums` of the tasks of a chunk."""
 
     def weigh(weights: Any, values: Float) -> float:
         return weights * float(values.sum()) if isinstance(weights, float) else float(weights @ values)
 
-    def look(chunk: Chunk) -> AlphaFairSums:
-        x, weights = tasks[chunk.rows], chunk.of(pool.weights)
-        per_task = chunk.coefficients
-        price = (np.exp(log_prices) * level) @ chunk.ratios
-        price /= per_task
-        z = x * per_task
-        z *= 1.0 / (level * weights)
-        least, most = (
-            chunk.of(b) * (per_task / (level * weights)) if pool.bounded else b for b in (pool.low, pool.high)
-        )
-        gain = gain_of_power(price, alpha, least, most, shift)
-        whole = weights * chunk.size if isinstance(weights, float) else float(weights.sum(dtype=float))
-        value = weigh(weights, power(z, alpha, shift))
-        left, size = gain.sums(lambda values: weigh(weights, values), mixed=shift > 0)
-        return AlphaFairSums(Feasibility.of(chunk, x), whole, value, left, size)
-
-    return combined(pool.each(look, settle))
+    pool, shift = chunk.pool, _shift(alpha)
+    weights = chunk.of(pool.weights)
+    per_task = chunk.coefficients
+    price = (np.exp(log_prices) * level) @ chunk.ratios
+    price /= per_task
+    z = x * per_task
+    z *= 1.0 / (level * weights)
+    least, most = (chunk.of(b) * (per_task / (level * weights)) if pool.bounded else b for b in (pool.low, pool.high))
+    gain = gain_of_power(price, alpha, least, most, shift)
+    whole = weights * chunk.size if isinstance(weights, float) else float(weights.sum(dtype=float))
+    value = weigh(weights, power(z, alpha, shift))
+    left, size = gain.sums(lambda values: weigh(weights, values), mixed=shift > 0)
+    return AlphaFairSums(Feasibility.of(chunk, x), whole, value, left, size)
 
 
 class TotalSums(NamedTuple):
@@ -403,7 +391,7 @@ class TotalSums(NamedTuple):
         return ratio_gap(limit + self.gain + TERM_ROUNDING * (limit + self.size), self.value)
 
 
-def total_sums(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> TotalSums:
+def total_sums(pool: Pool, tasks: Float, prices: Float) -> TotalSums:
     """The sums at an answer, and of the gains at prices per whole capacity."""
 
     def look(chunk: Chunk) -> TotalSums:
@@ -413,7 +401,7 @@ def total_sums(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk]
         most, size = gain.sums(lambda values: float(values.sum()), mixed=False)
         return TotalSums(Feasibility.of(chunk, x), summed(share, x), most, size)
 
-    return combined(pool.each(look, settle))
+    return combined(pool.each(look))
 
 
 class PoolProof(NamedTuple):

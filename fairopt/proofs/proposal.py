@@ -78,12 +78,6 @@ class Evidence(ABC):
         """
         raise ValueError(f"{cls.kind or cls.__name__} is not in files")
 
-    def numbers(self) -> dict[str, Any] | None:
-        """The numbers that a solver left, for files where no entry in natural units proves as much; None if it needs
-        none.
-        """
-        return None
-
     def most_rise(self, program: Program, tasks: Float) -> Float:
         """A bound on how many more tasks each user can run while none runs fewer, shape (n_users,)."""
         return np.full(program.instance.n_users, np.inf)
@@ -114,23 +108,17 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads evidence from files by its kind; ``solver`` is the one that found it, if any, and ``names`` those of rows.
-
-    ``of_solver`` are the kinds of numbers as a solver left them.
-    """
+    """Reads evidence from files by its kind; ``solver`` is the one that found it, if any; ``names`` are of rows."""
 
     kinds: Mapping[str, Restore]
-    of_solver: Mapping[str, Restore]
     names: Named
     solver: str | None = None
 
     def __call__(self, program: Program, held: Mapping[str, Any]) -> Evidence:
-        """The evidence of a program, by numbers of a solver if the entry has any."""
-        kinds = self.kinds if "of_solver" not in held else self.of_solver
-        held = held.get("of_solver", held)
-        if held["kind"] not in kinds:
+        """The evidence of a program."""
+        if held["kind"] not in self.kinds:
             raise ValueError(f"{held['kind']!r} is not a kind of evidence")
-        return kinds[held["kind"]](program, held, self)
+        return self.kinds[held["kind"]](program, held, self)
 
 
 Restore = Callable[[Program, Mapping[str, Any], Reader], Evidence]

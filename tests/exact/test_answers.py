@@ -21,8 +21,6 @@ from fairopt.exact.cluster import Cluster
 from fairopt.exact.goals import Goal
 from fairopt.policies.parse import parse_policy
 
-pytest.importorskip("flint")
-
 PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 
 
@@ -120,6 +118,7 @@ def test_floats_in_a_policy_are_the_decimals_that_print_them():
     policy = fo.Policy(fo.Total(fo.Tasks()) + 0.1 * fo.MaxMin(), [fo.MaxTasks([0.1, 0.3]), fo.Reserve(0, 0.7)])
     answer = policy.allocate(fo.Instance([[1], [1]], [1]), exact=True)
     assert fractions(answer.exact_tasks) == [["1/10"], ["1/5"]]
+    pytest.importorskip("flint", reason="intervals need python-flint, the extra `exact`")
     bounds = fo.Policy(fo.Total(fo.Tasks()), [fo.MaxTasks(0.1)]).allocate(fo.Instance([[1]], [1])).exact_bounds(1e-60)
     assert bounds.lower <= Q(1, 10) <= bounds.upper
 
@@ -327,6 +326,7 @@ def test_shares_that_are_code_are_refused():
         OutOfDomain, match=r"Mine\(\) states no exact formula; write Mine\.exact_per_task\(instance, width"
     ):
         fo.Policy(fo.MaxMin(Mine())).allocate(PAPER, exact=True)
+    pytest.importorskip("flint", reason="intervals need python-flint, the extra `exact`")
     with pytest.raises(OutOfDomain, match=r"no exact bounds: Mine\(\) states no exact formula"):
         fo.Policy(fo.MaxMin(Mine())).allocate(PAPER).exact_bounds()
 
@@ -459,6 +459,7 @@ def test_a_rational_share_of_ones_own_has_exact_answers(tmp_path):
     assert "MeanShare() are not in the file" in str(fo.verify(file))
     again = fo.Allocation.load(file, policy=policy)
     assert again.exact_tasks.tolist() == answer.exact_tasks.tolist()
+    pytest.importorskip("flint", reason="intervals need python-flint, the extra `exact`")
     bounds = fo.Policy(fo.Total(MeanShare())).allocate(instance).exact_bounds(1e-60)
     assert bounds.lower <= Q(5, 6) <= bounds.upper
 

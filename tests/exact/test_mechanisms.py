@@ -17,8 +17,6 @@ from oracle.hierarchy import Problem, drawn, filled
 import fairopt as fo
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 
-pytest.importorskip("flint", reason="exact answers need python-flint, the extra `exact`")
-
 TREE = fo.Instance(
     [[4, 2], [4, 2], [1, 0]],
     [1000, 100],

@@ -15,9 +15,6 @@ from typer.testing import CliRunner
 import fairopt as fo
 from fairopt.cli import app
 from fairopt.errors import NotCertified
-
-pytest.importorskip("flint")
-
 from fairopt.exact import vipr
 
 VIPRCHK = shutil.which("viprchk")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +29,9 @@ LEVELS = [
 ]
 
 
-def gap(point: object, levels: object, tasks: list[float], instance: fo.Instance = INSTANCE) -> float:
+def gap(point: Any, prices: Any, tasks: list[float], instance: fo.Instance = INSTANCE) -> float:
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    levels = [{"prices": of_level} for of_level in prices]
     return gate.judge(program, Proposal("levels", np.array(tasks), ExactLevels(point, levels))).gap
 
 
@@ -69,3 +73,52 @@ def test_answers_by_exact_programs_are_saved_and_loaded(tmp_path: Path) -> None:
         unsolved.setattr("fairopt.methods.saved.solve_tiers", None)  # what the file holds is enough
         loaded = fo.Allocation.load(answer.save(tmp_path / "a.json"))
     assert loaded.certificate.ok and loaded.certificate.gap == answer.certificate.gap
+
+
+def saved(tmp_path: Path, given: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+    """The file of an answer that exact programs decide, and what it holds."""
+    answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(fo.Instance(**given))
+    file = answer.save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    assert data["evidence"][0]["kind"] == "exact levels"
+    return file, data
+
+
+def test_the_checker_proves_levels_that_rounding_decides_by_the_numbers_that_the_gate_judged(tmp_path: Path) -> None:
+    file, data = saved(tmp_path, chain(2))
+    found = fo.verify(file)
+    assert found.ok and found.gap < 1e-15
+    assert fo.Allocation.load(file).evidence == tuple(data["evidence"])
+
+
+def test_identical_servers_share_what_is_proved_for_the_one_that_stands_for_them(tmp_path: Path) -> None:
+    given = chain(5)
+    given["capacities"] = np.vstack([given["capacities"], given["capacities"][:1]])
+    given["eligible"] = np.hstack([given["eligible"], given["eligible"][:, :1]])
+    file, _ = saved(tmp_path, given)
+    assert fo.verify(file).ok and fo.Allocation.load(file).certificate.gap < 1e-15
+
+
+def doubled(text: str) -> str:
+    return f"2{text}" if "/" in text else "2"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["evidence"][0]["point"].pop(),
+        lambda data: data["evidence"][0]["point"][0].__setitem__(2, "-1/3"),
+        lambda data: data["evidence"][0]["point"][-1].__setitem__(2, doubled(data["evidence"][0]["point"][-1][2])),
+        lambda data: data["evidence"][0]["levels"].pop(),
+        lambda data: data["evidence"][0]["levels"][-1].pop("prices"),
+        lambda data: data["evidence"][0]["levels"][-1].update(of_numbers={}),
+        lambda data: data["evidence"][0]["levels"].reverse(),
+        lambda data: data["tasks_by_server"][-1].__setitem__(-1, data["tasks_by_server"][-1][-1] * (1 - 1e-5)),
+    ],
+)
+def test_the_checker_refuses_other_points_prices_and_tasks(tmp_path: Path, change: Callable[[Any], None]) -> None:
+    file, data = saved(tmp_path, chain(2))
+    change(data)
+    file.write_text(json.dumps(data))
+    found = fo.verify(file)
+    assert not found.ok and found.statement.startswith("not")

@@ -16,6 +16,7 @@ from fairopt.evidence import solved
 from fairopt.evidence.kinds import restored
 from fairopt.evidence.tangents import Lines
 from fairopt.formulation.program import Program
+from fairopt.methods import dispatch
 from fairopt.proofs import gate
 from fairopt.proofs.plane import EVEN, Ceiling, Line
 from fairopt.proofs.proposal import Proposal
@@ -93,6 +94,7 @@ def test_made_up_lines_prove_nothing_untrue(lam: float) -> None:
 def test_what_the_largest_sum_assumes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = solved.judge_solved
     monkeypatch.setattr(solved, "judge_solved", lambda *a: replace(honest(*a), assumed="what it assumes"))
+    monkeypatch.setattr(dispatch, "judged_as_saved", lambda policy, tiers, answer, begun: answer)  # it assumes nothing
     instance = fo.Instance([[1, 4], [3, 1]], [[9, 18], [6, 9]])
     assert fo.GFJ(beta=-1, lam=1).allocate(instance, solver="CLARABEL").certificate.assumed == "what it assumes"
 

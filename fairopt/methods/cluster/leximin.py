@@ -81,9 +81,8 @@ def _in_fractions(program: Program, settings: Settings, prices: Float) -> Propos
     user, server = program.pairs.user.tolist(), program.pairs.server.tolist()
     tasks = np.array([as_float(table[j][s]) for j, s in zip(user, server, strict=True)])
     point = [(j, s, written(table[j][s])) for j, s in zip(user, server, strict=True) if table[j][s]]
-    duals = [[(s, i, price) for s, i, price in level.get("prices", ())] for level in levels]
     attempt = Try("levels", f"optimal ({len(levels)} exact programs)", time.perf_counter() - begun)
-    return Proposal("levels", tasks, ExactLevels(point, duals, prices), attempt=attempt)
+    return Proposal("levels", tasks, ExactLevels(point, levels, prices), attempt=attempt)
 
 
 class _LevelsOnServers:

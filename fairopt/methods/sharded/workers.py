@@ -18,7 +18,7 @@ import numpy as np
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, SolverUnavailable, optional
-from fairopt.formulation.pool_users import Pool
+from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
@@ -27,7 +27,15 @@ from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Event, Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.methods.sharded.waiting import CHECKS, answering, gathered, named_errors, nobody
-from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, Corrections, alpha_fair_sums, bottlenecks, corrections
+from fairopt.proofs.pool import (
+    AlphaFairSums,
+    Bottlenecks,
+    Corrections,
+    alpha_fair_sums_of,
+    bottlenecks_of,
+    combined,
+    corrections_of,
+)
 from fairopt.runtime.clock import check
 from fairopt.runtime.progress import tell
 
@@ -134,23 +142,36 @@ class LoadedShard:
         assert isinstance(users, WaterfillingPool)
         users.tasks = users.tasks.copy()
         order = [event.resource for event in events]
-        return corrections(users.pool, users.tasks, order, least, partial(users.settle, events=events))
+
+        def corrected(chunk: Chunk) -> Corrections:
+            users.settle(chunk, events)
+            return corrections_of(chunk, users.tasks[chunk.rows], order, least)
+
+        return combined(users.pool.each(corrected))
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
-        """Tasks of the users who take part, from events or from level and prices, and their measures."""
+        """Tasks of the users who take part, from events or from level and prices, and their measures, in one pass."""
         users = copy.copy(self.users)
         assert users is not None
         users.tasks = users.tasks.copy()
-        found: Any
+        tasks = users.tasks
         if isinstance(users, WaterfillingPool):
             (events,) = answer
-            order = [event.resource for event in events]
-            found = bottlenecks(users.pool, users.tasks, order, partial(users.settle, events=events))
-        else:
-            users.level, log_prices = answer
-            settle = users.settling(log_prices)
-            found = alpha_fair_sums(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
-        return users.tasks, found
+            order, settle = [event.resource for event in events], partial(users.settle, events=events)
+
+            def measured(chunk: Chunk) -> Any:
+                settle(chunk)
+                return bottlenecks_of(chunk, tasks[chunk.rows], order)
+
+            return tasks, combined(users.pool.each(measured))
+        users.level, log_prices = answer
+        write, alpha, level = users.settling(log_prices), users.alpha, users.level
+
+        def summed(chunk: Chunk) -> Any:
+            write(chunk)
+            return alpha_fair_sums_of(chunk, tasks[chunk.rows], log_prices, alpha, level)
+
+        return tasks, combined(users.pool.each(summed))
 
     def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | AlphaFairSums | None:
         return None if self.users is None else self._settled(answer)[1]

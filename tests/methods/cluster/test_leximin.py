@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -465,7 +465,7 @@ def test_servers_that_are_almost_equally_dear_are_told_apart() -> None:
 def test_exact_programs_agree_under_limits_and_lower_bounds(seed: int) -> None:
     instance = cluster(np.random.default_rng(seed), 5, 3, 3, by_server=seed == 5)
     for share in (fo.StandAloneShare(), fo.Tasks()):
-        for constraints in ((), (fo.SharingIncentive(),)):
+        for constraints in ((), (fo.MinTasks(np.minimum(instance.tasks_alone.sum(axis=1) / 5, instance.task_limits)),)):
             assert_same(exactly(instance, share, *constraints), answered(instance, share, *constraints)[1])
 
 
@@ -491,6 +491,15 @@ def test_levels_that_rest_on_the_last_parts_of_a_resource_are_right_or_refused()
         np.testing.assert_allclose(answer.tasks / instance.weights, right, rtol=1e-6)
         by_fractions += "exact" in answer.certificate.tried[-1].status
     assert by_fractions >= 20
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_exact_programs_do_not_decide_by_bounds_that_are_rounded(seed: int) -> None:
+    """Without a tenth that is reserved, exact programs decide of most of these chains; with it they would by 0.9."""
+    instance, _ = chain_levels(seed)
+    policy = fo.Policy(fo.Leximin(fo.Tasks()), constraints=[fo.Reserve(0, 0.1)])
+    with suppress(fo.errors.NotCertified):
+        assert "exact" not in policy.allocate(instance).certificate.tried[-1].status
 
 
 def test_beyond_their_size_exact_programs_refuse(monkeypatch: pytest.MonkeyPatch) -> None:

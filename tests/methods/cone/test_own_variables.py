@@ -190,7 +190,7 @@ def test_changed_values_in_a_file_prove_nothing_more(tmp_path: Path) -> None:
     policy = fo.Policy(LeastTasks(), [Capped()])
     path = policy.allocate(CLUSTER).save(tmp_path / "answer.json")
     data = json.loads(path.read_text())
-    data["evidence"][0]["of_solver"]["variables"]["least"] = data["variables"]["least"] = 9.0
+    data["evidence"][0]["variables"]["least"] = data["variables"]["least"] = 9.0
     data["objective"] = 9.0
     path.write_text(json.dumps(data))
     assert fo.Allocation.load(path, policy).objective == pytest.approx(200 / 48, rel=1e-6)

@@ -89,15 +89,21 @@ def judge_levels(
     levels = Levels(program, further, tasks)
     gap, gaps = levels.judge(duals)
     assumed = [] if further is None or not further.assumed else [further.assumed]
-    moved = [0.0] * len(gaps) if further is not None and further.curved else levels.moved_by_rounding()
-    if counted := len(program.pairs) * len(duals) <= COUNTED:
-        gaps = tuple(np.maximum(gaps, moved).tolist())
-        gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
+    size, moved = len(program.pairs) * len(duals), 0.0
+    if further is None or not further.curved:
+        by_rounding = levels.moved_by_rounding(further is None and size <= DECIDED)
+        if size <= COUNTED:
+            gaps = tuple(np.maximum(gaps, by_rounding).tolist())
+            gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
+        else:
+            moved = max(by_rounding, default=0.0)
+        if further is not None and size <= DECIDED:
+            moved = max(levels.moved_by_rounding(True), default=0.0)
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
-    elif not (counted or (most := max(moved, default=0.0)) <= GAP_TOLERANCE):
-        assumed.append(f"{GIVEN_LOWER}, whose rounding may move them by {min(most, 1.0):.0e} of their size")
+    elif not moved <= GAP_TOLERANCE:
+        assumed.append(f"{GIVEN_LOWER}, whose rounding may move them by {min(moved, 1.0):.0e} of their size")
     return gap, gaps, "; ".join(assumed)
 
 
@@ -201,19 +207,18 @@ class Levels:
         gap = float(np.max([0.0, *gaps, *excess, *on_worse]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
-    def moved_by_rounding(self) -> list[float]:
+    def moved_by_rounding(self, worst_case: bool) -> list[float]:
         """How far rounding may move each level judged, relative to it, with what it leaves to later ones (Bound 5.18).
 
         Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
-        the capacities that these could take from it, and rise by what they may fall, at its prices. Up to `DECIDED`
-        that is the worst case; beyond, users rise by what is displaced only, and on open pairs.
+        the capacities that these could take from it, and rise by what they may fall, at its prices. If that is not to
+        be the ``worst_case``, users rise by what is displaced only, and on open pairs.
         """
         program, pairs, user, z = self.program, self.pairs, self.user, self.values
         usable, needs, n = program.usable_rows, self.needs, len(self.values)
         pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
         load = needs.data / self.per_task[pair]  # of a unit of level
-        tasks, left = self.pair_levels / self.per_task, np.maximum(usable - self.used, 0.0)
-        worst_case = len(user) * len(self.judged) <= DECIDED
+        tasks, left = self.pair_levels / self.per_task, usable - self.used
         rounded = ROUNDED if worst_case else ONE_ROUNDING
         fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
         most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0

@@ -57,6 +57,32 @@ def test_the_smallest_share_of_teams_is_0_where_guarantees_leave_one_nothing() -
     assert answer.certificate.ok and answer.objective == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("instance", "who"),
+    [
+        (fo.Instance([[3]], [10], guarantees=[3.333333333333333]), "user1"),
+        (fo.Instance([[3], [1]], [10], guarantees=[3.333333333333333, 0]), "user1"),
+        (fo.Instance([[3], [1]], [[10], [10]], guarantees=[6.666666666666666, 0]), "user1"),
+        (fo.Instance([[1, 0], [1, 1], [0, 1]], [10, 5], guarantees=[9.999999999999998, 0, 0]), "user"),
+    ],
+)
+@pytest.mark.parametrize("alpha", [1, 2])
+def test_numbers_that_rise_by_rounding_only_have_no_exact_bounds(instance: fo.Instance, who: str, alpha: float) -> None:
+    pytest.importorskip("flint")
+    answer = fo.Policy(fo.AlphaFair(alpha, fo.Surplus())).allocate(instance)
+    with pytest.raises(fo.errors.OutOfDomain, match=f"whether user '{who}.* is decided by rounding"):
+        answer.exact_bounds(1e-9)
+
+
+def test_numbers_that_cannot_rise_leave_exact_bounds_as_they_leave_the_objective() -> None:
+    pytest.importorskip("flint")
+    nobody = fo.Policy(fo.AlphaFair(2, fo.Surplus())).allocate(fo.Instance([[3], [1]], [10], guarantees=[3, 1]))
+    assert nobody.objective == nobody.exact_bounds(1e-9).lower == nobody.exact_bounds(1e-9).upper == 0
+    instance = fo.Instance([[1], [1]], [[4], [4]], guarantees={"t": {"resource1": 6}}, teams={"team": ["t", "u"]})
+    found = fo.Policy(fo.AlphaFair(2, fo.Surplus(fo.OfTeam()))).allocate(instance).exact_bounds(1e-9)
+    assert float(found.lower) == pytest.approx(-2 / (1 / 8), rel=1e-9)  # (8 - 6) / 8, halved
+
+
 @pytest.mark.parametrize("weight", [1e-14, 1e-10, 1e-6, 1, 1e6])
 @pytest.mark.parametrize("policy", [fo.Policy(fo.Total()), fo.Policy(fo.MaxMin()), fo.DRF()], ids=str)
 def test_whether_guarantees_of_teams_fit_has_nothing_to_do_with_weights(policy: fo.Policy, weight: float) -> None:

@@ -1,4 +1,4 @@
-"""Evidence of leximin on servers in fractions: an exact point, and the prices that fix each of its levels."""
+"""Evidence of leximin of users in fractions: an exact point, and the prices that fix each of its levels."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from fairopt.proofs.exact_levels import ExactData, _NotProved, distance
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 
 Entry = tuple[int, int, str]
+Charge = tuple[int, str]
 
 
 @dataclass(frozen=True)
 class ExactLevels(Evidence):
     """Fractions as text: ``point`` by user and server, and ``levels``, prices of units by server and resource.
 
-    The gap is the largest relative difference of a user's level from the exact one, above or below. ``prices``
+    ``charges`` are multipliers of further rows by level, in the order of `ProgramRows.further`. The
+    gap is the largest relative difference of a user's level from the exact one, above or below. ``prices``
     (n_rows,) are the derivatives of the max-min level by each row.
     """
 
     point: Sequence[Entry]
     levels: Sequence[Sequence[Entry]]
     prices: Float | None = None
+    charges: Sequence[Sequence[Charge]] = ()
 
     kind = "exact levels"
 
@@ -37,7 +40,9 @@ class ExactLevels(Evidence):
         return True
 
     def applies(self, program: Program) -> bool:
-        if program.single or program.rest or not program.term.is_order or not program.of_users:
+        if program.empty or not (program.term.is_order and program.of_users):
+            return False
+        if any(program.rows_of(block) is None for block in program.rest):
             return False
         return program.term.share.coefficients(program.instance).ndim == 1
 
@@ -46,12 +51,17 @@ class ExactLevels(Evidence):
         prices = None if self.prices is None else program.term.factor * self.prices
         try:
             data = ExactData.of(program)
-            exact = data.proved_levels(_fractions(self.point), [_fractions(one) for one in self.levels])
+            charges = self.charges or [()] * len(self.levels)
+            duals = [
+                (_fractions(one), {k: Fraction(value) for k, value in of_rows})
+                for one, of_rows in zip(self.levels, charges, strict=True)
+            ]
+            exact = data.proved_levels(_fractions(self.point), duals)
             gap = distance(program, data, exact, tasks)
         except _NotProved:
             gap = np.inf
-        of_bounds = conditions.bounds_violation(program, tasks)
-        return Measured(tasks, gap, of_bounds, prices, gaps=(gap,) * max(len(self.levels), 1))
+        violation = conditions.violation_at(program, tasks)
+        return Measured(tasks, gap, violation, prices, gaps=(gap,) * max(len(self.levels), 1))
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         why = "rounding decides its levels; Allocation.load proves them in fractions, and verify does not yet"
@@ -60,12 +70,15 @@ class ExactLevels(Evidence):
     def numbers(self) -> dict[str, Any]:
         levels = [[list(one) for one in level] for level in self.levels]
         point = [list(one) for one in self.point]
-        return {"kind": self.kind, "point": point, "levels": levels, "prices": as_list(self.prices)}
+        return {"kind": self.kind, "point": point, "levels": levels, "prices": as_list(self.prices)} | (
+            {"charges": [[list(one) for one in level] for level in self.charges]} if self.charges else {}
+        )
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         prices = None if held["prices"] is None else as_numbers(held["prices"], (len(program.usable_rows),))
-        return cls(_entries(held["point"]), [_entries(level) for level in held["levels"]], prices)
+        charges = [[(int(k), str(Fraction(str(v)))) for k, v in level] for level in held.get("charges", ())]
+        return cls(_entries(held["point"]), [_entries(level) for level in held["levels"]], prices, charges)
 
 
 def _entries(held: Any) -> list[Entry]:

@@ -47,6 +47,7 @@ from fairopt.methods.cone.orders import orders_apply, solve_by_orders, sorted_te
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
+from fairopt.methods.levels_in_fractions import solve_levels_in_fractions
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.numbers.leximin import (
     leximin_of_numbers_applies,
@@ -310,11 +311,15 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     _refuse_infinite_tasks(program)
     if program.term.is_order:
         answer = best(program, solve_leximin(program, settings))
-        bounded = program.low.any() or program.instance._has_guarantees  # a user may be left without a share
-        if answer.ok or settings.clock.late or settings.solver is not None or not (bounded and linear_only(program)):
+        if settings.solver is not None or not linear_only(program):
             return answer
-        rest = best(program, solve_leximin_of_numbers(program, settings))
-        return replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
+        bounded = program.low.any() or program.instance._has_guarantees  # a user may be left without a share
+        for solve_rest in (solve_leximin_of_numbers,) * bool(bounded) + (solve_levels_in_fractions,):
+            if answer.ok or settings.clock.late:
+                break
+            rest = best(program, solve_rest(program, settings))
+            answer = replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
+        return answer
     search, first = parametric_applies(program), None
     if only_parametric(program) or (search and search_by_prices(program, settings)):
         first = _search(program, settings)

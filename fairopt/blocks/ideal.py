@@ -84,8 +84,8 @@ class IdealGain(Share):
         if any(base):
             if instance.n_servers > 1:
                 raise OutOfDomain(
-                    f"ideals above a base are found by linear programs in floats on several servers, so that {self} has "
-                    "no exact coefficients; use instance.pooled(), or bases of 0"
+                    f"ideals above a base are found by linear programs in floats on several servers, so that {self} "
+                    "has no exact coefficients; use instance.pooled(), or bases of 0"
                 )
             demands = exact.per_server_demands[:, 0].tolist()
             left = [

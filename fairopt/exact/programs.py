@@ -260,8 +260,8 @@ def _refuse_other_numbers(share: Surplus, stays: set[str], in_floats: set[str]) 
     if other := sorted(stays ^ in_floats):
         what, where = ("user", "team")[share._counts_teams], ("rational numbers", "floats")[other[0] in stays]
         raise OutOfDomain(
-            f"whether {what} {other[0]!r} can rise above the base of {share} is decided by rounding: in {where} it can, "
-            "otherwise not; lower its base a little, or give numbers as Fractions"
+            f"whether {what} {other[0]!r} can rise above the base of {share} is decided by rounding: in {where} it "
+            "can, otherwise not; lower its base a little, or give numbers as Fractions"
         )
 
 

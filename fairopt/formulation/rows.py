@@ -95,7 +95,7 @@ class ProgramRows:
         return [one for block in self.program.rest for one in self.program.rows_of(block) or ()]
 
     def further_in_fractions(self) -> list[tuple[dict[tuple[int, int], Fraction], Fraction, bool]]:
-        """Each further row: coefficients by user and server, right side, whether it is an equation; floats as they are."""
+        """Each further row: coefficients by user and server, right side, and whether it is an equation."""
         pairs = list(zip(self.program.pairs.user.tolist(), self.program.pairs.server.tolist(), strict=True))
         return [
             ({pair: Fraction(v) for pair, v in zip(pairs, row, strict=True) if v}, Fraction(right), one.rows.equal)

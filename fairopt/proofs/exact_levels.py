@@ -77,8 +77,8 @@ class ExactData:
                 used[row] += d * x
         if any(units > self.usable[row] for row, units in used.items()):
             raise _NotProved("a capacity is exceeded")
-        for row, right, equal in self.further:
-            held = sum((v * amounts.get(pair, Fraction(0)) for pair, v in row.items()), Fraction(0))
+        for of_row, right, equal in self.further:
+            held = sum((v * amounts.get(pair, Fraction(0)) for pair, v in of_row.items()), Fraction(0))
             if held > right or (equal and held < right):
                 raise _NotProved("a constraint is not kept")
         for j, x in total.items():
@@ -96,8 +96,8 @@ class ExactData:
             raise _NotProved("negative multipliers, or multipliers of no row")
         of_pairs, cost = Amounts(), dict[int, Fraction]()
         for k, y in charges.items():
-            for pair, v in self.further[k][0].items():
-                of_pairs[pair] = of_pairs.get(pair, Fraction(0)) + v * y
+            for at, v in self.further[k][0].items():
+                of_pairs[at] = of_pairs.get(at, Fraction(0)) + v * y
         for (j, s), load in self.loads.items():
             unit = sum((d * prices.get(row, Fraction(0)) for row, d in load.items()), of_pairs.get((j, s), Fraction(0)))
             unit /= self.per_task[j]

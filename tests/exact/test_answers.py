@@ -475,7 +475,7 @@ def test_ideals_of_kalai_and_smorodinsky_are_rational_on_a_pool_and_without_base
         ["20/3"],
     ]
     with_base = fo.KalaiSmorodinsky({"user1": 1})
-    with pytest.raises(OutOfDomain, match="linear programs in floats on several servers.*bases of 0$"):
+    with pytest.raises(OutOfDomain, match=r"linear programs in floats on several servers.*bases of 0$"):
         with_base.allocate(servers, exact=True)
     with pytest.raises(OutOfDomain, match="linear programs in floats on several servers"):
         with_base.allocate(servers).exact_bounds()

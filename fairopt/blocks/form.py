@@ -142,6 +142,11 @@ class Form:
         return float(curves + sum(r.value(r.at(point)) for r in self.ranked) + self.constant)
 
     @property
+    def is_curved(self) -> bool:
+        """Whether it is a sum of curves, not all linear."""
+        return not self.ranked and any(curve.alpha > 0 for curve in self.curves)
+
+    @property
     def of_users(self) -> bool:
         """Whether all terms are of shares of users, not of teams or above a base."""
         return all(curve.numbers is None for curve in self.curves) and all(r.numbers is None for r in self.ranked)

@@ -83,7 +83,10 @@ class IdealGain(Share):
         ideals = exact.tasks_alone().sum(axis=1).tolist()
         if any(base):
             if instance.n_servers > 1:
-                raise OutOfDomain(f"{self} is found by linear programs in floats on several servers")
+                raise OutOfDomain(
+                    f"ideals above a base are found by linear programs in floats on several servers, so that {self} "
+                    "has no exact coefficients; use instance.pooled(), or bases of 0"
+                )
             demands = exact.per_server_demands[:, 0].tolist()
             left = [
                 max(c - sum(b * row[i] for b, row in zip(base, demands, strict=True)), Fraction(0))

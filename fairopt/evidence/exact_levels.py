@@ -1,4 +1,4 @@
-"""Evidence of leximin on servers in fractions: an exact point, and the prices that fix each of its levels."""
+"""Evidence of leximin of users in fractions: an exact point, and the prices that fix each of its levels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Named, price_rows, priced
-from fairopt.proofs.exact_levels import ExactData, _NotProved, distance
+from fairopt.proofs.exact_levels import ExactData, _NotProved, distance, rounded_condition
 from fairopt.proofs.proposal import Evidence, Measured, Reader
 
 Entry = tuple[int, int, str]
@@ -21,10 +21,12 @@ Entry = tuple[int, int, str]
 @dataclass(frozen=True)
 class ExactLevels(Evidence):
     """Fractions as text: ``point`` by user and server, and for each of the ``levels`` the ``prices`` of units by server
-    and resource, and the prices ``of_numbers``, of users' levels, that the checker reads too.
+    and resource, multipliers of further ``rows`` in the order of `ProgramRows.further`, and the prices ``of_numbers``,
+    of users' levels, that the checker reads too.
 
     The gap is the largest relative difference of a user's level from the exact one, above or below. ``prices``
-    (n_rows,) are the derivatives of the max-min level by each row.
+    (n_rows,) are the derivatives of the max-min level by each row. Bounds and rows other than numbers of tasks are
+    rounded to floats before they are fractions, which the certificate assumes.
     """
 
     point: Sequence[Entry]
@@ -38,7 +40,9 @@ class ExactLevels(Evidence):
         return True
 
     def applies(self, program: Program) -> bool:
-        if program.single or program.rest or not program.term.is_order or not program.of_users:
+        if program.empty or not (program.term.is_order and program.of_users):
+            return False
+        if any(program.rows_of(block) is None for block in program.rest):
             return False
         return program.term.share.coefficients(program.instance).ndim == 1
 
@@ -47,17 +51,23 @@ class ExactLevels(Evidence):
         prices = None if self.prices is None else program.term.factor * self.prices
         try:
             data = ExactData.of(program)
-            exact = data.proved_levels(
-                _fractions(self.point), [_fractions(one.get("prices", ())) for one in self.levels]
-            )
+            duals = [
+                (_fractions(one.get("prices", ())), {int(k): Fraction(y) for k, y in one.get("rows", ())})
+                for one in self.levels
+            ]
+            exact = data.proved_levels(_fractions(self.point), duals)
             gap = distance(program, data, exact, tasks)
         except _NotProved:
             gap = np.inf
-        of_bounds = conditions.bounds_violation(program, tasks)
-        return Measured(tasks, gap, of_bounds, prices, gaps=(gap,) * max(len(self.levels), 1))
+        violation = conditions.violation_at(program, tasks)
+        rounded = rounded_condition(program)
+        assumed = f"the numbers of {rounded} are right as rounded" if rounded else ""
+        return Measured(tasks, gap, violation, prices, assumed, (gap,) * max(len(self.levels), 1))
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         """By users and servers of the instance as given; identical servers share what the one for them has."""
+        if rounded := rounded_condition(program):
+            raise ValueError(f"rounding decides its levels, and the numbers of {rounded} are rounded")
         rows, users = _rows_of(program), program.active.tolist()
         point = [[users[j], s, str(Fraction(x) * part)] for j, of, x in self.point for s, part in rows[of]]
         levels = []

@@ -7,7 +7,7 @@ The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 * `linear`: linear programs in rationals: bases, exact pivots, and the proof that a basis is optimal
 * `modelling`: the tiers of a policy as such linear programs, and their multipliers. For methods,
   ``leximin_of(program, clock) -> (tasks by user and server, evidence of each level)`` is the leximin of users of a
-  `Program` under bounds, from the floats as they are, without python-flint too; it raises `OutOfDomain` for shares
+  `Program` under linear rows, from the floats as they are, without python-flint too; it raises `OutOfDomain` for shares
   without exact coefficients, and `_NoPoint` of `linear` if the bounds conflict
 * `proof`: the proof of exact tasks from these multipliers
 * `bundles`: policies that decide bundles. `pool`: leximin on one pool in many digits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,7 @@ from fairopt.runtime.progress import tell
 
 __all__ = ["Solved", "allocate", "made_exact", "prove_again", "read_tasks", "solve"]
 
+WIDE = Fraction(1, 10)  # relative width of an interval
 Floats = tuple[Allocation, Tiers]  # the answer in floats, and its tiers as they were judged
 # Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
 Solved = tuple[Table, dict[str, Any], Rational | None, list[str]]
@@ -105,7 +107,11 @@ def _inexact(share: Share, instance: Instance) -> str | None:
     try:
         share.enclosed(instance)
     except OutOfDomain as error:
-        return f"{error}; {BOUNDS}" if share.states_exactly else str(error)
+        try:
+            share.enclosed(instance, WIDE)
+        except OutOfDomain:  # not in intervals either
+            return str(error)
+        return f"{error}; {BOUNDS}"
     return None
 
 

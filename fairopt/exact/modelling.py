@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
-from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Rows, Table, text
+from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Row, Rows, Table, text
 from fairopt.exact.goals import Ranked
 from fairopt.exact.linear import LinearProgram, Optimum
 from fairopt.exact.rationals import Rational, as_rational, rational, written
@@ -177,15 +177,19 @@ def leximin(
 
 
 def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, list[Entry]]:
-    """Tasks by user and server at the leximin of a program of users under bounds, and the evidence of each level.
+    """Tasks by user and server at the leximin of a program of users under linear rows, and the evidence of each level.
 
-    `OutOfDomain` for a share without exact coefficients; `_NoPoint` if nothing satisfies the bounds in fractions.
+    `OutOfDomain` for a share without exact coefficients; `_NoPoint` if nothing satisfies the rows in fractions.
     """
     cluster = Cluster(program.instance._of_floats())
     cluster.low = [as_rational(Fraction(x)) for x in program.low.tolist()]
     cluster.high = [None if x == np.inf else as_rational(Fraction(x)) for x in program.high.tolist()]
     cluster.usable = [as_rational(Fraction(x)) for x in program.usable.tolist()]
-    tasks, levels, _ = leximin(cluster, Numbers(cluster, program.term.share).exactly(True), [], clock=clock)
+    rows = [
+        Row({pair: as_rational(v) for pair, v in of_pairs.items()}, as_rational(right), equal)
+        for of_pairs, right, equal in program.rows.further_in_fractions()
+    ]
+    tasks, levels, _ = leximin(cluster, Numbers(cluster, program.term.share).exactly(True), rows, clock=clock)
     return tasks, levels
 
 

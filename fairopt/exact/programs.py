@@ -23,6 +23,8 @@ from fairopt.exact.conditions import impose
 from fairopt.exact.goals import is_linear, is_surplus, rank_weights, share_of, smallest, terms_of
 from fairopt.exact.rationals import Rational, as_rational, flint, total
 from fairopt.exact.tiers import guaranteed, keep_bases
+from fairopt.formulation.program import Program
+from fairopt.formulation.rising import names_at_base
 from fairopt.in_fractions import as_fraction
 from fairopt.tolerances import ROUNDING
 
@@ -52,7 +54,7 @@ class Written:
         self.mean: LogMean | None = None
         self.constant: Any = flint.fmpq(0)
         imposed = self._imposed(objective, conditions)
-        given, objective = objective, self._of_those_who_rise(objective, imposed)
+        given, objective = objective, self._of_those_who_rise(objective, imposed, conditions)
         self.of_nobody = objective is not given  # and its value 0
         self._add_columns()
         self._add_bounds()
@@ -93,7 +95,7 @@ class Written:
         keep_bases(cluster, objective)
         return guaranteed(cluster) + impose(cluster, conditions)[0]
 
-    def _of_those_who_rise(self, objective: Objective, rows: Rows) -> Objective:
+    def _of_those_who_rise(self, objective: Objective, rows: Rows, conditions: Sequence[Constraint]) -> Objective:
         """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""
         for _, term in objective.summands():
             if is_surplus(term) and isinstance(share := share_of(term), Surplus):
@@ -101,6 +103,9 @@ class Written:
                 compared = Numbers(self.cluster, share).from_below()
                 stays = modelling.leximin(self.cluster, compared, rows, until=self.cluster.zero)[2]
                 self.cluster.stays[text(share)] = stays
+                if _is_infinite_at_zero(term):
+                    program = Program(self.cluster.instance, objective, conditions)
+                    _refuse_other_numbers(share, stays, names_at_base(program, share))
                 if stays == compared.keys() and len(objective.summands()) == 1:
                     return Total(share.share)
         return objective
@@ -239,6 +244,25 @@ class Written:
                     total[c] = total.get(c, 0) + a
             base = sum(compared.base.values(), flint.fmpq(0))
             self.curves.append(Curve(emphasis - edge, flint.fmpq(1), total, base))
+
+
+def _is_infinite_at_zero(term: Objective) -> bool:
+    """Whether a term is minus infinity, or 0 as a product is, where a number is 0."""
+    power = term.alpha if isinstance(term, AlphaFair) else term.beta if isinstance(term, FairnessEfficiency) else 0
+    return bool(power >= 1)
+
+
+def _refuse_other_numbers(share: Surplus, stays: set[str], in_floats: set[str]) -> None:
+    """`OutOfDomain` if others leave an objective in rational numbers than in floats, as a guarantee just fits.
+
+    At alpha >= 1 a number that can rise by no more than rounding decides the value.
+    """
+    if other := sorted(stays ^ in_floats):
+        what, where = ("user", "team")[share._counts_teams], ("rational numbers", "floats")[other[0] in stays]
+        raise OutOfDomain(
+            f"whether {what} {other[0]!r} can rise above the base of {share} is decided by rounding: in {where} it "
+            "can, otherwise not; lower its base a little, or give numbers as Fractions"
+        )
 
 
 def above(x: Any) -> Rational:

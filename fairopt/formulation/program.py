@@ -218,18 +218,29 @@ class Program:
         """An estimate of the tasks of each user, the unit of its unknowns, shape (n_users,).
 
         At least its lower bound, and its part of what its team is guaranteed: with smaller units solvers reported
-        infeasibility (weights of 1 and 1e12).
+        infeasibility (weights of 1 and 1e12). Weights count as far as the objective compares those who have them.
         """
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        weights = in_range(instance.weights)
+        weights = in_range(self.compared_weights)
         size = instance._common_level(best, weights) * weights / best
         for floor in team_floors(instance).values() if instance.team_guarantees else ():
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
                 for j, _, x in use.tasks:
                     size[j] = max(size[j], x)
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
+
+    @property
+    def compared_weights(self) -> Float:
+        """The weights of users in the objective: equal in a total, and of teams their equal parts; shape (n_users,)."""
+        instance, terms = self.instance, self.objective.terms()
+        shares = [term.share for term in terms if term.kind.levels_users]
+        if terms and not shares:
+            return np.ones(instance.n_users)
+        if shares and all(share is not None and share._counts_teams for share in shares):
+            return shares[0]._numbers(instance).weights_of_users
+        return instance.weights
 
     @cached_property
     def most(self) -> Float:

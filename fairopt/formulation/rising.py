@@ -73,6 +73,17 @@ def of_those_who_rise(program: Program) -> Objective:
     return found
 
 
+def names_at_base(program: Program, share: Surplus) -> set[str]:
+    """The names of users or teams that cannot rise above the base of a surplus, and have left the objective."""
+    every = {*map(str, share._names(program.given))}
+    if program.nobody_rises:
+        return every
+    for one in program.objective.share_blocks():
+        if isinstance(one, Rising) and (one.share, one.base) == (share.share, share.base):
+            return every - {*map(str, one._names(program.given))}
+    return set()
+
+
 def least_load(program: Program) -> Float:
     """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
     demands, low = program.instance.per_server_demands[:, 0], program.low

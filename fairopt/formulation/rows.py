@@ -7,6 +7,7 @@ Capacities are evaluated in chunks of users; further rows are sparse.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,6 +93,15 @@ class ProgramRows:
     def further(self) -> list[BlockRows]:
         """Linear constraints of the blocks, including those whose rows are added lazily."""
         return [one for block in self.program.rest for one in self.program.rows_of(block) or ()]
+
+    def further_in_fractions(self) -> list[tuple[dict[tuple[int, int], Fraction], Fraction, bool]]:
+        """Each further row: coefficients by user and server, right side, and whether it is an equation."""
+        pairs = list(zip(self.program.pairs.user.tolist(), self.program.pairs.server.tolist(), strict=True))
+        return [
+            ({pair: Fraction(v) for pair, v in zip(pairs, row, strict=True) if v}, Fraction(right), one.rows.equal)
+            for one in self.further
+            for row, right in zip(one.rows.per_task.toarray().tolist(), one.rows.right.tolist(), strict=True)
+        ]
 
     def cost(self, prices: Float) -> Float:
         """The cost of one task of each pair at prices by capacity row, shape (n_pairs,)."""

@@ -6,6 +6,7 @@
 * `numbers`: leximin of teams, or of what is above a base.
 * `cone`: any convex policy, by CVXPY.
 * `as_saved`: certificates of solvers' answers by the numbers that files hold.
+* `levels_in_fractions`: leximin of users by exact programs, where rounding decides.
 * `clean_levels`: prices and tasks of leximin without solvers' noise.
 * `many_rows`: constraint generation for constraints with very many rows.
 * `infeasible`: an irreducible set of conflicting constraints, and the message of `Infeasible`.

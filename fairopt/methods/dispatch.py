@@ -48,6 +48,7 @@ from fairopt.methods.cone.orders import orders_apply, solve_by_orders, sorted_te
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
+from fairopt.methods.levels_in_fractions import solve_levels_in_fractions
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.numbers.leximin import (
     leximin_of_numbers_applies,
@@ -65,6 +66,7 @@ from fairopt.proofs import gate
 from fairopt.proofs.conditions import room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
 from fairopt.proofs.gate import Answer, Tiers
+from fairopt.proofs.levels import MOVED
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import FIX, Clock, begin, check, current
@@ -306,16 +308,25 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
     return found if found.tried == tried else replace(found, tried=tried)
 
 
+def _better(answer: Answer, other: Answer) -> Answer:
+    """The one that is certified, if only one is, and without doubts about rounding; with the tries of both."""
+    found = min(other, answer, key=lambda one: (not one.ok, MOVED in one.assumed, one.missing()))
+    return replace(found, tried=answer.tried + other.tried)
+
+
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     _refuse_infinite_tasks(program)
     if program.term.is_order:
         answer = best(program, solve_leximin(program, settings))
-        bounded = program.low.any() or program.instance._has_guarantees  # a user may be left without a share
-        if answer.ok or settings.clock.late or settings.solver is not None or not (bounded and linear_only(program)):
+        if settings.solver is not None or not linear_only(program):
             return answer
-        rest = best(program, solve_leximin_of_numbers(program, settings))
-        return replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
+        bounded = program.low.any() or program.instance._has_guarantees  # a user may be left without a share
+        if bounded and not answer.ok and not settings.clock.late:
+            answer = _better(answer, best(program, solve_leximin_of_numbers(program, settings)))
+        if (not answer.ok or MOVED in answer.assumed) and not settings.clock.late:
+            answer = _better(answer, best(program, solve_levels_in_fractions(program, settings)))
+        return answer
     search, first = parametric_applies(program), None
     if only_parametric(program) or (search and search_by_prices(program, settings)):
         first = _search(program, settings)

@@ -72,11 +72,14 @@ def repair(program: Program, tasks: Float) -> Float:
 def nothing_but_violations(program: Program, tasks: Float, violation: float) -> Mask:
     """Users without a lower bound who hold no more than relative violations of lower bounds, or rounding, leave them,
     shape (n_users,).
+
+    Rounding is relative to typical tasks: by small weights alone users hold 1e-14 of what they could run.
     """
     floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
     if isinstance(program, BundleProgram) or not floors:
         return np.broadcast_to(np.False_, program.low.shape)
-    return (program.low <= 0) & (program.pairs.sum(tasks) <= (violation + ROUNDING) * program.most)
+    little = (violation + TERM_ROUNDING) * program.most + ROUNDING * np.minimum(program.size, program.most)
+    return (program.low <= 0) & (program.pairs.sum(tasks) <= little)
 
 
 def without_rounding(program: Program, tasks: Float) -> Float:

@@ -9,11 +9,12 @@ import numpy as np
 from fairopt.blocks.form import Form, shares_at
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.shares import best_server
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.number_lagrangian import NumbersLagrangian
 from fairopt.runtime.lazy import optimize
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, ROUNDING
 
 
 def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> Lagrangian:
@@ -65,7 +66,7 @@ def lagrangian_bound(
     for factor in candidates:
         top = lagrangian(factor)
         gap = _relative_gap(objective, top, value, point)
-        if gap < best.gap or not np.isfinite(best.gap):
+        if (gap, top) < (best.gap, best.value) or not np.isfinite(best.gap):
             best = LagrangianBound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
         found = optimize.minimize_scalar(
@@ -78,9 +79,18 @@ def lagrangian_bound(
         if gap < best.gap:
             best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))
     unproved = not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0
-    if unproved and _allows_nothing(program, majorant, multipliers):
+    if unproved and (_is_rounding(program, majorant, best.value) or _allows_nothing(program, majorant, multipliers)):
         return LagrangianBound(0.0, 0.0, best.factor)
     return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
+
+
+def _is_rounding(program: Program, majorant: Form, top: float) -> bool:
+    """Whether a bound on sorted numbers is rounding beside what each could be alone, so that they are 0."""
+    if majorant.curves or majorant.constant or not majorant.ranked:
+        return False
+    alone = [best_server(r.c, program.instance) * program.most for r in majorant.ranked]
+    sums = [a if r.numbers is None else r.numbers.above(a) for a, r in zip(alone, majorant.ranked, strict=True)]
+    return top <= ROUNDING * sum(r.value(z) for r, z in zip(majorant.ranked, sums, strict=True))
 
 
 def _allows_nothing(program: Program, majorant: Form, multipliers: Multipliers) -> bool:

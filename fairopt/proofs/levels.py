@@ -38,6 +38,7 @@ EQUAL = 1e-14  # relative: equal sums, and equal costs at polished prices
 ONE_ROUNDING = 2.5e-16  # relative
 FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
+MOVED = "whose rounding may move them"
 ROUNDED = 1e-15  # relative: what rounding of demands, shares and sums may leave of a full capacity
 COUNTED = 3000  # pairs times levels up to which rounding counts as a gap: beyond, no exact program can decide
 DECIDED = 500  # pairs times levels up to which the worst case counts: exact programs then take up to 0.1 s
@@ -103,7 +104,7 @@ def judge_levels(
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
     elif not moved <= GAP_TOLERANCE:
-        assumed.append(f"{GIVEN_LOWER}, whose rounding may move them by {min(moved, 1.0):.0e} of their size")
+        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {min(moved, 1.0):.0e} of their size")
     return gap, gaps, "; ".join(assumed)
 
 

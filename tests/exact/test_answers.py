@@ -475,8 +475,18 @@ def test_ideals_of_kalai_and_smorodinsky_are_rational_on_a_pool_and_without_base
         ["10/3"],
         ["20/3"],
     ]
+    with_base = fo.KalaiSmorodinsky({"user1": 1})
+    with pytest.raises(OutOfDomain, match=r"linear programs in floats on several servers.*bases of 0$"):
+        with_base.allocate(servers, exact=True)
     with pytest.raises(OutOfDomain, match="linear programs in floats on several servers"):
-        fo.KalaiSmorodinsky({"user1": 1}).allocate(servers, exact=True)
+        with_base.allocate(servers).exact_bounds()
+    assert with_base.allocate(servers.pooled(), exact=True).certificate.ok
+
+
+def test_intervals_are_offered_for_shares_that_have_some() -> None:
+    pool = fo.Instance([[1, 2], [2, 1]], [8, 7])
+    with pytest.raises(OutOfDomain, match=r"has roots as coefficients.*exact_bounds\(\)"):
+        fo.Policy(fo.Total(fo.PNormShare(2))).allocate(pool, exact=True)
 
 
 def test_higher_levels_may_fall_where_a_trace_of_a_resource_raises_a_lower_one():

@@ -66,6 +66,57 @@ def test_a_user_at_its_limit_needs_no_prices() -> None:
     assert gap([(0, 0, "1/3"), (1, 1, "2/5")], LEVELS[:1], [1 / 3, 0, 0.4], limited) == np.inf
 
 
+# the team of the first user, of weight 2^-46, is guaranteed 2 of 10; the second has the rest
+GUARANTEED = fo.Instance(
+    [[1], [1]], [10], teams={"team": ["t", "u"]}, weights=[2.0**-46, 1], guarantees={"t": {"resource1": 2}}
+)
+OF_TEAMS = [(0, 0, "2"), (1, 0, "8")], [[(0, 0, "1")], [(0, 0, "1")]]
+
+
+def gap_by_rows(charges: Any, tasks: list[float], point: object = OF_TEAMS[0]) -> float:
+    program = Program(GUARANTEED, fo.Leximin(fo.Tasks()), ())
+    levels = [{"prices": prices, "rows": rows} for prices, rows in zip(OF_TEAMS[1], charges, strict=True)]
+    return gate.judge(program, Proposal("levels", np.array(tasks), ExactLevels(point, levels))).gap
+
+
+def test_multipliers_of_further_rows_prove_levels_under_guarantees_of_teams() -> None:
+    assert gap_by_rows([[(0, "1")], []], [2.0, 8.0]) == 0
+    assert gap_by_rows([[(0, "1")], []], [3.0, 7.0]) == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize(
+    ("charges", "point"),
+    [
+        ([[], []], OF_TEAMS[0]),  # nothing fixes the second user before the first
+        ([[(0, "1/2")], []], OF_TEAMS[0]),
+        ([[(0, "2")], []], OF_TEAMS[0]),  # less than no cost, without a limit
+        ([[(0, "-1")], []], OF_TEAMS[0]),
+        ([[(1, "1")], []], OF_TEAMS[0]),  # of no row
+        ([[(0, "1")], []], [(0, 0, "1"), (1, 0, "9")]),  # the guarantee is not kept
+        ([[(0, "1")], []], [(0, 0, "3"), (1, 0, "7")]),  # more than the guarantee
+    ],
+)
+def test_other_multipliers_of_rows_prove_nothing(charges: object, point: object) -> None:
+    assert gap_by_rows(charges, [2.0, 8.0], point) == np.inf
+
+
+def test_drf_under_guarantees_of_teams_is_decided_in_fractions_and_saved(tmp_path: Path) -> None:
+    instance = fo.Instance(
+        [[1]] * 4,
+        [10],
+        teams={"team": ["t", "u", "v", "w"]},
+        weights=[1e14, 1, 1, 1],
+        guarantees={"t": {"resource1": 2}},
+    )
+    answer = fo.DRF().allocate(instance)
+    assert "exact" in answer.certificate.tried[-1].status
+    np.testing.assert_allclose(answer.tasks, [10, 1e-13, 1e-13, 1e-13], rtol=1e-12)
+    assert answer.certificate.assumed == "the numbers of the guarantees of teams are right as rounded"
+    file = answer.save(tmp_path / "a.json")
+    assert "the numbers of the guarantees of teams are rounded" in fo.verify(file).statement
+    assert fo.Allocation.load(file).certificate.ok  # solved again
+
+
 def test_answers_by_exact_programs_are_saved_and_loaded(tmp_path: Path) -> None:
     answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(fo.Instance(**chain(2)))
     assert "exact" in answer.certificate.tried[-1].status

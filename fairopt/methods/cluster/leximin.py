@@ -1,7 +1,7 @@
 """Leximin of a linear share on several different servers, level by level (Propositions 5.5 and 5.6).
 
 One linear program (`LevelProgram`), started by the interior point, is changed from level to level. The prices of each
-level are the evidence. If the gate refuses them, exact linear programs decide, up to `LARGEST_EXACT` pairs.
+level are the evidence. If the gate refuses them, exact linear programs decide, on small ones.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.certificate import Try
-from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.evidence.exact_levels import ExactLevels
 from fairopt.evidence.levels import LevelDuals
-from fairopt.exact import modelling
-from fairopt.exact.linear import _NoPoint, _Unlimited
-from fairopt.exact.rationals import as_float, written
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
@@ -27,6 +22,7 @@ from fairopt.methods.cluster.alpha_fair import LARGEST_SYSTEM
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelOptimum, LevelProgram, choosing_at_first
 from fairopt.methods.cluster.utilities import Powers
+from fairopt.methods.levels_in_fractions import is_small, levels_in_fractions
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.levels import LevelDual
@@ -38,7 +34,6 @@ from fairopt.tolerances import NOISE, TINY
 
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels so far above a program's units need other units: HiGHS drops small numbers
-LARGEST_EXACT = 3000  # pairs times levels, of the programs that decide in fractions
 STEPS = 30  # of the interior point; 6 to 10 are typical
 NEAR = 1e-6  # tolerance of the interior point from which the first program starts
 SAMPLE, FEWEST = 0.25, 32  # part of the remaining groups that is drawn at once, and at least how many
@@ -67,22 +62,8 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
     if answer is None or answer.ok or settings.clock.late or filling.found is None:
         return
-    if len(program.pairs) * max(len(holdings), 1) <= LARGEST_EXACT:
-        yield _in_fractions(program, settings, filling.prices)
-
-
-def _in_fractions(program: Program, settings: Settings, prices: Float) -> Proposal:
-    """The exact answer, rounded once."""
-    begun = time.perf_counter()
-    try:
-        table, levels = modelling.leximin_of(program, settings.clock)
-    except (_NoPoint, _Unlimited, OutOfDomain, ArithmeticError, NotCertified) as error:
-        return Proposal("levels", attempt=Try("levels", f"not in fractions: {error}", time.perf_counter() - begun))
-    user, server = program.pairs.user.tolist(), program.pairs.server.tolist()
-    tasks = np.array([as_float(table[j][s]) for j, s in zip(user, server, strict=True)])
-    point = [(j, s, written(table[j][s])) for j, s in zip(user, server, strict=True) if table[j][s]]
-    attempt = Try("levels", f"optimal ({len(levels)} exact programs)", time.perf_counter() - begun)
-    return Proposal("levels", tasks, ExactLevels(point, levels, prices), attempt=attempt)
+    if is_small(program, len(holdings)):
+        yield levels_in_fractions(program, settings, filling.prices)
 
 
 class _LevelsOnServers:

@@ -29,6 +29,7 @@ from fairopt.properties.prove.assumptions import degree_of, require_consistent, 
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
+from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
 
@@ -75,7 +76,8 @@ def prove(
     positive : bool, default True
         Positive demands only, in instances and in reports; otherwise demands may be zero.
     weights, limits : bool, default False
-        Any weights, and any task limits, instead of equal weights and none.
+        Any weights, and any task limits, instead of equal weights and none. Users have teams, and guarantees that fit
+        together, if the policy reads them (`OfTeam`, `Surplus`), and statements say so.
     time_limit : float, default 60
         Seconds for each property.
     cross_check : bool, default False
@@ -127,7 +129,13 @@ def prove(
     for prover in ("z3", "cvc5") if cross_check else ("z3",):
         require(prover)
     kind = Kind(
-        resources=int(resources), users=users, positive=bool(positive), weights=bool(weights), limits=bool(limits)
+        resources=int(resources),
+        users=users,
+        positive=bool(positive),
+        weights=bool(weights),
+        limits=bool(limits),
+        teams=bool(labels_read(policy)),
+        guarantees=reads_guarantees(policy),
     )
     clock, proofs = Clock(time_limit), list[Proof]()
     question = stated(policy, kind, clock)

@@ -62,22 +62,27 @@ GLOSSARY = {  # meanings of symbols, by prefix; "A" is a user, "i" a resource
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of instances."""
+    """A kind of instances; with ``teams`` and ``guarantees`` that fit if the policy reads them."""
 
     resources: int
     users: int | None = None  # None for any number
     positive: bool = True
     weights: bool = False
     limits: bool = False
+    teams: bool = False
+    guarantees: bool = False
 
     @property
     def words(self) -> str:
         """The instances, in words."""
         demands = "above 0" if self.positive else "of 0 or more (where the notion is defined)"
         many = "any number of users" if self.users is None else f"{self.users} user{'s' * (self.users != 1)}"
+        limits = f"{'any positive' if self.limits else 'no'} task limits"
+        *some, last = [limits, *["any teams"] * self.teams, *["any guarantees that fit together"] * self.guarantees]
+        weights = f"{'any' if self.weights else 'equal'} weights"
         return (
             f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands {demands}, "
-            f"{'any' if self.weights else 'equal'} weights and {'any positive' if self.limits else 'no'} task limits"
+            f"{', '.join([weights, *some])} and {last}"
         )
 
     @property

@@ -484,8 +484,10 @@ def test_noise_on_what_a_solver_says_gives_no_wrong_leximin(seed: int, noise: fl
 
 
 def test_a_solver_that_moves_no_user_is_not_believed() -> None:
-    with lying(lambda x: 0.0 * x), pytest.raises(fo.errors.NotCertified):
-        by_programs(fo.DRF(), APART)
+    with lying(lambda x: 0.0 * x):
+        assert "exact" in by_programs(fo.DRF(), APART).certificate.tried[-1].status  # programs in fractions decide
+        with pytest.raises(fo.errors.NotCertified):
+            fo.DRF().allocate(APART, method="cone", solver="HIGHS")
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -501,7 +503,7 @@ def test_linear_programs_stay_in_highs_and_agree_with_those_of_cvxpy(
 
     monkeypatch.setattr(solvers, "run", none)
     a = by_programs(policy, instance)
-    assert a.certificate.solver == "HIGHS"
+    assert {t.solver for t in a.certificate.tried} <= {"HIGHS", "levels"}
     assert programs(a) > 10
     assert_same_levels(levels(a, fo.Tasks()), levels(other, fo.Tasks()))
 
@@ -513,7 +515,7 @@ def test_costs_that_tie_are_equal_to_rounding(seed: int) -> None:
     users, servers = int(rng.integers(3, 16)), int(rng.integers(2, 5))
     instance = log_uniform(rng, users, 3, servers=servers, limits=0.4)
     a = by_programs(fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree(), fo.MaxShare(0.3)]), instance)
-    assert {t.solver for t in a.certificate.tried} == {"HIGHS"}
+    assert {t.solver for t in a.certificate.tried} <= {"HIGHS", "levels"}  # the latter as rounding might move levels
 
 
 def test_near_ties_that_later_levels_hang_on_are_not_taken_for_ties() -> None:

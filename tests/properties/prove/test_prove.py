@@ -51,6 +51,16 @@ def nothing_drawn(monkeypatch):
     monkeypatch.setattr(module._Attempt, "_search", lambda self: None)
 
 
+def test_the_statement_names_the_guarantees_and_teams_that_a_policy_reads():
+    above = fo.prove(fo.Policy(fo.Leximin(fo.Surplus())), "si", resources=1)["si"]
+    assert above.verdict == "refuted" and above.witness.instance.guarantees.any()
+    assert above.statement.endswith("equal weights, no task limits and any guarantees that fit together")
+    policy = fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam())))
+    words = fo.prove(policy, "pareto", resources=1, limits=True, users=2, time_limit=0.1).about
+    assert words.endswith("any positive task limits, any teams and any guarantees that fit together")
+    assert fo.prove(DRF, "si", resources=1)["si"].statement.endswith("equal weights and no task limits")
+
+
 # -- verdicts --------------------------------------------------------------------------------------------------------
 
 

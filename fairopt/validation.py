@@ -334,8 +334,12 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
                 "or tasks of its members by name"
             )
         some: dict[str, float] = {}
+        named = set[str]()
         for resource, amount in units.items():
             name = resources[index_of(whole_name(resource, resources), position, len(resources), "resource")]
+            if name in named:
+                raise InvalidInstance(f"guarantees of team {team!r} name resource {name!r} twice; give it once")
+            named.add(name)
             number = as_floats(amount, f"guarantees of team {team!r}")
             if number.ndim or not 0 <= number < np.inf:
                 raise InvalidInstance(

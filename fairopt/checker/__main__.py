@@ -30,10 +30,13 @@ def main(arguments: list[str] | None = None) -> int:
     for path in given.files:
         try:
             found = verify(path, time_limit=given.time_limit)
-        except (FileNotFoundError, ValueError) as error:
+            ok, said = found.ok, str(found)
+        except FileNotFoundError as error:
+            ok, said = False, f"not proved: {error}"
+        except ValueError as error:  # of the time limit
             parser.error(str(error))
-        print(f"{path}: {found}" if len(given.files) > 1 else found)
-        proved = proved and found.ok
+        print(f"{path}: {said}" if len(given.files) > 1 else said)
+        proved = proved and ok
     return 0 if proved else 1
 
 

@@ -91,7 +91,7 @@ class Claim(NamedTuple):
             of = short(policy.given["objective"].text) + " under " * bool(conditions) + ", ".join(conditions)
         size = {
             "users": len(instance["users"]),
-            "servers": sum(instance["counts"]),
+            "servers": int(sum(instance["counts"])),
             "resources": len(instance["resources"]),
         }
         return cls(of, size, digest(instance), tuple(data.get("given") or ()))
@@ -162,11 +162,15 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     for k, condition in enumerate(conditions):
         rows += impose(cluster, condition, k)
     faults = violations(cluster, data, rows)
-    if faults or (not cluster.active and data.get("placement") is None):
-        return ZERO, "", faults
-    cluster.clock.done.append("capacities, limits, eligibility and constraints hold")
     tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]
+    if faults or (not cluster.active and data.get("placement") is None):
+        if unknown := [
+            part.text for term in terms for part in (term, term.share.of_user) if part.name not in PARAMETERS
+        ]:
+            raise CannotCheck(f"{short(unknown[0])} is user-defined, and its code is not in the file")
+        return ZERO, "", faults
+    cluster.clock.done.append("capacities, limits, eligibility and constraints hold")
     known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
     known += [(term.share.of_user.name, SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
@@ -258,7 +262,9 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
         try:
             if data.get("exact"):
                 gap, how, faults = proved_exactly(data, clock)
-                left_out["prices"] = "they are of the answer in floats"
+                left_out |= {
+                    key: "of the answer in floats" for key in ("prices", "evidence", "ideals") if data.get(key)
+                }
             else:
                 gap, how, faults = prove(data, cluster, policy)
             if stated_prices(cluster, data) and policy is not None and policy.name == "HDRF" and not data.get("exact"):

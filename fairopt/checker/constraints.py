@@ -129,7 +129,8 @@ def _level(cluster: Cluster, condition: Block, place: int | str) -> Rows:
     factor, smallest = as_max_min(objective)
     if smallest.name == "MaxMin" and smallest.share.name in COMPOSED:
         compared = Numbers(cluster, smallest.share, levelled=True)
-        each = {t: max(level / factor, ZERO) * w for t, w in compared.weights.items()}
+        lowest = level / factor if smallest.share.name == "Surplus" else max(level / factor, ZERO)
+        each = {t: lowest * w for t, w in compared.weights.items()}
         return compared.bounded(each, False, condition.text, place)
     if smallest.name == "MaxMin" and cluster.same_on_servers(smallest.share):
         of_users = [max(level / factor, ZERO) * w for w in cluster.weights]

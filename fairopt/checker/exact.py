@@ -203,7 +203,10 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
         raise Fault(f"objective is {stored!r} in the file, but {float(value)!r} at its tasks")
     if not faults and decides_bundles(policy):
         check_objective(cluster, policy.given["objective"], data)
-    read = "as the Fractions given, others " if data["exact"].get("read") else ""
+    held = [pair for of in (data["exact"].get("read") or {}).values() for pair in of.items()]
+    single = sum(float(fraction(text)) != float(printed) for printed, text in held)
+    in_32 = f" ({single:,} of them {'is' if single == 1 else 'are'} equal in 32 bits only)" if single else ""
+    read = f"as the Fractions given{in_32}, others " if held else ""
     return ZERO, f", with numbers read {read}as the shortest decimals that print them", faults
 
 

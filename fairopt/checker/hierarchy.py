@@ -80,6 +80,7 @@ class Shape(NamedTuple):
     def of(cls, cluster: Cluster, policy: Block) -> Shape:
         """The tree of `HDRF`: users by their labels, the outermost first."""
         by, given = policy.given.get("by", ["team"]), dict(policy.given.get("weights") or {})
+        by = [by] if isinstance(by, str) else by
         for name in by:
             if name not in cluster.teams:
                 raise Fault(f"users have no label {name!r}")
@@ -613,6 +614,7 @@ def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any], ob
     `Fault` if an event or the objective is wrong.
     """
     if not cluster.active:
+        Shape.of(cluster, policy)
         check_value(objective, ZERO, ZERO)
         return ZERO, ""
     filling = Filling(cluster, policy, entry, FLOATS)

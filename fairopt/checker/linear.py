@@ -252,7 +252,8 @@ def exact_bound(
             if mine < theirs:
                 raise Fault("mixtures: the weights do not bound sorted numbers")
         some, base = slopes_of(weights, term.numbers)
-        constant -= base
+        lowest = max((one.base for one in term.numbers.values()), default=ZERO)  # no number is further below 0
+        constant += (mine - theirs) * lowest - base
         for pair, v in some.items():
             slopes[pair] = slopes.get(pair, ZERO) + v
     return ExactProof(cluster, entry, rows).bound(slopes) + constant

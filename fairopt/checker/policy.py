@@ -146,7 +146,27 @@ def _called(name: str, node: ast.Call, text: str) -> Any:
     once = len({*given, *words}) == len(node.args) + len(words)
     if not once or {*words} - {*PARAMETERS[name]}:
         raise CannotCheck(f"{text} has parameters that {name} does not take")
-    return Block(name, {**given, **{str(word.arg): _block(word.value) for word in node.keywords}}, text)
+    given |= {str(word.arg): _block(word.value) for word in node.keywords}
+    _check_types(name, given, text)
+    return Block(name, given, text)
+
+
+def _check_types(name: str, given: Mapping[str, Any], text: str) -> None:
+    """`CannotCheck` if a parameter of a block is not of the kind that its class takes."""
+    inner = given.get("share")
+    if "share" in given and not (
+        isinstance(inner, Block) and inner.name not in (*OBJECTIVES, "Policy", "Sum", "Tiers")
+    ):
+        raise CannotCheck(f"{text}: share is no share")
+    nested = isinstance(inner, Block) and inner.name in COMPOSED
+    if nested and name in COMPOSED and (name, inner.name) != ("Surplus", "OfTeam"):  # type: ignore[union-attr]
+        raise CannotCheck(f"{text}: {name} is of a user's share")
+    if name == "Policy":
+        conditions = given.get("constraints", [])
+        if not isinstance(given.get("objective"), Block) or not isinstance(given.get("name", ""), (str, type(None))):
+            raise CannotCheck(f"{text}: no objective, or a name that is no text")
+        if not isinstance(conditions, list) or not all(isinstance(one, Block) for one in conditions):
+            raise CannotCheck(f"{text}: constraints are no list of blocks")
 
 
 def is_linear(objective: Block) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from .instance import Cluster
 from .numbers import (
+    BLOCK_VIOLATION,
     CLOSE,
     ONE,
     ROUNDING,
@@ -84,6 +85,12 @@ class CurveOfNumbers(NamedTuple):
     def levels(self, cluster: Cluster) -> dict[str, Fraction]:
         """What the utilities are of, from below."""
         return {t: z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items()}
+
+    def refuse_negative(self, levels: Mapping[Any, Fraction]) -> None:
+        """`Fault` if a level is below 0 by more than its base may be missed: its utility is minus infinity."""
+        for t, z in levels.items():
+            if z * self.of.weights[t] * self.unit < -BLOCK_VIOLATION * self.of.base[t].high:
+                raise Fault(f"{t!r} is below its base, so the objective is minus infinity")
 
 
 class Ranked(NamedTuple):
@@ -164,6 +171,8 @@ class Goal:
             if curve.alpha >= 1 and (nothing := [t for t, z in levels.items() if z <= 0]):
                 who = cluster.users[nothing[0]] if isinstance(nothing[0], int) else nothing[0]
                 raise Fault(f"{who!r} has no share, so the objective is minus infinity")
+            if isinstance(curve, CurveOfNumbers):
+                curve.refuse_negative(levels)
             pairs = ((factor[t], max(z, ZERO) * scale) for t, z in levels.items())
             total = down(total + sum_of_boxcox(pairs, curve.alpha))
         for term in self.ranked:
@@ -251,8 +260,11 @@ def multipliers(given: Any, what: str, size: int) -> dict[tuple[Any, ...], Fract
     return found
 
 
-def mixture(term: Ranked, given: Any) -> dict[str, Fraction]:
-    """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's."""
+def mixture(term: Ranked, given: Any) -> tuple[dict[str, Fraction], Fraction]:
+    """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's.
+
+    Numbers may be below 0 by their base, so that what the u are more than v in sum counts at the largest base.
+    """
     weights = term.of.weights
     u = [max(x, ZERO) for x in numbers(given, "mixtures", len(weights))]
     mine = theirs = ZERO
@@ -263,7 +275,10 @@ def mixture(term: Ranked, given: Any) -> dict[str, Fraction]:
             if mine == 0:
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
-    return {t: up(x * scale * term.factor) / (w * term.unit) for (t, w), x in together(weights.items(), u)}
+    lowest = max(term.of.base[t].high / (w * term.unit) for t, w in weights.items())
+    more = max(mine * scale - theirs, ZERO) * max(lowest, ZERO)
+    slopes = {t: up(x * scale * term.factor) / (w * term.unit) for (t, w), x in together(weights.items(), u)}
+    return slopes, up(term.factor * more)
 
 
 def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
@@ -274,7 +289,8 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     slopes = [row[:] for row in goal.slopes] if goal.ranked or goal.numbered else goal.slopes
     total = dyadic(goal.constant.high + right_hand_side)
     for term, given in together(goal.ranked, evidence.mixtures):
-        total -= term.of.add_slopes(slopes, mixture(term, given), term.of.above)
+        prices, below = mixture(term, given)
+        total += below - term.of.add_slopes(slopes, prices, term.of.above)
     levels = iter(evidence.levels)
     for curve in goal.numbered:
         total = up(total + tangents_of_numbers(cluster, curve, slopes, next(levels, ())))

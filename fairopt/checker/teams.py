@@ -30,6 +30,8 @@ from .numbers import (
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, Block
 
+RISES = Fraction(1, 10**8)  # of what a user could run: a rise by less is rounding
+
 
 class Use:
     """What tasks of a team use, as evidence gives them: ``tasks`` by user and server, and ``prices`` of resources.
@@ -65,6 +67,8 @@ def floors_of(cluster: Cluster, team: str, proofs: Mapping[str, Any]) -> dict[in
     """What a team is guaranteed of each resource, in units; ``proofs`` by resource."""
     given = cluster.team_guarantees[team].items()
     named = {cluster.resource(what): v for what, units in given if (v := number(units, "guarantees", 0))}
+    if len({cluster.resource(what) for what, _ in given}) < len(given):
+        raise Fault(f"the guarantee of {team!r} names a resource twice")
     some = (i for i in sorted(named) if cluster.capacity[i])
     return {i: v for i in some if (v := floor_of(cluster, team, named, i, proofs.get(str(i)) or {}))}
 
@@ -180,17 +184,22 @@ class Numbers:
             self.base = {t: b for t, b in self.base.items() if t in rises}
 
     def _with_room(self) -> list[int]:
-        """The users above whose base bounds on tasks, and on one pool what these leave of capacities, allow more."""
+        """The users above whose base bounds on tasks, and on one pool what these leave of capacities, allow more.
+
+        Rounding may leave 1e-9 of a capacity, which blocks those whom it lets rise by 1e-8 of what they could run.
+        """
         cluster, more = self.cluster, 1 + VIOLATION
-        low = {j: max(cluster.low[j], x) for j, x in self.kept.items()}
-        full = set[int]()
+        low, left = {j: max(cluster.low[j], x) for j, x in self.kept.items()}, dict[int, Fraction]()
         for (_, i), units in cluster.usable_units().items() if cluster.servers == 1 else ():
-            if exact_sum(cluster.demands[j][0][i] * x for j, x in low.items()) >= units * (1 - VIOLATION):
-                full.add(i)
+            rest = units - exact_sum(cluster.demands[j][0][i] * x for j, x in low.items())
+            if rest <= units * VIOLATION:
+                left[i] = max(rest, ZERO)
         found = []
         for j, x in low.items():
             high, c = cluster.high[j], max(self.above[j][s] for s in cluster.open[j])
-            blocked = (high is not None and high <= x * more) or any(cluster.demands[j][0][i] for i in full)
+            blocked = high is not None and high <= x * more
+            for i, rest in left.items():
+                blocked = blocked or rest < cluster.demands[j][0][i] * RISES * cluster.most_tasks(j)
             if c > 0 and (x > self.kept[j] or not blocked):
                 found.append(j)
         return found
@@ -236,7 +245,7 @@ class Numbers:
         return [
             self._bound(members[t], [t], level[t], most, what, RowName(place, t))
             for t in names
-            if t in level and level[t] != math.inf and (most or level[t] != 0 or self.base[t].low > 0)
+            if t in level and level[t] != math.inf and (most or level[t] != 0 or self.base[t].high > 0)
         ]
 
     def of_teams(self, level: Mapping[str, Any], most: bool, what: str, place: int | str) -> Rows:
@@ -258,4 +267,7 @@ class Numbers:
         c, sign = self.below if most else self.above, 1 if most else -1
         base = exact_sum(self.base[t][1 if most else 0] for t in names)
         row = {(j, s): sign * c[j][s] for j in users for s in self.cluster.open[j]}
-        return Row(row, sign * (number(level, what, 0) + base), False, name)
+        bound = (
+            level if isinstance(level, Fraction) else number(level, what, 0)
+        )  # a level of an objective may be negative
+        return Row(row, sign * (bound + base), False, name)

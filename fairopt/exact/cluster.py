@@ -227,7 +227,7 @@ class Numbers:
         return [
             self.bound(members[t], [t], levels[t], most)
             for t in self.weights
-            if levels.get(t) is not None and (most or levels[t] != 0 or self.base[t].low > 0)
+            if levels.get(t) is not None and (most or levels[t] != 0 or self.base[t].high > 0)
         ]
 
     def bound(self, users: Sequence[int], names: Sequence[str], level: Rational, most: bool) -> Row:

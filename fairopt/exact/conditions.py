@@ -23,6 +23,7 @@ from fairopt.blocks.constraints import (
     SharingIncentive,
 )
 from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import Surplus
 from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, Numbers, Row, Rows
 from fairopt.exact.goals import Goal, is_linear, smallest
@@ -148,7 +149,7 @@ def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]
     objective, level = condition.objective, as_rational(as_fraction(condition.level))
     if (found := smallest(objective)) is not None:
         factor, share = found
-        least = max(level / factor, cluster.zero)
+        least = level / factor if isinstance(share, Surplus) else max(level / factor, cluster.zero)
         if not share._is_plain:
             numbers = Numbers(cluster, share)
             return numbers.bounded({t: least * w for t, w in numbers.weights.items()}, False)

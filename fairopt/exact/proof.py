@@ -210,7 +210,8 @@ def _upper(
             if mine < theirs:
                 raise _NotProved("the weights of a mixture do not bound sorted numbers")
         some, base = _weighted(weights, term.numbers)
-        constant -= base
+        below = max((one.base for one in term.numbers.values()), default=rational(0))  # no number is less than minus it
+        constant += (mine - theirs) * below - base
         _add(slopes, some, rational(1))
     return _bound(cluster, entry, tier.rows, slopes) + constant
 

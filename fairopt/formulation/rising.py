@@ -99,8 +99,10 @@ def users_with_room(program: Program) -> Mask:
     everyone = np.broadcast_to(True, program.low.shape)
     room: Mask = everyone if program.unlimited else program.high > program.low * (1 + NOISE)
     full = program.least_load >= program.usable * (1 - NOISE)
-    if full.any():
-        room = room & ~(program.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
+    if full.any():  # up to rounding, which may leave enough for those who need little
+        left = np.maximum(program.usable - program.least_load, 0.0)[full] * program.whole_capacities[0][full]
+        needed = program.instance.per_server_demands[:, 0, full] * (RISES * program.most)[:, None]
+        room = room & ~(left < needed).any(axis=1)
     return room
 
 

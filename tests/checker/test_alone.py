@@ -71,12 +71,16 @@ def test_the_command_asks_for_files_or_the_option() -> None:
     assert made.exit_code == 2 and "--write-checker" in made.output
 
 
-def test_missing_files_and_bad_limits_are_errors_of_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ([str(tmp_path / "none.json")], [], ["a.json", "--time-limit", "-1"]):
+def test_bad_limits_are_errors_of_use_and_a_missing_file_is_not_proved(
+    answers: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in ([], [str(answers[0]), "--time-limit", "-1"]):
         with pytest.raises(SystemExit) as left:
             main(arguments)
         assert left.value.code == 2
-    assert "no file" in capsys.readouterr().err
+    assert main([str(tmp_path / "none.json"), str(answers[0])]) == 1
+    first, *others = capsys.readouterr().out.splitlines()
+    assert "not proved: no file" in first and any("proved:" in line for line in others)
 
 
 def test_the_collector_of_garbage_is_left_as_it_was(answers: list[Path], tmp_path: Path) -> None:

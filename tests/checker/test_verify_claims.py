@@ -463,3 +463,117 @@ def test_an_earlier_tier_keeps_what_its_own_tasks_reach_and_the_answer_too(first
         assert "do not reach its level" in str(fo.verify(changed(file, evidence=[higher, last])))
     fewer = [[0.999999 * x for x in row] for row in tasks]
     assert "below its level" in str(fo.verify(changed(file, evidence=[earlier, last], tasks_by_server=fewer)))
+
+
+ABOVE = fo.Instance([[1], [2]], [10], users=["a", "b"])
+SURPLUS = fo.Surplus(fo.Tasks(), base={"a": 0, "b": 2})  # of b it may be -2
+
+
+def forged(policy: fo.Policy, folder: Path, entry: dict[str, Any]) -> fo.checker.Verification:
+    """What is said of (6, 2), where (10, 0) is better, by a file with other evidence."""
+    file = policy.allocate(ABOVE).save(folder / "a.json")
+    assert json.loads(file.read_text())["tasks_by_server"][0][0] == pytest.approx(10)
+    return fo.verify(changed(file, tasks_by_server=[[6.0], [2.0]], evidence=[{"kind": "prices", "unit": 1.0} | entry]))
+
+
+def test_weights_of_sorted_numbers_below_0_have_to_sum_to_the_same(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.OrderedWeighted((1, 0.5), SURPLUS) >= -2])
+    found = forged(policy, tmp_path, {"prices": [[1.0]], "kept": [[0, 1e-9]], "mixtures": [[0.5, 1e9]]})
+    assert not found.ok and found.gap == pytest.approx(0.2)
+    answer = policy.allocate(ABOVE, exact=True)
+    data = json.loads(answer.save(tmp_path / "b.json").read_text())
+    proof = [{"prices": [[0, 0, "1"]], "kept": ["0"], "mixtures": [{"b": "1"}]}]
+    data |= {"tasks_by_server": [[6.0], [2.0]], "objective": 8.0}
+    data["exact"] |= {"tasks": [["6"], ["2"]], "proof": proof}
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(data))
+    assert "prove at most 10, and the tasks reach 8" in str(fo.verify(file))
+    with pytest.raises(fo.errors.InvalidInstance, match="prove at most 10, and the tasks reach 8"):
+        fo.Allocation.load(file)
+
+
+@pytest.mark.parametrize("objective", [fo.MaxMin(SURPLUS), fo.OrderedWeighted((1,), SURPLUS)], ids=repr)
+def test_levels_of_what_may_be_below_a_base_may_be_negative(objective: fo.Objective, tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [objective >= -2])
+    assert fo.verify(policy.allocate(ABOVE).save(tmp_path / "b.json")).ok
+    assert policy.allocate(ABOVE, exact=True).exact_tasks.tolist() == [[10], [0]]
+    found = forged(policy, tmp_path, {"prices": [[1.0]], "rows": [[0, "b", 1.0]]})
+    assert not found.ok and found.gap == pytest.approx(0.2)
+
+
+def test_a_power_of_what_is_below_its_base_is_minus_infinity(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.AlphaFair(0.5, SURPLUS) >= 1])
+    file = policy.allocate(ABOVE).save(tmp_path / "a.json")
+    assert fo.verify(file).ok and json.loads(file.read_text())["tasks_by_server"][1][0] == pytest.approx(2)
+    entry = {"kind": "prices", "unit": 1.0, "prices": [[1.0]]}
+    found = fo.verify(changed(file, tasks_by_server=[[10.0], [0.0]], evidence=[entry]))
+    assert "'b' is below its base, so the objective is minus infinity" in str(found)
+
+
+def test_who_could_rise_by_what_rounding_leaves_of_a_capacity_is_not_left_at_its_base() -> None:
+    """The user who needs 1e-12 of a resource of which guarantees leave 5e-10 was: (1, 999.999999) was certified."""
+    instance = fo.Instance([[1, 0], [1e-12, 1]], [1, 1000], guarantees=[1 - 5e-10, 0])
+    right = [[1 - Fraction(1, 10**12) * Fraction(5, 10**10)], [Fraction(5, 10**10)]]
+    for share in (fo.DominantShare(), fo.Tasks()):
+        policy = fo.Policy(fo.Leximin(fo.Surplus(share)))
+        try:
+            tasks = policy.allocate(instance).tasks
+        except fo.errors.NotCertified:
+            tasks = policy.allocate(instance, exact=True).tasks
+        assert tasks[0] == pytest.approx(float(right[0][0]), rel=1e-9) and tasks[1] < 1e-6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Policy(Leximin(0))",
+        "Policy(Leximin(share=None))",
+        "Policy(Leximin(Leximin()))",
+        "Policy(Leximin(), constraints={})",
+        "Policy(Leximin(), name=Foo())",
+        "Policy(Leximin(OfTeam(Surplus(Tasks()))))",
+    ],
+)
+def test_what_is_no_policy_is_not_proved(text: str, tmp_path: Path) -> None:
+    instance = fo.Instance([[1], [1]], [10], teams={"team": ["t", "u"]})
+    file = fo.DRF().allocate(instance).save(tmp_path / "a.json")
+    assert fo.verify(file).ok and "cannot be checked" in str(fo.verify(changed(file, policy=text)))
+
+
+def test_a_label_is_a_word_and_not_its_letters(tmp_path: Path) -> None:
+    file = fo.HDRF("ab").allocate(fo.Instance([[1], [1]], [10], teams={"ab": ["t", "u"]})).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    data["policy"], data["instance"]["teams"] = "HDRF(by='ab')", {"a": ["t", "u"], "b": ["x", "x2"]}
+    file.write_text(json.dumps(data))
+    assert "no label 'ab'" in str(fo.verify(file))
+
+
+def test_numbers_that_are_read_in_32_bits_are_counted(tmp_path: Path) -> None:
+    file = fo.DRF().allocate(fo.Instance([[1], [1]], [10], users=["a", "b"]), exact=True).save(tmp_path / "a.json")
+    data, half = json.loads(file.read_text()), Fraction(50000002, 10**7)
+    data["exact"] |= {"read": {"capacities": {"10.0": "25000001/2500000"}}, "tasks": [[str(half)], [str(half)]]}
+    data["exact"]["proof"] = [
+        {"levels": [{"of_numbers": {"a": "1/2", "b": "1/2"}, "prices": [[0, 0, str(1 / half / 4)]]}]}
+    ]
+    data["tasks_by_server"] = [[float(half)], [float(half)]]
+    file.write_text(json.dumps(data))
+    assert "as the Fractions given (1 of them is equal in 32 bits only)" in str(fo.verify(file))
+
+
+def test_a_resource_named_twice_in_a_guarantee_is_refused() -> None:
+    with pytest.raises(fo.errors.InvalidInstance, match=r"name resource .* twice"):
+        fo.Instance(
+            [[1]],
+            [10],
+            resources=["nvidia.com/gpu"],
+            teams={"team": ["t"]},
+            guarantees={"t": {"nvidia.com/gpu": 8, "gpu": 3}},
+        )
+
+
+@pytest.mark.parametrize("text", ["Policy(Total(Mine()))", "HDRF(by='nolabel')"])
+def test_where_nobody_takes_part_an_unknown_policy_is_not_proved(text: str, tmp_path: Path) -> None:
+    nobody = fo.Instance([[1], [1]], [10], task_limits=0, teams={"team": ["t", "u"]})
+    for policy in (fo.DRF(), fo.HDRF()):
+        file = policy.allocate(nobody).save(tmp_path / "a.json")
+        assert fo.verify(file).ok and not fo.verify(changed(file, policy=text, objective=0.0)).ok

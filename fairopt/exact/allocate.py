@@ -185,7 +185,7 @@ def solve(cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., Non
     proofs: list[dict[str, Any]] = []
     made: dict[str, Any] = {"proof": proofs}
     if cluster.instance.team_guarantees:
-        made["floors"] = modelling.floors(cluster, of_surpluses(policy), clock)
+        made["floors"] = modelling.floors(cluster, of_surpluses(policy), clock, record)
 
     def noted(what: str) -> modelling.Record | None:
         return None if record is None else partial(record, what)

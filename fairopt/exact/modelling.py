@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,18 @@ __all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
 Slopes = Mapping[Pair, Rational]
 Entry = dict[str, Any]  # multipliers as a file holds them
 # Is told of each program solved: the program, its optimum, the rows of ranked numbers, a constant beside the value.
-Record = Callable[["Feasible", Optimum, Mapping[str, int], Rational], None]
+Record = Callable[["Feasible | OfTeam", Optimum, Mapping[str, int], Rational], None]
+
+
+class OfTeam(NamedTuple):
+    """The program of what a team's tasks use: ``pairs`` are columns, and ``prices`` rows of resources."""
+
+    program: LinearProgram
+    pairs: dict[Pair, int]
+    prices: dict[int, tuple[None, int]]
+    rows: Mapping[int, int] = {}
+    kept: Sequence[int] = ()
+    mixtures: Sequence[dict[str, list[int]]] = ()
 
 
 class Feasible:
@@ -193,8 +205,16 @@ def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, lis
     return tasks, levels
 
 
-def floors(cluster: Cluster, shares: Iterable[Share], clock: Clock | None = None) -> dict[str, Entry]:
-    """Set the floors of teams and what they are worth in shares, the least share that holds them; and their proof."""
+def floors(
+    cluster: Cluster,
+    shares: Iterable[Share],
+    clock: Clock | None = None,
+    record: Callable[..., None] | None = None,
+) -> dict[str, Entry]:
+    """Set the floors of teams and what they are worth in shares, the least share that holds them; and their proof.
+
+    ``record`` is a `Record` with what the program is for in front.
+    """
     out, exact = dict[str, Entry](), cluster.instance.in_fractions
     for team, named in exact.team_guarantees.items():
         given = {cluster.instance.resource_index(what): as_rational(units) for what, units in named.items()}
@@ -202,7 +222,8 @@ def floors(cluster: Cluster, shares: Iterable[Share], clock: Clock | None = None
         proofs, floor = dict[str, Any](), dict[int, Rational]()
         for i in given:
             if within[i]:
-                proofs[str(i)], value = _use(cluster, team, within, i, None, clock)
+                what = f"what team {team} can use of {cluster.instance.resources[i]} within its guarantee"
+                proofs[str(i)], value = _use(cluster, team, within, i, None, clock, record and partial(record, what))
                 floor |= {i: value} if value else {}
         cluster.floors[team] = dict(sorted(floor.items()))
         for share in shares:
@@ -210,7 +231,9 @@ def floors(cluster: Cluster, shares: Iterable[Share], clock: Clock | None = None
                 cluster.worths[team, text(share)] = Between(cluster.zero, cluster.zero)
                 continue
             below, above = cluster.between(share)
-            proofs[text(share)], low = _use(cluster, team, cluster.capacity, None, (floor, below), clock)
+            what = f"minus the least total of {text(share)} at which team {team} holds its guarantee"
+            note = record and partial(record, what)
+            proofs[text(share)], low = _use(cluster, team, cluster.capacity, None, (floor, below), clock, note)
             high = low if below is above else _use(cluster, team, cluster.capacity, None, (floor, above), clock)[1]
             cluster.worths[team, text(share)] = Between(-low, -high)
         out[team] = proofs
@@ -224,6 +247,7 @@ def _use(
     most: int | None,
     least: tuple[dict[int, Rational], Table] | None,
     clock: Clock | None,
+    record: Record | None = None,
 ) -> tuple[Entry, Rational]:
     """The tasks of a team that use most of a resource, or hold a floor with the least share; prices, and the value.
 
@@ -251,6 +275,8 @@ def _use(
         if (limit := cluster.limits[j]) is not None:
             program.row({pairs[j, s]: one for s in cluster.open[j]}, limit)
     found = program.solve(clock=clock)
+    if record is not None:
+        record(OfTeam(program, pairs, {k: (None, i) for k, i in prices.items()}), found, {}, cluster.zero)
     by_resource = ["0"] * cluster.m
     for k, i in prices.items():
         by_resource[i] = written(found.multipliers[k])

@@ -22,8 +22,8 @@ from fairopt.exact.allocate import refuse_irrational, solve
 from fairopt.exact.bundles import decides_bundles
 from fairopt.exact.cluster import Cluster, Table
 from fairopt.exact.linear import LinearProgram, Optimum, _NoPoint
-from fairopt.exact.modelling import Feasible
-from fairopt.exact.rationals import Rational, as_float, as_rational, ratio, rational
+from fairopt.exact.modelling import Feasible, OfTeam
+from fairopt.exact.rationals import Rational, as_float, as_rational, ratio, rational, read
 from fairopt.exact.reading import reading_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import begin
@@ -58,11 +58,13 @@ class Level:
     multipliers: list[Rational]
     value: Rational
     constant: Rational
-    pairs: dict[tuple[int, int], int]  # columns of tasks
+    pairs: dict[tuple[int, int], int]  # columns of tasks; of floors none, whose tasks are not the answer's
     point: list[Rational]
 
     def put(self, tasks: Table) -> None:
         """Take the point at tasks; `NotCertified` if they do not reach the value."""
+        if not self.pairs:
+            return
         zero = rational(0)
         point = dict.fromkeys(range(len(self.columns)), zero)
         point |= {column: tasks[j][s] for (j, s), column in self.pairs.items()}
@@ -165,7 +167,7 @@ class _Recorder:
         self.servers = [str(name) for name in instance.servers]
 
     def __call__(
-        self, what: str, model: Feasible, found: Optimum, numbers: Mapping[str, int], constant: Rational
+        self, what: str, model: Feasible | OfTeam, found: Optimum, numbers: Mapping[str, int], constant: Rational
     ) -> None:
         """A `modelling.Record`, with what the program is for."""
         program, columns = model.program, self._columns(model, bool(numbers))
@@ -190,15 +192,15 @@ class _Recorder:
                 found.multipliers,
                 found.value,
                 constant,
-                dict(model.pairs),
+                {} if isinstance(model, OfTeam) else dict(model.pairs),
                 found.point,
             )
         )
 
-    def _place(self, s: int) -> str:
-        return f"_on_{self.servers[s]}" if len(self.servers) > 1 else ""
+    def _place(self, s: int | None) -> str:
+        return f"_on_{self.servers[s]}" if s is not None and len(self.servers) > 1 else ""
 
-    def _columns(self, model: Feasible, levelled: bool) -> list[str]:
+    def _columns(self, model: Feasible | OfTeam, levelled: bool) -> list[str]:
         of_tasks = {c: f"tasks_{self.users[j]}{self._place(s)}" for (j, s), c in model.pairs.items()}
         names = []
         for c, free in enumerate(model.program.free):
@@ -206,10 +208,10 @@ class _Recorder:
             names.append(of_tasks.get(c, other))
         return _distinct(names)
 
-    def _row(self, model: Feasible, k: int, row: Terms, numbers: Mapping[str, int]) -> str:
+    def _row(self, model: Feasible | OfTeam, k: int, row: Terms, numbers: Mapping[str, int]) -> str:
         if k in model.prices:
             s, i = model.prices[k]
-            return f"capacity_{self.resources[i]}{self._place(s)}"
+            return f"{'capacity' if s is not None else 'units'}_{self.resources[i]}{self._place(s)}"
         if k in model.rows:
             return f"condition_{model.rows[k] + 1}"
         if k in model.kept:
@@ -335,16 +337,17 @@ def _levels(answer: Allocation, clock: Any) -> tuple[list[Level], list[str]]:
     if isinstance(policy, ChangedByHand) or answer.certificate.whole:
         what = "problems changed by hand" if isinstance(policy, ChangedByHand) else "whole tasks"
         raise OutOfDomain(f"linear programs prove divisible optima of policies, not {what}")
+    record = _Recorder(instance)
+    if isinstance(getattr(policy, "by", None), tuple):  # HDRF
+        return _levels_of_filling(answer, clock, record)
     if not hasattr(policy, "objective") or decides_bundles(policy):
         raise OutOfDomain(f"the proof of {label(policy)} is not one linear program per level; verify repeats it")
     refuse_irrational(policy, instance)
-    notes, record = [reading_of(policy, instance)], _Recorder(instance)
+    notes = [reading_of(policy, instance)]
     try:
-        tasks, made, _, _ = solve(Cluster(instance), policy, clock, record)
+        tasks, *_ = solve(Cluster(instance), policy, clock, record)
     except OutOfDomain as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    if made.get("floors"):
-        notes.append("the programs of the floors of teams are not written")
     if answer.exact_tasks is None:
         notes.append("the answer is in floats, so that the programs are those of its exact optimum, computed now")
     else:
@@ -355,3 +358,42 @@ def _levels(answer: Allocation, clock: Any) -> tuple[list[Level], list[str]]:
     for level in levels:
         level.put(tasks)
     return levels, notes
+
+
+def _levels_of_filling(answer: Allocation, clock: Any, record: _Recorder) -> tuple[list[Level], list[str]]:
+    """Of hierarchical DRF, the programs which say that a row is full from an event on: no tasks that fit use more."""
+    notes = [
+        "the levels of branches at the events, and users who stop at their limits, are arithmetic and no linear "
+        "programs; verify repeats it"
+    ]
+    if answer.exact_tasks is None:
+        answer = answer.policy.allocate(answer.instance, exact=True)
+        notes.append("the answer is in floats, so that the programs are those of its exact optimum, computed now")
+    assert answer.exact_proof is not None and answer.exact_tasks is not None
+    cluster, (entry,) = Cluster(answer.instance), answer.exact_proof["proof"]
+    tasks, written = [list(map(as_rational, row)) for row in answer.exact_tasks], set[int]()
+    for k, state in enumerate(entry["states"], 1):
+        for r in state["full"]:
+            if r in written:
+                continue
+            written.add(r)
+            model, worth = Feasible(cluster, []), dict[tuple[int, int], Rational]()
+            if r >= cluster.m:
+                for s, i, price in entry["rows"][r - cluster.m]:
+                    worth[s, i] = read(price)
+            for (j, s), column in model.pairs.items():
+                needs = [cluster.demands[j][of] for of in cluster.open[j]]
+                by_server = zip(cluster.open[j], needs, strict=True)
+                costs = (
+                    sum((worth.get((of, i), cluster.zero) * d for i, d in enumerate(row)), cluster.zero)
+                    for of, row in by_server
+                )
+                model.program.costs[column] = cluster.demands[j][s][r] if r < cluster.m else min(costs)
+            what = (
+                f"use of {answer.instance.resources[r]}" if r < cluster.m else "worth of tasks where they are cheapest"
+            )
+            found = model.program.solve(clock=clock)
+            record(f"event {k}, the most {what}", model, found, {}, cluster.zero)
+    for level in record.levels:
+        level.put(tasks)
+    return record.levels, notes

@@ -112,6 +112,62 @@ def test_the_levels_of_a_leximin_are_its_sorted_shares_and_the_point_is_the_answ
     assert values.get(0, 0) == answer.exact_tasks[0, 0]
 
 
+FILLED = {  # with the values of the programs: the use of a resource, or what tasks are worth at the prices of a row
+    "pool": (
+        fo.Instance([[4, 2], [4, 2], [1, 0]], [1000, 100], teams={"team": ["nlp", "vision", "vision"]}),
+        [Q(100), Q(1000)],
+    ),
+    "servers": (
+        fo.Instance(
+            [[1]] * 3,
+            [[10], [10]],
+            teams={"team": ["a", "b", "c"]},
+            eligible=[[True, False], [True, False], [False, True]],
+            guarantees=[0, 6, 0],
+        ),
+        [Q(3, 4), Q(20)],
+    ),
+}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("case", FILLED)
+def test_a_row_that_is_full_at_an_event_of_a_filling_is_a_program(case, exact, tmp_path):
+    instance, values = FILLED[case]
+    made, texts = written(fo.HDRF().allocate(instance, exact=exact), tmp_path / "out")
+    assert [checked(text).value for text in texts] == values and "arithmetic" in made.notes[0]
+    assert_viprchk(tmp_path / "out", len(texts))
+
+
+def test_what_guarantees_teams_is_a_program_for_each_resource_and_for_its_share(tmp_path):
+    """Of 3, 1, 2 units a task, 4, 3 and 8 guarantee 4, 4/3 and 8/3; three tasks of 1/3 hold 3 of 9."""
+    instance = fo.Instance(
+        [[3, 1, 2]] * 3,
+        [4, 9, 12],
+        guarantees={"t0": {"resource1": 4, "resource2": 3, "resource3": 8}},
+        teams={"team": ["t1", "t0", "t0"]},
+    )
+    _, texts = written(fo.Policy(fo.MaxMin(fo.OfTeam())).allocate(instance, exact=True), tmp_path / "out")
+    assert [checked(text).value for text in texts] == [Q(4), Q(4, 3), Q(8, 3), Q(0)]
+    assert_viprchk(tmp_path / "out", len(texts))
+    above = fo.Instance(
+        [[3, 1, 2], [1, 2, 1], [1, 1, 1]],
+        [40, 9, 12],
+        guarantees={"t0": {"resource1": 4, "resource2": 3}},
+        teams={"team": ["t1", "t0", "t0"]},
+    )
+    answer = fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam()))).allocate(above, exact=True)
+    _, texts = written(answer, tmp_path / "above")
+    assert [checked(text).value for text in texts] == [Q(3), Q(3), Q(-1, 3), Q(2, 5)]
+    assert_viprchk(tmp_path / "above", len(texts))
+
+
+def assert_viprchk(folder, programs):
+    """The checker by others accepts the programs of a folder, if it is here."""
+    for k in range(1, programs + 1) if VIPRCHK is not None else ():
+        assert subprocess.run([VIPRCHK, folder / f"level-{k}.vipr"], capture_output=True).returncode == 0
+
+
 def test_integers_beyond_what_floats_hold_are_rounded_in_the_lp_text_alone(tmp_path):
     huge = fo.Instance([[Q(1, p)] for p in (101, 103, 107, 109, 113, 127, 131, 137, 139)], [1])
     answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(huge, exact=True)
@@ -134,7 +190,6 @@ def test_tasks_below_the_optimum_are_no_proof(tmp_path):
     [
         (lambda: fo.FDS(2).allocate(PAPER), "not rational in general"),
         (lambda: fo.MLFDRS().allocate(PAPER), "not one linear program per level"),
-        (lambda: fo.HDRF().allocate(PAPER.replace(teams={"team": ["x", "y"]})), "not one linear program per level"),
         (lambda: fo.DRF().allocate(fo.datasets.library()["hard-no-users"].instance), "nobody can run anything"),
     ],
 )

@@ -174,7 +174,8 @@ def as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
 def solve(cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., None] | None = None) -> Solved:
     """The exact answer of a policy.
 
-    ``record`` is a `modelling.Record` with what the program is for in front.
+    ``record`` is a `modelling.Record` with what the program is for in front, and ``of_answer=False`` where the
+    answer's tasks need not be optimal: of what guarantees are worth, and who can rise above a base.
     """
     if bundles.decides_bundles(policy):
         best = bundles.optimal_bundles(cluster, policy)
@@ -187,12 +188,12 @@ def solve(cluster: Cluster, policy: Any, clock: Clock, record: Callable[..., Non
     if cluster.instance.team_guarantees:
         made["floors"] = modelling.floors(cluster, of_surpluses(policy), clock, record)
 
-    def noted(what: str) -> modelling.Record | None:
-        return None if record is None else partial(record, what)
+    def noted(what: str, **more: bool) -> modelling.Record | None:
+        return None if record is None else partial(record, what, **more)
 
     def settle(k: int, share: Share, tier: Tier) -> set[str]:
         name, compared = text(share), tier.compared or {}
-        note = noted(f"who can rise above the base of {share}")
+        note = noted(f"who can rise above the base of {share}", of_answer=False)
         risen[name], levels, stay = modelling.leximin(
             cluster, compared, tier.rows, tier.kept, clock, until=rational(0), record=note
         )

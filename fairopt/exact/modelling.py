@@ -175,10 +175,10 @@ def leximin(
         tell("exact levels", len(numbers) - len(rising), len(numbers))
         found = program.solve(clock=clock)
         at, y = found.point[level], found.multipliers
-        if until is not None and at > until:
-            break
         if record is not None:
             record(model, found, of, rational(0))
+        if until is not None and at > until:
+            break
         new = {t for t in rising if y[of[t]]}
         levels.append({"of_numbers": {t: written(y[k]) for t, k in of.items() if y[k]}} | model.evidence(found))
         for t in new:
@@ -213,7 +213,7 @@ def floors(
 ) -> dict[str, Entry]:
     """Set the floors of teams and what they are worth in shares, the least share that holds them; and their proof.
 
-    ``record`` is a `Record` with what the program is for in front.
+    ``record`` is a `Record` with what the program is for in front, and ``of_answer=False``.
     """
     out, exact = dict[str, Entry](), cluster.instance.in_fractions
     for team, named in exact.team_guarantees.items():
@@ -223,7 +223,8 @@ def floors(
         for i in given:
             if within[i]:
                 what = f"what team {team} can use of {cluster.instance.resources[i]} within its guarantee"
-                proofs[str(i)], value = _use(cluster, team, within, i, None, clock, record and partial(record, what))
+                note = record and partial(record, what, of_answer=False)
+                proofs[str(i)], value = _use(cluster, team, within, i, None, clock, note)
                 floor |= {i: value} if value else {}
         cluster.floors[team] = dict(sorted(floor.items()))
         for share in shares:
@@ -232,7 +233,7 @@ def floors(
                 continue
             below, above = cluster.between(share)
             what = f"minus the least total of {text(share)} at which team {team} holds its guarantee"
-            note = record and partial(record, what)
+            note = record and partial(record, what, of_answer=False)
             proofs[text(share)], low = _use(cluster, team, cluster.capacity, None, (floor, below), clock, note)
             high = low if below is above else _use(cluster, team, cluster.capacity, None, (floor, above), clock)[1]
             cluster.worths[team, text(share)] = Between(-low, -high)

@@ -1,176 +1,62 @@
 """The linear programs of an answer, and proofs of their optima for checkers by others (`fairopt verify --vipr`).
 
-A program is written as LP text and, with its proof, in the format of VIPR (Cheung, Gleixner and
-Steffy, Verifying Integer Programming Results, IPCO 2017): a point that reaches the value, and multipliers of rows and
-bounds whose sum says that none exceeds it.
+Programs are written as they are solved: one is in memory at a time.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.display import label
-from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.errors import OutOfDomain
 from fairopt.exact.allocate import refuse_irrational, solve
 from fairopt.exact.bundles import decides_bundles
 from fairopt.exact.cluster import Cluster, Table
-from fairopt.exact.linear import LinearProgram, Optimum, _NoPoint
+from fairopt.exact.linear import Optimum
 from fairopt.exact.modelling import Feasible, OfTeam
-from fairopt.exact.rationals import Rational, as_float, as_rational, ratio, rational, read
+from fairopt.exact.program_text import Level, Row, Terms
+from fairopt.exact.rationals import Rational, as_rational
 from fairopt.exact.reading import reading_of
 from fairopt.instance import Instance
-from fairopt.runtime.clock import begin
+from fairopt.runtime.clock import Clock, begin
 
 __all__ = ["Written", "write"]
 
 README, OURS = "README.txt", "Linear programs of a fairopt answer, and proofs of their optima in VIPR's format"
-WIDTH = 110
-LARGEST = 2**53  # of the integers that all readers of LP text take exactly
+OF_FILLING = (
+    "levels of branches at events are largest shares, which no linear program compares; that tasks follow from levels, "
+    "that no row is full before its event, and that users stop at their limits is arithmetic, which verify repeats"
+)
 SHOWN = 5  # names, before "and 7 more"
-Terms = Mapping[int, Rational]  # coefficients by column
 
 
-class Row(NamedTuple):
-    """A row of a program: ``terms <= right``, or ``==``."""
+class _Writer:
+    """Writes the programs of an instance as they are solved, with names, and lists them in ``index``."""
 
-    name: str
-    terms: dict[int, Rational]
-    right: Rational
-    equal: bool
-
-
-@dataclass
-class Level:
-    """A program with names, as it was when it was solved: maximise ``costs``; ``constant`` is beside its value."""
-
-    what: str
-    columns: list[str]
-    costs: dict[int, Rational]
-    free: list[bool]
-    rows: list[Row]
-    multipliers: list[Rational]
-    value: Rational
-    constant: Rational
-    pairs: dict[tuple[int, int], int]  # columns of tasks; of floors none, whose tasks are not the answer's
-    point: list[Rational]
-
-    def put(self, tasks: Table) -> None:
-        """Take the point at tasks; `NotCertified` if they do not reach the value."""
-        if not self.pairs:
-            return
-        zero = rational(0)
-        point = dict.fromkeys(range(len(self.columns)), zero)
-        point |= {column: tasks[j][s] for (j, s), column in self.pairs.items()}
-        fixed, rest = set(self.pairs.values()), LinearProgram()
-        others = {c: rest.column(self.costs.get(c, zero), self.free[c]) for c in point if c not in fixed}
-        for row in self.rows:
-            left = row.right - sum(a * point[c] for c, a in row.terms.items())
-            rest.row({others[c]: a for c, a in row.terms.items() if c in others}, left, row.equal)
-        try:
-            found = rest.solve()
-        except _NoPoint as error:
-            raise NotCertified(f"the tasks of the answer do not satisfy the program of {self.what}") from error
-        point |= {c: found.point[k] for c, k in others.items()}
-        self.point = [point[c] for c in range(len(point))]
-        if sum(a * point[c] for c, a in self.costs.items()) != self.value:
-            raise NotCertified(f"the tasks of the answer do not reach the optimum {self.value} of {self.what}")
-
-    def lp_text(self) -> str:
-        """The program as LP text, its rows multiplied to integers, or rounded if these are too large."""
-        lines = _comment(f"{self.what}. Optimal value {_shown(self.value)}{self._beside()}.")
-        lines += _comment(
-            "Comments have the fractions of rows that are multiplied to integers or, beyond 2^53, rounded."
-        )
-        lines += ["Maximize", *self._scaled("value", self.costs)]
-        lines.append("Subject To")
-        for row in self.rows:
-            lines += self._scaled(row.name, row.terms, row)
-        if any(self.free):
-            lines += ["Bounds", *(f" {name} free" for name, free in zip(self.columns, self.free, strict=True) if free)]
-        return "\n".join([*lines, "End", ""])
-
-    def _scaled(self, name: str, terms: Terms, row: Row | None = None) -> Iterator[str]:
-        numbers = [*terms.values(), *([] if row is None else [row.right])]
-        factor = math.lcm(*(ratio(v)[1] for v in numbers))
-
-        def text(times: int, written: Callable[[Rational], str]) -> str:
-            parts = [
-                f"{'-' if a < 0 else '+'} {written(abs(a) * times)} {self.columns[c]}".replace(" 1 ", " ")
-                for c, a in terms.items()
-                if a
-            ]
-            # readers want a variable in every row
-            left = " ".join(parts).removeprefix("+ ") or " ".join(f"0 {name}" for name in self.columns[:1])
-            return left if row is None else f"{left} {'=' if row.equal else '<='} {written(row.right * times)}"
-
-        if all(abs(v * factor) <= LARGEST for v in numbers):
-            made = text(factor, str)
-            if factor > 1:
-                yield from _comment(f"{factor} times: {text(1, str)}")
-        else:
-            made = text(1, lambda v: repr(as_float(v)))
-            yield from _comment(f"rounded: {text(1, _shown)}")
-        yield from (f" {line}" for line in wrap(f"{name}: {made}", WIDTH, break_long_words=False))
-
-    def vipr_text(self) -> str:
-        """The program, the point and the multipliers, in VIPR's format."""
-        bounds = [c for c, free in enumerate(self.free) if not free]
-        value, place = str(self.value), {c: k for k, c in enumerate(bounds)}
-        gains = dict(self.costs)
-        for row, y in zip(self.rows, self.multipliers, strict=True):
-            if y:
-                for c, a in row.terms.items():
-                    gains[c] = gains.get(c, 0) - y * a
-        proof = {place[c]: gain for c, gain in sorted(gains.items()) if gain}
-        proof |= {len(bounds) + k: y for k, y in enumerate(self.multipliers) if y}
-        return "\n".join(
-            [
-                "VER 1.0",
-                f"VAR {len(self.columns)}",
-                *self.columns,
-                "INT 0",
-                f"OBJ max {_sparse(self.costs)}",
-                f"CON {len(bounds) + len(self.rows)} {len(bounds)}",
-                *(f"nonnegative_{self.columns[c]} G 0 1 {c} 1" for c in bounds),
-                *(f"{row.name} {'E' if row.equal else 'L'} {row.right} {_sparse(row.terms)}" for row in self.rows),
-                f"RTP range {value} {value}",
-                "SOL 1",
-                f"answer {_sparse(dict(enumerate(self.point)))}",
-                "DER 1",
-                f"most L {value} OBJ {{ lin {_sparse(proof)} }} -1",
-                "",
-            ]
-        )
-
-    def _beside(self) -> str:
-        return f", beside a constant of {_shown(self.constant)}" if self.constant else ""
-
-    def line(self) -> str:
-        """The level in the index."""
-        return f"{self.what}: {_shown(self.value)}{self._beside()}"
-
-
-class _Recorder:
-    """Keeps the programs of an instance as they are solved, with names."""
-
-    def __init__(self, instance: Instance) -> None:
-        self.levels: list[Level] = []
+    def __init__(self, instance: Instance, tasks: Table, folder: Path, index: list[str]) -> None:
+        self.tasks, self.folder, self.index, self.empty = tasks, folder, index, 0
         self.users = [str(name) for name in instance.users]
         self.resources = [str(name) for name in instance.resources]
         self.servers = [str(name) for name in instance.servers]
 
     def __call__(
-        self, what: str, model: Feasible | OfTeam, found: Optimum, numbers: Mapping[str, int], constant: Rational
+        self,
+        what: str,
+        model: Feasible | OfTeam,
+        found: Optimum,
+        numbers: Mapping[str, int],
+        constant: Rational,
+        of_answer: bool = True,
     ) -> None:
-        """A `modelling.Record`, with what the program is for."""
+        """A `modelling.Record`, with what the program is for; only ``of_answer`` is its point at the answer's tasks."""
         program, columns = model.program, self._columns(model, bool(numbers))
+        if not columns:  # viprchk refuses a program without constraints
+            self.empty += 1
+            return
         rows: list[dict[int, Rational]] = [{} for _ in program.right]
         for c, entries in enumerate(program.columns):
             for k, value in entries.items():
@@ -181,21 +67,26 @@ class _Recorder:
             fixed = [t for t, k in numbers.items() if level in rows[k] and found.multipliers[k]]
             before = sum(level not in rows[k] for k in numbers.values())
             earlier = f", with {before} at earlier levels" if before else ""
-            what = f"{what}, the smallest number{earlier}; its proof fixes {_some(fixed)}"
-        self.levels.append(
-            Level(
-                what,
-                columns,
-                {c: v for c, v in enumerate(program.costs) if v},
-                list(program.free),
-                [Row(*row) for row in zip(names, rows, program.right, program.equal, strict=True)],
-                found.multipliers,
-                found.value,
-                constant,
-                {} if isinstance(model, OfTeam) else dict(model.pairs),
-                found.point,
-            )
+            all_rise = not of_answer and found.value > 0
+            then = "all compared here can rise" if all_rise else f"its proof fixes {_some(fixed)}"
+            what = f"{what}, the smallest number{earlier}; {then}"
+        made = Level(
+            what,
+            columns,
+            {c: v for c, v in enumerate(program.costs) if v},
+            list(program.free),
+            [Row(*row) for row in zip(names, rows, program.right, program.equal, strict=True)],
+            found.multipliers,
+            found.value,
+            constant,
+            dict(model.pairs) if of_answer else {},
+            found.point,
         )
+        made.put(self.tasks)
+        name = f"level-{len(self.index) + 1}"
+        (self.folder / f"{name}.lp").write_text(made.lp_text(), encoding="utf-8")
+        (self.folder / f"{name}.vipr").write_text(made.vipr_text(), encoding="utf-8")
+        self.index.append(f"{name}  {made.line()}")
 
     def _place(self, s: int | None) -> str:
         return f"_on_{self.servers[s]}" if s is not None and len(self.servers) > 1 else ""
@@ -236,23 +127,9 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return list(out)
 
 
-def _sparse(terms: Terms) -> str:
-    found = {c: v for c, v in terms.items() if v}
-    return " ".join([str(len(found)), *(f"{c} {v}" for c, v in found.items())])
-
-
 def _some(names: list[str]) -> str:
     more = len(names) - SHOWN
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
-
-
-def _shown(value: Rational) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"about {as_float(value)!r} (a fraction of {len(text):,} digits)"
-
-
-def _comment(text: str) -> list[str]:
-    return [f"\\ {line}" for line in wrap(text, WIDTH, break_long_words=False)]
 
 
 class Written(NamedTuple):
@@ -300,25 +177,21 @@ def write(answer: Allocation, folder: Path, name: str, time_limit: float | None 
     ['README.txt', 'level-1.lp', 'level-1.vipr']
     """
     _prepare(folder)
-    levels, notes = list[Level](), list[str]()
+    index, notes = list[str](), list[str]()
     clock = begin(time_limit, needs_cvxpy=False)
     try:
-        levels, notes = clock.run(lambda: _levels(answer, clock))
+        notes = clock.run(lambda: _programs(answer, folder, index, clock))
     except OutOfDomain as error:
-        notes = [f"nothing is written: {error}"]
-    index = [OURS, "", f"{name}: {label(answer.policy)} on {answer.instance!r}", ""]
-    for k, level in enumerate(levels, 1):
-        (folder / f"level-{k}.lp").write_text(level.lp_text(), encoding="utf-8")
-        (folder / f"level-{k}.vipr").write_text(level.vipr_text(), encoding="utf-8")
-        index.append(f"level-{k}  {level.line()}")
-    index += [f"Note: {note}." for note in notes]
-    index += ["", "Check each with: viprchk level-1.vipr (https://github.com/scipopt/vipr)", ""]
-    (folder / README).write_text("\n".join(index), encoding="utf-8")
-    return Written(folder, len(levels), tuple(notes))
+        notes = [f"{'no more' if index else 'nothing'} is written: {error}"]
+    text = [OURS, "", f"{name}: {label(answer.policy)} on {answer.instance!r}", "", *index]
+    text += [f"Note: {note}." for note in notes]
+    text += ["", "Check each with: viprchk level-1.vipr (https://github.com/scipopt/vipr)", ""]
+    (folder / README).write_text("\n".join(text), encoding="utf-8")
+    return Written(folder, len(index), tuple(notes))
 
 
 def _prepare(folder: Path) -> None:
-    """An empty folder, if nothing is lost by it."""
+    """A folder with nothing but the begin of an index, if nothing is lost by it."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder")
     folder.mkdir(parents=True, exist_ok=True)
@@ -330,70 +203,34 @@ def _prepare(folder: Path) -> None:
         raise FileExistsError(f"{folder} has files of others; give another folder")
     for file in mine:
         file.unlink()
+    index.write_text(f"{OURS}\n\nNot finished.\n", encoding="utf-8")
 
 
-def _levels(answer: Allocation, clock: Any) -> tuple[list[Level], list[str]]:
+def _programs(answer: Allocation, folder: Path, index: list[str], clock: Clock) -> list[str]:
+    """Write the programs of an answer; what is to be said of them."""
     policy, instance = answer.policy, answer.instance
     if isinstance(policy, ChangedByHand) or answer.certificate.whole:
         what = "problems changed by hand" if isinstance(policy, ChangedByHand) else "whole tasks"
         raise OutOfDomain(f"linear programs prove divisible optima of policies, not {what}")
-    record = _Recorder(instance)
-    if isinstance(getattr(policy, "by", None), tuple):  # HDRF
-        return _levels_of_filling(answer, clock, record)
-    if not hasattr(policy, "objective") or decides_bundles(policy):
+    notes = list[str]()
+    if hasattr(policy, "objective") and not decides_bundles(policy):
+        refuse_irrational(policy, instance)
+        solver: Any = solve
+    elif (solver := getattr(policy, "_solve_exactly", None)) is not None:
+        notes.append(OF_FILLING)
+    else:
         raise OutOfDomain(f"the proof of {label(policy)} is not one linear program per level; verify repeats it")
-    refuse_irrational(policy, instance)
-    notes = [reading_of(policy, instance)]
+    notes.append(reading_of(policy, instance))
     try:
-        tasks, *_ = solve(Cluster(instance), policy, clock, record)
+        if answer.exact_tasks is None:
+            notes.append("the answer is in floats, so that the programs are those of its exact optimum, computed now")
+            tasks, *_ = solver(Cluster(instance), policy, clock)
+        else:
+            tasks = [list(map(as_rational, row)) for row in answer.exact_tasks]
+        writer = _Writer(instance, tasks, folder, index)
+        solver(Cluster(instance), policy, clock, writer)
     except OutOfDomain as error:
         raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    if answer.exact_tasks is None:
-        notes.append("the answer is in floats, so that the programs are those of its exact optimum, computed now")
-    else:
-        tasks = [list(map(as_rational, row)) for row in answer.exact_tasks]
-    levels = [level for level in record.levels if level.columns]  # viprchk refuses a program without constraints
-    if not levels or len(levels) < len(record.levels):
+    if writer.empty or not index:
         notes.append("programs without variables are not written: nobody can run anything")
-    for level in levels:
-        level.put(tasks)
-    return levels, notes
-
-
-def _levels_of_filling(answer: Allocation, clock: Any, record: _Recorder) -> tuple[list[Level], list[str]]:
-    """Of hierarchical DRF, the programs which say that a row is full from an event on: no tasks that fit use more."""
-    notes = [
-        "the levels of branches at the events, and users who stop at their limits, are arithmetic and no linear "
-        "programs; verify repeats it"
-    ]
-    if answer.exact_tasks is None:
-        answer = answer.policy.allocate(answer.instance, exact=True)
-        notes.append("the answer is in floats, so that the programs are those of its exact optimum, computed now")
-    assert answer.exact_proof is not None and answer.exact_tasks is not None
-    cluster, (entry,) = Cluster(answer.instance), answer.exact_proof["proof"]
-    tasks, written = [list(map(as_rational, row)) for row in answer.exact_tasks], set[int]()
-    for k, state in enumerate(entry["states"], 1):
-        for r in state["full"]:
-            if r in written:
-                continue
-            written.add(r)
-            model, worth = Feasible(cluster, []), dict[tuple[int, int], Rational]()
-            if r >= cluster.m:
-                for s, i, price in entry["rows"][r - cluster.m]:
-                    worth[s, i] = read(price)
-            for (j, s), column in model.pairs.items():
-                needs = [cluster.demands[j][of] for of in cluster.open[j]]
-                by_server = zip(cluster.open[j], needs, strict=True)
-                costs = (
-                    sum((worth.get((of, i), cluster.zero) * d for i, d in enumerate(row)), cluster.zero)
-                    for of, row in by_server
-                )
-                model.program.costs[column] = cluster.demands[j][s][r] if r < cluster.m else min(costs)
-            what = (
-                f"use of {answer.instance.resources[r]}" if r < cluster.m else "worth of tasks where they are cheapest"
-            )
-            found = model.program.solve(clock=clock)
-            record(f"event {k}, the most {what}", model, found, {}, cluster.zero)
-    for level in record.levels:
-        level.put(tasks)
-    return record.levels, notes
+    return notes

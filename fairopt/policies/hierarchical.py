@@ -65,6 +65,7 @@ class HDRF:
 
     by: Any = ("team",)
     weights: Mapping[str, float] | None = None
+    _solve_exactly = staticmethod(exact_hierarchy.solve)
 
     def __post_init__(self) -> None:
         by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
@@ -144,7 +145,7 @@ class HDRF:
         require_instance(instance)
         self._check(instance)
         if exact:
-            return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock, exact_hierarchy.solve)
+            return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock, self._solve_exactly)
         return clock.run(lambda: self._filled(instance, clock))
 
     def _filled(self, instance: Instance, clock: Clock) -> Allocation:

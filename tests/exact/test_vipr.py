@@ -16,6 +16,8 @@ import fairopt as fo
 from fairopt.cli import app
 from fairopt.errors import NotCertified
 from fairopt.exact import vipr
+from fairopt.exact.cluster import Cluster
+from fairopt.methods.cluster import exact_hierarchy
 
 VIPRCHK = shutil.which("viprchk")
 PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
@@ -112,10 +114,10 @@ def test_the_levels_of_a_leximin_are_its_sorted_shares_and_the_point_is_the_answ
     assert values.get(0, 0) == answer.exact_tasks[0, 0]
 
 
-FILLED = {  # with the values of the programs: the use of a resource, or what tasks are worth at the prices of a row
+FILLED = {  # with the tasks of those who stop at each event
     "pool": (
         fo.Instance([[4, 2], [4, 2], [1, 0]], [1000, 100], teams={"team": ["nlp", "vision", "vision"]}),
-        [Q(100), Q(1000)],
+        [Q(50), Q(800)],
     ),
     "servers": (
         fo.Instance(
@@ -125,18 +127,78 @@ FILLED = {  # with the values of the programs: the use of a resource, or what ta
             eligible=[[True, False], [True, False], [False, True]],
             guarantees=[0, 6, 0],
         ),
-        [Q(3, 4), Q(20)],
+        [Q(10), Q(10)],
     ),
 }
 
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("case", FILLED)
-def test_a_row_that_is_full_at_an_event_of_a_filling_is_a_program(case, exact, tmp_path):
+def test_those_who_stop_where_a_row_is_full_cannot_rise_while_others_keep_their_tasks(case, exact, tmp_path):
     instance, values = FILLED[case]
     made, texts = written(fo.HDRF().allocate(instance, exact=exact), tmp_path / "out")
     assert [checked(text).value for text in texts] == values and "arithmetic" in made.notes[0]
     assert_viprchk(tmp_path / "out", len(texts))
+
+
+def test_the_program_of_an_event_has_the_tasks_of_that_event():
+    """At level L of vision's users, which is 6/5 L of the teams, 60 L + 50 L tasks use 2 of 100 each."""
+    cluster, policy, seen = Cluster(FILLED["pool"][0]), fo.HDRF(), []
+    exact_hierarchy.solve(cluster, policy, record=lambda what, model, *_: seen.append((what, model.cluster.low)))
+    (first, low), (last, at_end) = seen
+    assert first.startswith("event 1,") and list(map(Q, map(str, low))) == [Q(300, 11), Q(250, 11), Q(5000, 11)]
+    assert last.startswith("event 2,") and list(map(Q, map(str, at_end))) == [Q(300, 11), Q(250, 11), Q(800)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_user_of_a_filling_stops_in_one_program_or_at_its_limit(seed, tmp_path):
+    r = np.random.default_rng(seed)
+    eligible = r.random((6, 2)) < 0.7
+    eligible[~eligible.any(axis=1), 0] = True
+    instance = fo.Instance(
+        r.integers(1, 6, (6, 2)),
+        r.integers(5, 20, (2, 2)),
+        eligible=eligible,
+        task_limits=[None, 1, None, None, 2, None],
+        users=list("abcdef"),
+        teams={"org": ["x", "x", "x", "x", "y", "y"], "team": ["p", "p", "q", "q", "s", "s"]},
+    )
+    answer = fo.HDRF(by=("org", "team")).allocate(instance, exact=True)
+    made, texts = written(answer, tmp_path / "out")
+    runs, stopped = dict(zip("abcdef", answer.exact_tasks.sum(axis=1), strict=True)), []
+    for claim in map(checked, texts):
+        who = {claim.names[c].split("_")[1] for c in claim.costs}
+        assert claim.value == sum(runs[user] for user in who) and who
+        stopped += who
+    at_limits = {user for user, limit in (("b", 1), ("e", 2)) if runs[user] == limit}
+    assert len(set(stopped)) == len(stopped) and set("abcdef") - at_limits <= set(stopped)
+    assert_viprchk(tmp_path / "out", made.programs)
+
+
+def test_who_cannot_rise_above_a_base_and_that_the_others_can_are_programs(tmp_path):
+    """A guarantee of all 4 leaves users on server 1 nothing more; user 3 has 6 on server 2."""
+    instance = fo.Instance(
+        [[1]] * 3, [[4], [6]], guarantees=[4, 0, 0], eligible=[[True, False], [True, False], [False, True]]
+    )
+    answer = fo.Policy(fo.MaxMin(fo.Surplus(fo.Tasks()))).allocate(instance, exact=True)
+    made, texts = written(answer, tmp_path / "out")
+    levels = [line for line in (tmp_path / "out" / "README.txt").read_text().splitlines() if line.startswith("level-")]
+    *fixed, rise, smallest = levels
+    assert [checked(text).value for text in texts] == [Q(0)] * len(fixed) + [Q(6), Q(6)]
+    names = [name for line in fixed for name in re.search("fixes (.*): 0$", line)[1].split(", ")]
+    assert sorted(names) == ["user1", "user2"] and all("who can rise" in line for line in fixed)
+    assert rise.endswith("with 2 at earlier levels; all compared here can rise: 6") and "who" not in smallest
+    assert_viprchk(tmp_path / "out", made.programs)
+
+
+def test_that_a_number_at_its_base_could_rise_is_a_program_with_a_point_of_its_own(tmp_path):
+    policy = fo.Policy(fo.MaxMin(fo.Surplus(fo.Tasks())) + 10 * fo.Total(fo.Tasks()))
+    answer = policy.allocate(fo.Instance([[1], [2]], [10]), exact=True)
+    made, texts = written(answer, tmp_path / "out")
+    assert answer.exact_proof["proof"][0]["rising"] and answer.exact_tasks[1, 0] == 0
+    assert [checked(text).value for text in texts] == [Q(10, 3), Q(100)]
+    assert "\npoint 3 0 10/3 1 10/3 " in texts[0] and "\nanswer 1 0 10\n" in texts[1]
+    assert_viprchk(tmp_path / "out", made.programs)
 
 
 def test_what_guarantees_teams_is_a_program_for_each_resource_and_for_its_share(tmp_path):
@@ -158,7 +220,7 @@ def test_what_guarantees_teams_is_a_program_for_each_resource_and_for_its_share(
     )
     answer = fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam()))).allocate(above, exact=True)
     _, texts = written(answer, tmp_path / "above")
-    assert [checked(text).value for text in texts] == [Q(3), Q(3), Q(-1, 3), Q(2, 5)]
+    assert [checked(text).value for text in texts] == [Q(3), Q(3), Q(-1, 3), Q(2, 5), Q(2, 5)]
     assert_viprchk(tmp_path / "above", len(texts))
 
 

@@ -7,7 +7,7 @@ prices, which the dual of a linear program in rationals gives; the tree is fille
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact.allocate import Solved
 from fairopt.exact.cluster import Cluster, Table
 from fairopt.exact.linear import LinearProgram, Optimum
+from fairopt.exact.modelling import Feasible
 from fairopt.exact.rationals import Rational, as_rational, rational, total, written
 from fairopt.in_fractions import as_fraction
 from fairopt.instance import Instance
@@ -37,22 +38,45 @@ class Placed(NamedTuple):
     prices: Prices
 
 
-def solve(cluster: Cluster, policy: Any, clock: Clock | None = None) -> Solved:
-    """The exact answer of `HDRF`; its value is the smallest dominant share per weight of the root's children."""
-    tasks, entry, least = filled(cluster, policy, clock)
+class Stop(NamedTuple):
+    """The number of an event at which a row is full, the tasks of all by then, and who stops."""
+
+    event: int
+    tasks: list[Rational]
+    who: list[int]
+
+
+def solve(
+    cluster: Cluster, policy: Any, clock: Clock | None = None, record: Callable[..., None] | None = None
+) -> Solved:
+    """The exact answer of `HDRF`; its value is the smallest dominant share per weight of the root's children.
+
+    ``record`` is a `modelling.Record` with what the program is for in front. It is told of a program for each event at
+    which a row is full: users who stop there run as much as they can while nobody runs fewer tasks than by then.
+    """
+    tasks, entry, least, stops = filled(cluster, policy, clock)
+    if record is not None:
+        for stop in stops:
+            within = Cluster(cluster.instance)
+            within.low = stop.tasks
+            model = Feasible(within, [])
+            for (j, _), column in model.pairs.items():
+                model.program.costs[column] = model.one if j in stop.who else model.zero
+            what = f"event {stop.event}, the most tasks of those who stop there while nobody runs fewer than by then"
+            record(what, model, model.program.solve(clock=clock), {}, cluster.zero)
     return tasks, {"proof": [entry]}, least, []
 
 
 def is_filling(policy: Any, instance: Instance, tasks: Table) -> bool:
     """Whether users run the tasks of the filling."""
-    found, _, _ = filled(Cluster(instance), policy)
+    found, *_ = filled(Cluster(instance), policy)
     return [total(row) for row in found] == [total(row) for row in tasks]
 
 
-def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[Table, Entry, Rational]:
-    """The tasks of `HDRF`, the evidence, and the value."""
+def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[Table, Entry, Rational, list[Stop]]:
+    """The tasks of `HDRF`, the evidence, the value, and who stops where rows are full."""
     if not cluster.active:
-        return cluster.empty(), {"states": []}, cluster.zero
+        return cluster.empty(), {"states": []}, cluster.zero, []
     if cluster.instance.team_guarantees:
         raise OutOfDomain("guarantees of teams are filled by tolerances")
     tree, one_pool = _tree(cluster, policy), _is_one_pool(cluster)
@@ -61,12 +85,13 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
         check("filling the tree in fractions", len(rows))
         forest = _forest(cluster, tree, rows)
         filling = Filling(forest, rational, not one_pool, rounded=False)
-        found = filling.run()
+        stops = _fill(cluster, tree, filling)
+        found = filling.now()
         entry: Entry = {"states": tree.entries(filling, written)}
         if one_pool:
             copies = sum(cluster.counts)
             table = [[x * q / copies for q in cluster.counts] for x in _by_user(cluster, tree, found)]
-            return table, entry, _smallest(filling, forest)
+            return table, entry, _smallest(filling, forest), stops
         placed = _place(cluster, tree, found, [], clock)
         missing, placements = placed.prices if placed.value < 1 else None, []
         for before, waiting in filling.waited if missing is None else ():
@@ -80,12 +105,28 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
             table = cluster.empty()
             for j, s, x in _spread(tree, placed.tasks):
                 table[j][s] = x
-            return table, entry | {key: value for key, value in more.items() if value}, _smallest(filling, forest)
+            entry |= {key: value for key, value in more.items() if value}
+            return table, entry, _smallest(filling, forest), stops
         if not rows and any(forest.starts):
             _refuse_unfit(cluster, tree, forest, clock)
         if missing in rows or len(rows) > MOST * len(found):
             raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
         rows.append(missing)
+
+
+def _fill(cluster: Cluster, tree: Tree, filling: Filling) -> list[Stop]:
+    """Fill to the end; who stops where rows are full."""
+    stops, states, ended = list[Stop](), filling.states, set[int]()
+    seen = 0
+    for _ in filling.steps():
+        check()
+        full = [k for k, state in enumerate(states[seen:], seen + 1) if state.full]
+        new = {leaf for leaf, at_end in enumerate(filling.ended) if at_end} - ended
+        if full and new:
+            who = sorted(j for leaf in new for j in tree.leaves[leaf])
+            stops.append(Stop(full[-1], _by_user(cluster, tree, filling.now()), who))
+        seen, ended = len(states), ended | new
+    return stops
 
 
 def _is_one_pool(cluster: Cluster) -> bool:

@@ -39,7 +39,7 @@ class Placed(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """The number of an event at which a row is full, the tasks of all by then, and who stops."""
+    """The number of an event at which a row is full, the tasks of all by then, and whom the row stops."""
 
     event: int
     tasks: list[Rational]
@@ -57,11 +57,12 @@ def solve(
     tasks, entry, least, stops = filled(cluster, policy, clock)
     if record is not None:
         for stop in stops:
+            who = {*stop.who}
             within = Cluster(cluster.instance)
             within.low = stop.tasks
             model = Feasible(within, [])
             for (j, _), column in model.pairs.items():
-                model.program.costs[column] = model.one if j in stop.who else model.zero
+                model.program.costs[column] = model.one if j in who else model.zero
             what = f"event {stop.event}, the most tasks of those who stop there while nobody runs fewer than by then"
             record(what, model, model.program.solve(clock=clock), {}, cluster.zero)
     return tasks, {"proof": [entry]}, least, []
@@ -74,7 +75,7 @@ def is_filling(policy: Any, instance: Instance, tasks: Table) -> bool:
 
 
 def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[Table, Entry, Rational, list[Stop]]:
-    """The tasks of `HDRF`, the evidence, the value, and who stops where rows are full."""
+    """The tasks of `HDRF`, the evidence, the value, and whom full rows stop."""
     if not cluster.active:
         return cluster.empty(), {"states": []}, cluster.zero, []
     if cluster.instance.team_guarantees:
@@ -115,17 +116,16 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
 
 
 def _fill(cluster: Cluster, tree: Tree, filling: Filling) -> list[Stop]:
-    """Fill to the end; who stops where rows are full."""
-    stops, states, ended = list[Stop](), filling.states, set[int]()
-    seen = 0
+    """Fill to the end; whom full rows stop."""
+    stops, seen = list[Stop](), 0
     for _ in filling.steps():
         check()
-        full = [k for k, state in enumerate(states[seen:], seen + 1) if state.full]
-        new = {leaf for leaf, at_end in enumerate(filling.ended) if at_end} - ended
-        if full and new:
-            who = sorted(j for leaf in new for j in tree.leaves[leaf])
-            stops.append(Stop(full[-1], _by_user(cluster, tree, filling.now()), who))
-        seen, ended = len(states), ended | new
+        leaves = [leaf for event in filling.events[seen:] if event.cause != "limit" for leaf in event.leaves]
+        seen = len(filling.events)
+        if leaves:
+            number = max(k for k, state in enumerate(filling.states, 1) if state.full)
+            who = [j for leaf in leaves for j in tree.leaves[leaf]]
+            stops.append(Stop(number, _by_user(cluster, tree, filling.now()), who))
     return stops
 
 

@@ -150,7 +150,8 @@ def _elsewhere(servers: Sequence[Amounts], name: str, kind: str, notes: Notes) -
         return None
     if on == total:
         notes.say(
-            f"each server with {name} has several types, so requests for {name}:{kind} are measured by what there is of it"
+            f"each server with {name} has several types, so requests for {name}:{kind} are measured by what there is "
+            "of it"
         )
         return 0
     notes.say(f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others")

@@ -186,8 +186,8 @@ class HostShare(NamedTuple):
 def host_shares(value: object) -> dict[str, HostShare]:
     """What a job has on each of its servers, from ``job_resources``; empty where a version does not say it.
 
-    Since 24.05 ``nodes.allocation`` lists ``name``, ``cpus.count`` and ``memory.allocated``; before, ``allocated_nodes``
-    lists ``nodename`` and ``memory_allocated``.
+    Newer versions list ``name``, ``cpus.count`` and ``memory.allocated`` in ``nodes.allocation``, older ones
+    ``nodename`` and ``memory_allocated`` in ``allocated_nodes``.
     """
     of_job = value if isinstance(value, Mapping) else {}
     nodes = of_job.get("nodes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -103,14 +103,22 @@ class SlurmServer(_ServerState):
         return {"cpu": Fraction(cpus), "memory": Fraction(memory, 1024)}
 
 
-def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
-    """The usable servers, with notes on omissions and assumptions."""
+def read_servers(
+    entries: list[Any], document: str, notes: Notes, in_use: Collection[str] = ()
+) -> tuple[list[SlurmServer], list[SlurmServer]]:
+    """The usable servers, and those that start no jobs but are ``in_use``; notes on omissions and assumptions."""
     servers: dict[str, SlurmServer] = {}
+    closed: dict[str, SlurmServer] = {}
     for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
         given_name = entry.get("name") if isinstance(entry, Mapping) else None
         place = f"nodes[{k}]" + (f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else "")
         node = checked(_ServerState, entry, document, place)
         name, state = node.name, {_STATE_ABBREVIATIONS.get(word, word) for word in node.state | node.state_flags}
+        if state & _UNUSABLE and name in in_use and name not in closed:
+            what = "{server} that can start no jobs {counts} with what runs there, for the jobs that run there"
+            notes.add(what, f"{name}: {min(state & _UNUSABLE)}")
+            closed[name] = checked(SlurmServer, entry, document, place)
+            continue
         if state & _UNUSABLE:
             notes.add("{server} that can start no jobs {was} left out", f"{name}: {min(state & _UNUSABLE)}")
             continue
@@ -129,7 +137,7 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
             notes.add("{server} in a reservation {counts} as open to all: reservations are not modelled", name)
     if not servers:
         raise notes.nothing_left("there are no servers to share" if entries else "the list of nodes is empty")
-    return list(servers.values())
+    return list(servers.values()), [server for name, server in closed.items() if name not in servers]
 
 
 # -- jobs -----------------------------------------------------------------------------------------------------
@@ -273,12 +281,14 @@ class SlurmJob(_JobState):
         """
         plain, given = dict(self.plain), self.tres_alloc_str.plain
         on_host = self.job_resources.get(host, HostShare())
-        cpu = on_host.cpus or given.get("cpu", Fraction(0)) / self.servers
-        memory = on_host.memory or given.get("mem", Fraction(0)) / self.servers
+        cpu = Fraction(on_host.cpus) or given.get("cpu", Fraction(0)) / self.servers
+        memory = Fraction(on_host.memory) or given.get("mem", Fraction(0)) / self.servers
         plain |= {"cpu": cpu} if cpu else {}
         plain |= {"memory": memory / 1024} if memory else {}
         taken = Amounts()
-        taken.add_missing(self.gres_detail[position] if len(self.gres_detail) == self.servers else Amounts(), Fraction(1))
+        taken.add_missing(
+            self.gres_detail[position] if len(self.gres_detail) == self.servers else Amounts(), Fraction(1)
+        )
         taken.add_missing(self.tres_alloc_str, Fraction(1, self.servers))
         taken.add_missing(self.generic, Fraction(1))
         if self.takes_servers:

@@ -67,11 +67,13 @@ def _arguments(
 ) -> Arguments:
     notes = Notes()
     (nodes_data, nodes_name), (jobs_data, jobs_name) = nodes, jobs
-    with about(nodes_name):
-        servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
+    listed = _listed(nodes_data, nodes_name, "nodes", _NODES, notes)
     with about(jobs_name):
-        entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
-        found = list(read_jobs(entries, jobs_name, notes))
+        found = list(read_jobs(_listed(jobs_data, jobs_name, "jobs", _JOBS, notes), jobs_name, notes))
+    in_use = {host for _, job, _ in found if job.runs for host in names_of(job.nodes) or ()}
+    with about(nodes_name):
+        servers, closed = read_servers(listed, nodes_name, notes, in_use)
+    with about(jobs_name):
         owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
@@ -83,29 +85,27 @@ def _arguments(
         owned = [one for one in owned if one[0] not in without]
         labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
-    parts = list(_parts(owned, allowed, servers, notes))
+    parts = list(_parts(owned, allowed, servers, closed, notes))
     devices = devices_of([server.generic for server in servers], [(w.name, w.generic, w.servers) for w in parts], notes)
     plain = [name for name in ("cpu", "memory") if any(part.plain[name] for part in parts)]
     labels_of = [*plain, *(_label(key) for key in devices.keys)]
-    work = [
-        Work(
-            part.owner,
-            _amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)),
-            part.servers,
-            part.count,
-            part.name,
-            (part.place, part.place),
-            part.held,
-        )
-        for part in parts
-    ]
+    demands = [_amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)) for part in parts]
+    capacities = [_amounts(plain, server.plain, devices, devices.of_server(server.generic)) for server in servers]
+    n, in_closed = len(servers), np.zeros((len(closed), len(labels_of)))
+    work = []
+    for part, demand in zip(parts, demands, strict=True):
+        may = part.servers
+        if closed:
+            may = np.concatenate([may, np.array([n + k in part.held for k in range(len(closed))], dtype=np.bool_)])
+        for s in part.held.keys() - {*range(n)}:
+            in_closed[s - n] += demand
+        work.append(Work(part.owner, demand, may, part.count, part.name, (part.place, part.place), part.held))
+    servers = [*servers, *closed]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
             work,
             resources=labels_of,
-            capacities=[
-                _amounts(plain, server.plain, devices, devices.of_server(server.generic)) for server in servers
-            ],
+            capacities=[*capacities, *in_closed.tolist()],
             servers=[server.name for server in servers],
             tasks=tasks,
             server_types=_types(servers),
@@ -172,10 +172,14 @@ def _parts(
     owned: list[tuple[str, str, SlurmJob, int]],
     places: list[NDArray[np.bool_]],
     servers: list[SlurmServer],
+    closed: list[SlurmServer],
     notes: Notes,
 ) -> Iterator[_Part]:
-    """The tasks of jobs: those that run take what is allocated on each server, and others what they request."""
-    at = {server.name: s for s, server in enumerate(servers)}
+    """The tasks of jobs: those that run take what is allocated on each server, and others what they request.
+
+    Servers are counted on by those that start no jobs, where the tasks that run there may run.
+    """
+    at = {server.name: s for s, server in enumerate((*servers, *closed))}
     smallest = dict[tuple[bytes, Any], SlurmServer | None]()
     for (owner, name, job, count), allowed in zip(owned, places, strict=True):
         if job.servers > 1:
@@ -226,7 +230,7 @@ def _hosts(job: SlurmJob, name: str, at: Mapping[str, int], notes: Notes) -> lis
         notes.add("{running job} without a list of its servers {counts} as waiting", name)
         return []
     if not at.keys() >= {*names}:
-        notes.add("{running job} on servers that were left out: tasks there count as waiting", name)
+        notes.add("{running job} on servers that are not listed: tasks there count as waiting", name)
     return names
 
 

@@ -18,6 +18,7 @@ from fairopt.io.files import place_of
 from fairopt.io.jobs import JobArguments, distinct, in_order
 from fairopt.io.json_text import Part, checked, read_json_text, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.slurm.devices import is_slice
 from fairopt.io.slurm.fields import Amounts, States, Text, Trackable, Whole, states, tres, tres_of_list, whole
 from fairopt.io.tables import InputTable, check_columns, short
 from fairopt.io.text_files import read_text
@@ -90,6 +91,9 @@ def _counts(record: _Record, notes: Notes) -> bool:
 
 def _arguments(records: list[_Record], name: str, servers: Instance, notes: Notes, users: str) -> JobArguments:
     n = len(records)
+    slices = {key: f"{key[0]}:{key[1]}" for record in records for key in record.amounts.typed if is_slice(key[1])}
+    for record in records:
+        _count_slices_apart(record.amounts, {*slices.values()} & {*servers.resources})
     nodes = np.array([float(record.nodes) for record in records])
     generic = sorted({kind for record in records for kind in record.amounts.total})
     for kind in [kind for kind in generic if kind != "gpu" and kind not in servers.resources]:
@@ -139,6 +143,13 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
     if not fits.any():
         raise notes.nothing_left(f"{name} has no job that fits on the servers")
     return found.part(fits)
+
+
+def _count_slices_apart(amounts: Amounts, resources: set[str]) -> None:
+    """Take slices of GPUs that are resources of the servers out of the whole ones."""
+    for (name, kind), amount in amounts.typed.items():
+        if f"{name}:{kind}" in resources:
+            amounts.total[name] -= amount
 
 
 def _columns(amounts: dict[str, list[Any]], nodes: Any, servers: Instance) -> dict[str, Any]:

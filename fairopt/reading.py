@@ -37,7 +37,7 @@ from fairopt.formulation.division import division
 from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance, entries_of
-from fairopt.io.json_text import json_parts
+from fairopt.io.json_text import json_parts, read_json_text
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.saving import write_whole
 from fairopt.methods.cluster.exact_hierarchy import is_filling
@@ -423,16 +423,22 @@ def _recomputed_objective(allocation: Allocation) -> tuple[float | None, float]:
 
 
 def _read_saved(path: Path) -> Mapping[str, Any]:
+    """The parts of a saved allocation: JSON without keys given twice, or Parquet."""
+    if path.suffix.lower() == ".parquet":
+        data = _parts_of_parquet(path)
+    else:
+        data = read_json_text(path, "give one that Allocation.save wrote")
+    if data.get("format") not in FORMATS:
+        raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
+    return data
+
+
+def _parts_of_parquet(path: Path) -> dict[str, Any]:
+    """The columns ``part`` and ``json`` of a Parquet file."""
     try:
-        if path.suffix.lower() == ".parquet":
-            table = pyarrow_for("Parquet files")[1].read_table(path).to_pydict()
-            data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
-        else:
-            data = json.loads(path.read_text(encoding="utf-8"))
+        table = pyarrow_for("Parquet files")[1].read_table(path).to_pydict()
+        return {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
     except FileNotFoundError as error:
         raise InvalidInstance(f"no file {path}; give one that Allocation.save wrote") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidInstance(f"{path}: cannot be read as a saved allocation ({error})") from error
-    if not isinstance(data, dict) or data.get("format") not in FORMATS:
-        raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
-    return data

@@ -67,7 +67,7 @@ def impose(cluster: Cluster, condition: Block, place: int | str) -> Rows:
         if named is None:
             _check_pairs(cluster, len(cluster.active) ** 2, PAIRS)
             named = [(j, k) for j in cluster.active for k in cluster.active if j != k]
-        found = {pair: row for pair in named if (row := cluster.envied.get(pair) or envy(cluster, *pair, place))}
+        found = {pair: row for pair in named if (row := envy(cluster, *pair, place))}
         cluster.envied |= found
         return list(found.values())
     elif name == "AtLeast":

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .instance import TIE, Cluster, check_keys
-from .numbers import GAP, ONE, VIOLATION, ZERO, Fraction, Place, dyadic, exact_sum, fraction, number
+from .numbers import BLOCK_VIOLATION, GAP, ONE, VIOLATION, ZERO, Fraction, Place, dyadic, exact_sum, fraction, number
 from .outcome import CannotCheck, Fault
 from .policy import Block
 from .teams import floors_of
@@ -252,14 +252,18 @@ class Filling:
                 self.asleep.add(j)
         if self.rising():
             return
-        for team, i in lacks:
-            short = 1 - held[team, i] / self.floors[team, i]
+        self.count_shortage(self.tasks)
+        self.floors, self.asleep = {}, set()
+
+    def count_shortage(self, tasks: Mapping[int, Fraction]) -> None:
+        """Note the floor of which tasks lack the largest part."""
+        for (team, i), floor in self.every_floor.items():
+            held = self.held(tasks, team, i)
+            short = 1 - held / floor if held < floor else ZERO
             if short > self.shortage:
-                units = (held[team, i], self.floors[team, i])
-                has, needs = (f"{float(x * self.cluster.capacity[i]):.6g}" for x in units)
+                has, needs = (f"{float(x * self.cluster.capacity[i]):.9g}" for x in (held, floor))
                 self.shortage = short
                 self.words = f"team {team!r} holds {has} of the {needs} {self.cluster.resources[i]} guaranteed to it"
-        self.floors, self.asleep = {}, set()
 
     def rising(self) -> set[int]:
         """The users who can rise."""
@@ -613,7 +617,8 @@ def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any], ob
         return ZERO, ""
     filling = Filling(cluster, policy, entry, FLOATS)
     filling.run(entry["states"])
-    if filling.shortage > GAP:
+    filling.count_shortage({j: cluster.total(j) for j in filling.tasks})
+    if filling.shortage > BLOCK_VIOLATION:
         raise Fault(filling.words)
     gap = filling.gap
     for j, x in filling.tasks.items():

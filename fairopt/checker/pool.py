@@ -32,10 +32,9 @@ def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
 
 def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of max-min fairness on one pool against recomputed levels (`WaterFilling`); of `MaxMin` the lowest level
-    only. The level of those who are `left_nothing` is 0.
+    only. The level of those who are `left_nothing` is 0. Rows only take from what is possible: tasks that satisfy them
+    and are best without them are best.
     """
-    if rows:
-        raise Fault("bottlenecks are no evidence under constraints other than bounds")
     on_one_pool(cluster, objective)
     below, above = cluster.coefficients(objective.share)
     gap, nothing = ZERO, left_nothing(cluster)
@@ -187,8 +186,6 @@ def gap_by_envy(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     through their e, plus what its other users free by falling to k's level, relative to j's load.
     """
     users, resources, envy = cluster.active, range(cluster.m), cluster.envied
-    if not {*map(id, rows)} <= {*map(id, envy.values())}:
-        raise Fault("bottlenecks with envy are no evidence under constraints other than bounds and EnvyFree")
     c, norm = on_one_pool(cluster, objective)
     cluster.given_earlier |= objective.name == "Leximin"
     total = {j: cluster.total(j) for j in users}

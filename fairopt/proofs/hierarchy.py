@@ -56,6 +56,7 @@ def confirm(instance: Instance, policy: Any, entry: Mapping[str, Any], table: Fl
     size = np.maximum(filling.tasks, TINY / tree.ratios.max(axis=1))
     apart = float((np.abs(tasks - filling.tasks) / size).max())
     held = tree.sums(tree.ratios * tasks[:, None])
+    filling.count_shortage(held)
     shares = [held[k].max() / tree.weights[k] for k, above in enumerate(tree.parents) if k and not above]
     alone = tree.parent == 0
     shares += (tasks[alone] / tree.per[alone]).tolist()
@@ -214,13 +215,17 @@ class _Confirmation:
             self.asleep = ~((self.tree.ratios > 0) & wanted[self.tree.parent]).any(axis=1)
             if (~self.ended & ~self.asleep).any():
                 return
-            for (k, i), floor in self.floors.items():
-                if 1 - held[k, i] / floor > max(self.shortage, TIE):
-                    self.shortage = 1 - float(held[k, i] / floor)
-                    has, needs = (f"{x * self.instance.total_capacities[i]:.6g}" for x in (held[k, i], floor))
-                    what = self.instance.resources[i]
-                    self.words = f"team {self.tree.names[k]!r} holds {has} of the {needs} {what} guaranteed to it"
+            self.count_shortage(held)
             self.floors = {}
+
+    def count_shortage(self, held: Float) -> None:
+        """Note the floor of which the largest part is lacking where branches hold these shares of resources."""
+        for (k, i), floor in self.all_floors.items():
+            if 1 - held[k, i] / floor > max(self.shortage, TIE):
+                self.shortage = 1 - float(held[k, i] / floor)
+                has, needs = (f"{x * self.instance.total_capacities[i]:.9g}" for x in (held[k, i], floor))
+                what = self.instance.resources[i]
+                self.words = f"team {self.tree.names[k]!r} holds {has} of the {needs} {what} guaranteed to it"
 
     def held(self) -> Float:
         """The shares of resources that each branch uses."""

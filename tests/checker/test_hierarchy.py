@@ -201,3 +201,13 @@ def test_random_trees_are_proved_and_those_of_the_oracle(
 
 def test_the_gate_makes_no_tasks() -> None:
     assert gate.of_filling(fo.HDRF(), POOL, np.zeros((3, 1)), {"kind": "filling"}, 0.0).certificate.ok is False
+
+
+def test_tasks_that_miss_a_floor_by_more_than_constraints_may_are_refused(tmp_path: Path) -> None:
+    floors = fo.Instance(
+        [[1], [1]], [8], teams={"team": ["a", "b"]}, guarantees={"a": {"resource1": 6}}, task_limits=[6, None]
+    )
+    data = json.loads(fo.HDRF().allocate(floors).save(tmp_path / "a.json").read_text())
+    assert data["tasks_by_server"] == [[6], [2]] and proved(data, tmp_path) == (True, True)
+    data |= {"tasks_by_server": [[6 * (1 - 4e-7)], [2]]}  # levels are within 1e-6
+    assert proved(data, tmp_path) == (False, False)

@@ -43,6 +43,26 @@ def test_pairs_of_users_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_
 
 
 @pytest.mark.parametrize(
+    ("objective", "times", "instance"),
+    [
+        (fo.AlphaFair(0.5, fo.Tasks()), 2, fo.Instance([[1, 6, 2, 0], [3, 4, 2, 3]], [10, 19, 22, 34])),
+        (
+            fo.MaxMin().then(fo.AlphaFair(1)).then(fo.Total(fo.Tasks())),
+            1,
+            fo.Instance([[4, 2, 6], [2, 2, 2], [4, 1, 5]], [16, 19, 1]),
+        ),
+    ],
+    ids=["twice", "bottlenecks"],
+)
+def test_what_holds_without_envy_freeness_is_proved_with_it_however_often_it_is_required(
+    objective: fo.Policy, times: int, instance: fo.Instance, tmp_path: Path
+) -> None:
+    policy = fo.Policy(objective, constraints=[fo.EnvyFree()] * times)
+    found = fo.verify(policy.allocate(instance).save(tmp_path / "a.json"))
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize(
     "policy",
     [
         "Leximin(Tasks())",
@@ -92,6 +112,14 @@ def test_a_repeated_key_is_refused(tmp_path: Path) -> None:
     file = fo.DRF().allocate(POOL).save(tmp_path / "a.json")
     file.write_text(file.read_text().replace('"weights"', '"weights": [1.0, 2.0], "weights"'))
     assert "a key occurs twice" in str(fo.verify(file))
+
+
+def test_a_repeated_key_is_refused_before_a_file_of_an_earlier_version_is_upgraded(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "data" / "pool-drf.json").read_text(encoding="utf-8")
+    file = tmp_path / "a.json"
+    file.write_text(text.replace('"instance": ', '"instance": null, "instance": ', 1), encoding="utf-8")
+    found = fo.verify(file)
+    assert not found.ok and "the key 'instance' is given twice" in str(found)
 
 
 def test_users_within_rounding_of_a_level_do_not_hide_the_errors_that_they_make_above_it(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
+_RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --policy slurm is what it steers to"
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
@@ -115,6 +116,7 @@ def _arguments(
             labels=labels,
             weights=weights,
         )
+    values["notes"].append(_RULE)
     return Arguments(values, (nodes_name, jobs_name), merge)
 
 

@@ -8,7 +8,7 @@ from oracle.slurm_cluster import drawn, share_of_task
 
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
-from slurm import apart, over_limits, read, shared  # noqa: E402
+from slurm import apart, over_limits, read, shared
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -116,6 +116,7 @@ class Source:
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
+    team_weights: dict[str, float] = field(default_factory=dict)  # of the users that `read_servers` leaves out
 
     @property
     def _name(self) -> str:
@@ -163,6 +164,7 @@ class Source:
         else:
             instance = self._read()
             say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
+        self.team_weights.update(instance.team_weights)
         instance = instance.select_users([])
         return instance.pooled() if self.pooled else instance
 

@@ -243,6 +243,17 @@ def test_cohorts_of_cohorts_are_outer_labels_and_their_own_quotas_come_on_top():
     assert not said(found, "1 cohort without")
 
 
+def test_weights_of_cohorts_of_one_queue_each_divide_the_cluster():
+    """Cohorts with weights of .75 and .25 have 9 and 3 of 12 CPUs."""
+    tree = [cohort(name, fairSharing={"weight": weight}) for name, weight in (("left", "750m"), ("right", "250m"))]
+    queues = [queue("vision", "left"), queue("nlp", "right")]
+    jobs = [workload(namespace, "job", "main", (24, spec(1))) for namespace in ("vis", "nlp")]
+    found = made(*queues, *LOCAL[:2], *jobs, *tree, nodes=[node("n", 12)], pods=[])
+    assert found.teams.outermost_first == ("cohort", "team")
+    answer = fo.HDRF(by=found.teams.outermost_first).allocate(found)
+    assert dict(zip(found.teams["team"], answer.tasks.tolist(), strict=True)) == {"vision": 9, "nlp": 3}
+
+
 def test_an_outer_cohort_has_the_own_quotas_of_the_cohorts_in_it():
     def own(gpus):
         resources = [{"name": GPU, "nominalQuota": gpus}]

@@ -200,3 +200,14 @@ def test_jobs_of_different_types_are_kinds_named_for_them():
     jobs = [job(tres_per_node=f"gpu:{kind}:1") for kind in ("l40s", "a100")]
     made = slurm({"nodes": nodes}, {"jobs": jobs})
     assert set(made.users) == {"bio/1 gpu@l40s", "bio/1 gpu@a100"}
+
+
+def test_shares_of_parents_with_one_account_each_divide_the_cluster():
+    """Parents with 3 and 1 shares have 9 and 3 of 12 CPUs."""
+    tree = [account("p", shares=3), account("q", shares=1), account("a", "p"), account("b", "q")]
+    jobs = [job(job_id=k, account=name, tres_req_str="cpu=1,node=1") for k in range(24) for name in ("a", "b")]
+    nodes = {"nodes": [node("n1", cpus=12)]}
+    made = slurm(nodes, {"jobs": [j | {"job_id": k} for k, j in enumerate(jobs)]}, associations={"associations": tree})
+    assert made.teams.outermost_first == ("parent1", "team")
+    answer = fo.HDRF(by=made.teams.outermost_first).allocate(made)
+    assert dict(zip(made.teams["team"], answer.tasks.tolist(), strict=True)) == {"a": 9, "b": 3}

@@ -134,7 +134,7 @@ def test_hdrf_compares_teams_by_the_fairshares_of_the_servers_and_says_which_wei
     assert started_at_once("-p", "hdrf:weights={bio: 1, cfd: 1}") == {"a": 4, "b": 4}
     done = run("jobs.csv", "-p", "hdrf", "--json", "--fair", "0", "--servers", "slurm", servers=False)
     assert json.loads(done.stdout)["notes"] == [
-        "hdrf: the weights of teams are those of slurm: bio 3, cfd 1; hdrf:weights=... replaces them",
+        "hdrf: weights of teams are those of slurm: bio 3, cfd 1; hdrf:weights=... replaces them",
         "hdrf: jobs have a team only, so weights of other teams, such as accounts above, do not count",
         "hdrf: weights of jobs count inside their teams; hdrf:weights={nlp: 2} gives those of teams",
     ]

@@ -49,7 +49,7 @@ class FairTree:
     >>> import fairopt as fo
     >>> cluster = fo.Instance(
     ...     [[1, 1], [1, 0]], [12, 8], resources=["cpu", "gpu"], weights={"eng": 3},
-    ...     teams={"parent": ["eng", "sci"], "team": ["vision", "bio"]},
+    ...     teams={"team": ["vision", "bio"], "parent": ["eng", "sci"]},
     ... )
     >>> fo.policies.FairTree().allocate(cluster).tasks
     array([8., 4.])
@@ -127,7 +127,7 @@ def _groups(of_user: NDArray[np.intp]) -> tuple[int, ...]:
 def _complete(instance: Instance) -> Instance:
     """The instance with a team of its own, under each label, for what has none there."""
     order = instance.teams.outermost_first
-    labels = {by: list(instance.teams[by]) for by in order}
+    labels = {by: list(instance.teams[by]) for by in instance.teams}
     if all(name is not None for names in labels.values() for name in names):
         return instance
     weights: dict[str, float] = {}
@@ -137,7 +137,7 @@ def _complete(instance: Instance) -> Instance:
                 inner = next((name for one in order[k + 1 :] if (name := instance.teams[one][j]) is not None), None)
                 labels[by][j] = alone = f"{inner or user} ({by})"
                 weights[alone] = float(instance.weights[j]) if inner is None else _weight(instance.team_weights, inner)
-    return instance.replace(teams=labels).with_weights(weights)
+    return instance.replace(teams=labels, innermost_first=list(labels)).with_weights(weights)
 
 
 def _weight(weights: Mapping[str, float], team: str) -> float:

@@ -16,7 +16,7 @@ def tree(*paths, weights, limits=None, demands=None):
         demands or [[1]] * len(paths),
         [120] if demands is None else [120, 80],
         resources=["cpu", "gpu"][: 1 if demands is None else 2],
-        teams={"parent": [parent for parent, _ in paths], "team": [team for _, team in paths]},
+        teams={"team": [team for _, team in paths], "parent": [parent for parent, _ in paths]},
         weights=weights,
         task_limits=limits,
     )

@@ -65,6 +65,15 @@ _OPTIONS: dict[str, Any] = {
             "HOW",
         ),
     ],
+    "resources": Annotated[
+        str | None,
+        _option(
+            "--resources",
+            "Kubernetes: what is shared, such as 'cpu,memory,pods', of which pods is their number. Default: all that "
+            "pods request.",
+            "NAMES",
+        ),
+    ],
     "at": Annotated[int | None, _option("--at", "ClusterData: time of the snapshot, in microseconds.", "TIME")],
     "pods": Annotated[str | None, _option("--pods", "openb: the list of tasks, such as 'gpuspec33'.", "NAME")],
     "capacity_scale": Annotated[
@@ -135,7 +144,7 @@ class Source:
         out = [self.path]
         for name, value in given.items():
             option = f"--{name.replace('_', '-')}"
-            if name == "teams":
+            if name in ("teams", "resources"):
                 out += [option, ",".join(value)]
             elif isinstance(value, (list, tuple)):
                 out += [word for one in value for word in (option, one)]
@@ -246,6 +255,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         changes = {name: options.pop(name) for name in _CHANGES if name not in own}
         teams = options.pop("teams")
         options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
+        names = options.pop("resources")
+        options["resources"] = None if names is None else [name.strip() for name in names.split(",")]
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         source = None if input is None else Source(input, asked, **changes)
         try:

@@ -17,6 +17,7 @@ from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
+from fairopt.io.kubernetes.unread import note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -69,7 +70,7 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources)
+        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others_in(document))
     return Arguments(values, (name,), merge)
 
 
@@ -112,6 +113,7 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
+    others: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     notes = Notes()
     queues = Queues(kueue, parents, notes)
@@ -122,6 +124,7 @@ def _arguments(
     running = [pod for pod in pods if not pod.finished]
     kept, closed = _kept_servers(servers, {pod.runs_on for pod in running if not pod.belongs_to_server}, notes)
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
+    note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
     names = _resources(kept, of_owners, resources)
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]

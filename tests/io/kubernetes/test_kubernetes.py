@@ -452,3 +452,35 @@ def test_the_number_of_pods_of_a_server_limits_on_request_and_is_said_where_it_w
     result = CliRunner().invoke(app, ["solve", str(tmp_path), "--resources", "cpu, pods", "--json"])
     assert [*json.loads(result.stdout)["tasks"].values()] == pytest.approx([110]), result.output
     assert not any("pods in all" in note for note in kubernetes(listed(server), listed(*pods[:110])).notes)
+
+
+# -- other schedulers -----------------------------------------------------------------------------------------
+
+
+def other(version, kind, name):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3}}
+
+
+def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path):
+    in_queue = changed(POD, "metadata", "labels", **{"kai.scheduler/queue": "vision"})
+    in_gang = pod("web", "site-2", POD["spec"])
+    marks = {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/queue-name": "q"}
+    in_gang = changed(in_gang, "metadata", annotations=marks)
+    objects = [
+        other("scheduling.volcano.sh/v1beta1", "Queue", "q"),
+        other("scheduling.run.ai/v2", "Queue", "vision"),
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "g"),
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "h"),
+        other("v1", "ConfigMap", "c"),
+    ]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(listed(NODE, in_queue, in_gang, *objects)))
+    assert fo.read(path).notes[:6] == (
+        "1 object of the kind Queue of Volcano is not read (q)",
+        "1 object of the kind Queue of KAI is not read (vision)",
+        "2 objects of the kind PodGroup of KAI are not read (such as g)",
+        "1 pod in queues of kai.scheduler/queue, which are not read; --users label:kai.scheduler/queue makes them teams "
+        "(web/site-1)",
+        "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
+        "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
+    )

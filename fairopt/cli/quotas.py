@@ -136,6 +136,7 @@ def quotas(
             teams=team,
             resources=resource,
             queues=queues,
+            present=(present or source.path) if target == "kubernetes" else None,
             api_version=api_version,
             integral="rounded" if rounded else True,
             time_limit=clock.left,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import resource_name
-from fairopt.io.quotas.present import read_quotas
+from fairopt.io.quotas.present import read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 from fairopt.labels import whole_name
@@ -269,10 +269,11 @@ def quotas_of(
     resources: Sequence[str] | None = None,
     queues: Any = None,
     api_version: str | None = None,
+    present: Any = None,
     integral: bool | str = True,
     time_limit: float | None = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case."""
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, by default ``queues``."""
     instance = answer.instance
     _checked_format(format or FORMATS[0])
     label = _label(by, instance.teams)
@@ -280,13 +281,14 @@ def quotas_of(
         labelling = Labelling(instance.users, np.arange(instance.n_users))
     else:
         labelling = instance.teams.labelling(label)
-    present = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
-    chosen = _chosen("team", teams, present)
+    with_users = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
+    chosen = _chosen("team", teams, with_users)
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
+    known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version)
+    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, known)
     return source.quotas(format or FORMATS[0])
 
 
@@ -331,6 +333,7 @@ class _Source:
     resources: tuple[str, ...]
     queues: InputQueues
     api_version: str | None
+    resource_quotas: Sequence[Mapping[str, Any]] | None = None  # those there are, None if that is not known
     notes: tuple[str, ...] = ()
 
     # -- servers ------------------------------------------------------------------------------------------------
@@ -615,9 +618,11 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     elif format == "kueue":
         text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
         notes += more
+    elif format == "kubernetes":
+        text, more = to_resource_quotas(rows, source.resource_quotas, comments)
+        notes += more
     else:
-        write: Callable[..., str] = to_resource_quotas if format == "kubernetes" else to_sacctmgr
-        text = write(rows, comments)
+        text = to_sacctmgr(rows, comments)
     if source.api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
     return Quotas(tuple(rows), tuple(notes), by, format, source, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
 from fairopt.io.kubernetes.kueue import COMMAND, ResourceFlavor, read_cluster_queues
 from fairopt.io.kubernetes.objects import listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
-from fairopt.io.quotas.objects import object_name, quantity_of, quota_of, resource_name, yaml_list
+from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 from fairopt.io.standard_input import DASH, standard_input
 
@@ -23,9 +22,6 @@ VERSIONS = ("v1beta2", "v1beta1")
 _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
-_OF_SERVER = ("status",)  # what the server of Kubernetes writes
-_OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FIX = "rename it, or name the teams to write (--team)"
 
 
@@ -135,11 +131,7 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -> dict[str, Any]:
     """A ClusterQueue with new nominal quotas, without what the server of Kubernetes writes."""
-    made = {key: copy.deepcopy(value) for key, value in queue.items() if key not in _OF_SERVER}
-    metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
-    applied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _APPLIED}
-    metadata.pop("annotations", None)
-    made["metadata"] = metadata | ({"annotations": applied} if applied else {})
+    made = as_applied(queue)
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
     kept = list[str]()
     for flavor, entry in cells_of(made):

@@ -40,7 +40,7 @@ of memory. Quotas never add up to more than there is. Notes say how whole tasks 
 certified divisible answer, and what could not be placed.
 
 \b
-[bold]Kubernetes[/]: a ResourceQuota named fairopt in each namespace
+[bold]Kubernetes[/]: the ResourceQuotas of INPUT by their names, with other amounts; or new ones named fairopt
   fairopt quotas now/ --users namespace --format kubernetes > quotas.yaml
   kubectl apply -f quotas.yaml
 

@@ -273,7 +273,7 @@ def quotas_of(
     integral: bool | str = True,
     time_limit: float | None = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, by default ``queues``."""
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``."""
     instance = answer.instance
     _checked_format(format or FORMATS[0])
     label = _label(by, instance.teams)

@@ -19,7 +19,7 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.hostlists import hostlist, names_of
 from fairopt.in_fractions import InFractions
 from fairopt.labels import by_label, joined, whole_name
-from fairopt.limits import Limit, limits_of, restricted
+from fairopt.limits import Limit, limits_of, limits_on, masks_of
 from fairopt.runtime.lazy import later
 from fairopt.teams import Teams, split_weights
 
@@ -489,7 +489,7 @@ class Instance:
             eligible=self.eligible[:, rows],
             rates=None if self.rates is None else self.rates[:, rows],
             held=None,
-            limits=tuple(one.on(rows) for one in self.limits),
+            limits=limits_on(self.limits, rows),
             _servers=self.servers[rows] if self._given_servers else None,
             server_types=None if self.server_types is None else self.server_types[rows],
             _merged_from=None,
@@ -534,7 +534,7 @@ class Instance:
             )
         if self.rates is not None and np.ptp(np.where(self.eligible, self.rates, self.rates.max()), axis=1).any():
             raise InvalidInstance("rates differ by server, so one pool cannot have them; give rates=None first")
-        if any(not all(where) for where in restricted(self.limits)):
+        if any(not all(where) for where in masks_of(self.limits)):
             raise InvalidInstance("limits are of some servers, so one pool cannot have them; give limits=() first")
         one = dict.fromkeys(("eligible", "counts", "servers", "server_types", "rates"))
         one["limits"] = tuple(replace(limit, of=tuple((who, None) for who, _ in limit.of)) for limit in self.limits)
@@ -569,7 +569,7 @@ class Instance:
             servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
             held=self.held if self.held is None or self.held.ndim == 1 else self._sum_by_class(self.held),
-            limits=tuple(one.on(first) for one in self.limits),
+            limits=limits_on(self.limits, first),
         )
         merged._parent, merged._merged_from = self._parent, self
         return merged
@@ -613,7 +613,7 @@ class Instance:
             servers=names,
             server_types=types,
             held=held,
-            limits=tuple(one.on(row) for one in self.limits),
+            limits=limits_on(self.limits, row),
         )
         made._parent = self._parent
         return made
@@ -868,7 +868,7 @@ class Instance:
         number = Counter(capacities)
         same = len(number) == self.n_servers or bool(self.eligible.all())  # columns of eligibility do not matter
         columns = None if same else np.ascontiguousarray(self.eligible.T)
-        classes, masks = np.empty(self.n_servers, dtype=np.int64), [*restricted(self.limits)]
+        classes, masks = np.empty(self.n_servers, dtype=np.int64), masks_of(self.limits)
         for s, key in enumerate(capacities):
             if number[key] > 1:
                 if columns is not None:
@@ -1305,5 +1305,5 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         entries["held"] = instance.held
     if instance.limits:
         known = {*instance.users, *instance.teams.names}
-        entries["limits"] = [one.entry(instance.servers, known) for one in instance.limits if one.names(known)]
+        entries["limits"] = [one.entry(instance.servers, known) for one in instance.limits]
     return entries

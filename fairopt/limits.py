@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import whole_name
 
-__all__ = ["Limit", "limits_of", "restricted"]
+__all__ = ["Limit", "limits_of", "limits_on", "masks_of"]
 
 Mask = NDArray[np.bool_]
 
@@ -29,30 +29,16 @@ class Limit:
     amount: float
     of: tuple[tuple[str, tuple[bool, ...] | None], ...]
 
-    def on(self, rows: Any) -> Limit:
-        """The limit on some server rows."""
-        return Limit(
-            self.name,
-            self.resource,
-            self.amount,
-            tuple((who, None if where is None else tuple(np.array(where)[rows].tolist())) for who, where in self.of),
-        )
-
     def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Mask:
         """The (user, server) pairs whose use counts, shape (n_users, n_servers)."""
         out = np.zeros((n_users, n_servers), dtype=np.bool_)
         for who, where in self.of:
-            rows = members.get(who)
-            if rows is not None:
+            if (rows := members.get(who)) is not None:
                 out[rows] |= True if where is None else np.array(where, dtype=np.bool_)
         return out
 
-    def names(self, known: Collection[str]) -> list[str]:
-        """Whom of some users and teams it names."""
-        return [who for who, _ in self.of if who in known]
-
     def entry(self, servers: Sequence[str], known: Collection[str]) -> dict[str, Any]:
-        """The form in which files hold it."""
+        """The form in which files hold it, with the users and teams that are known."""
         of = {
             who: None if where is None else [name for name, some in zip(servers, where, strict=True) if some]
             for who, where in self.of
@@ -61,24 +47,43 @@ class Limit:
         return {"name": self.name, "resource": self.resource, "amount": self.amount, "of": of}
 
 
+def masks_of(limits: Iterable[Limit]) -> list[tuple[bool, ...]]:
+    """The masks of servers in limits, each object once."""
+    return list({id(where): where for one in limits for _, where in one.of if where is not None}.values())
+
+
+def limits_on(limits: Sequence[Limit], rows: Any) -> tuple[Limit, ...]:
+    """Limits on some server rows."""
+    new = {id(where): tuple(np.array(where)[rows].tolist()) for where in masks_of(limits)}
+    return tuple(
+        Limit(
+            one.name,
+            one.resource,
+            one.amount,
+            tuple((who, None if where is None else new[id(where)]) for who, where in one.of),
+        )
+        for one in limits
+    )
+
+
 def limits_of(
-    given: Iterable[Any] | None, known: Sequence[str], resources: Sequence[str], servers: Sequence[str]
+    given: Iterable[Any], known: Sequence[str], resources: Sequence[str], servers: Sequence[str]
 ) -> tuple[Limit, ...]:
     """The limits given to an `Instance`, checked; ``known`` are the names of users and teams."""
-    out = tuple(_limit(one, known, resources, servers) for one in given or ())
-    twice = [name for name in (one.name for one in out) if sum(one.name == name for one in out) > 1]
-    if twice:
-        raise InvalidInstance(f"two limits are named {twice[0]!r}; rename one")
-    return out
+    names, out = set[str](), list[Limit]()
+    for one in given:
+        limit = one if isinstance(one, Limit) else _limit(one, known, resources, servers)
+        if limit.name in names:
+            raise InvalidInstance(f"two limits are named {limit.name!r}; rename one")
+        names.add(limit.name)
+        out.append(limit)
+    if any(len(where) != len(servers) for where in masks_of(out)):
+        raise InvalidInstance("the limits are of other servers; give limits by names of servers too, or limits=()")
+    return tuple(out)
 
 
 def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: Sequence[str]) -> Limit:
-    if isinstance(given, Limit):
-        if any(where is not None and len(where) != len(servers) for _, where in given.of):
-            raise InvalidInstance(
-                f"the limit {given.name!r} is of some of other servers; give limits=() or limits by names of servers too"
-            )
-        return given
+    """A limit given as a dict."""
     if not isinstance(given, Mapping) or not {"resource", "amount", "of"} <= given.keys():
         raise InvalidInstance(
             f"limits hold {given!r}; give dicts such as "
@@ -86,15 +91,15 @@ def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: 
         )
     amount, of = given["amount"], given["of"]
     of = of if isinstance(of, Mapping) else dict.fromkeys(of)
-    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 < amount < np.inf:
-        fix = "give a finite number above 0; to leave nothing, make users not eligible on the servers"
-        raise InvalidInstance(f"the amount of a limit on {given['resource']!r} is {amount!r}; {fix}")
-    for who in of:
-        if who not in known:
-            raise InvalidInstance(f"a limit names an unknown user or team {who!r}; {nearest(str(who), known)}")
     resource = whole_name(given["resource"], resources)
     if resource not in resources:
         raise InvalidInstance(f"a limit names an unknown resource {resource!r}; {nearest(str(resource), resources)}")
+    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 < amount < np.inf:
+        fix = "give a finite number above 0; to leave nothing, make users not eligible on the servers"
+        raise InvalidInstance(f"the amount of a limit on {resource!r} is {amount!r}; {fix}")
+    for who in of:
+        if who not in known:
+            raise InvalidInstance(f"a limit names an unknown user or team {who!r}; {nearest(str(who), known)}")
     name = given.get("name") or f"{resource} of {', '.join(of)}"
     return Limit(str(name), resource, float(amount), tuple((who, _rows(of[who], servers)) for who in of))
 
@@ -110,8 +115,3 @@ def _rows(names: Sequence[str] | None, servers: Sequence[str]) -> tuple[bool, ..
             raise InvalidInstance(f"a limit names an unknown server {name!r}; {nearest(str(name), servers)}")
         out[position[name]] = True
     return tuple(out.tolist())
-
-
-def restricted(limits: Iterable[Limit]) -> Iterator[tuple[bool, ...]]:
-    """The masks of servers in limits, each once."""
-    yield from dict.fromkeys(where for one in limits for _, where in one.of if where is not None)

@@ -42,7 +42,7 @@ NODES = [
 
 
 def spec(cpu, gpus=0, **more):
-    requests = {"cpu": str(cpu), "memory": f"{cpu}Gi"} | ({GPU: str(gpus)} if gpus else {})
+    requests = {"cpu": str(cpu)} | ({GPU: str(gpus)} if gpus else {})
     return {"containers": [container(requests)], "tolerations": [GPU_TOLERATION] * bool(gpus), **more}
 
 

@@ -79,6 +79,7 @@ def read(
     capacity_scale: float | None = None,
     backlog: bool | None = None,
     labels: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -119,6 +120,8 @@ def read(
         For the openb trace, as in `openb`.
     labels : sequence of str, optional
         For tables: columns of users that are labels, outermost first, such as ``["org", "team"]``.
+    resources : sequence of str, optional
+        For Kubernetes, as in `kubernetes`; ``pods`` is the number of pods of a server.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -162,6 +165,7 @@ def read(
                 capacity_scale=capacity_scale,
                 backlog=backlog,
                 labels=labels,
+                resources=resources,
             )
         )
 

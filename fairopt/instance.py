@@ -21,7 +21,7 @@ from fairopt.in_fractions import InFractions
 from fairopt.labels import by_label, joined, whole_name
 from fairopt.limits import Limit, limits_of, limits_on, masks_of
 from fairopt.runtime.lazy import later
-from fairopt.teams import Teams, split_weights
+from fairopt.teams import Teams, innermost_first, split_weights
 
 __all__ = ["Instance"]
 
@@ -61,9 +61,13 @@ class Instance:
     notes : sequence of str, optional
         What a reader of files left out or assumed. Equality and files ignore notes.
     teams : dict, optional
-        Labels of users, as ``{"team": ["vision", "vision", "nlp"], "org": [...]}``: for each kind of label one label
-        per user, None for none, or a dict by user. Dicts by user take names of teams too, and a user's own value wins;
-        not so `task_limits` of a team of several users.
+        Labels of users from the innermost out, as ``{"team": ["vision", "vision", "nlp"], "org": [...]}`` for teams
+        within orgs: for each kind of label one label per user, None for none, or a dict by user. Dicts by user take
+        names of teams too, and a user's own value wins; not so `task_limits` of a team of several users.
+    innermost_first : sequence of str, optional
+        The labels of `teams` from the innermost out, as ``["team", "org"]``: the weight of an org is divided among its
+        teams. Default: a label whose teams lie within those of another comes before it, and where two labels divide
+        users alike, the order in `teams` decides.
     guarantees : array-like of shape (n_users,) or dict by user or team, optional
         What users and teams get before anything else is shared: of a user tasks, of a team units of resources, as
         ``{"web": 10, "vision": {"gpu": 16}}``. Cut at what a user asks for (its task limit), and at what the tasks of
@@ -133,6 +137,7 @@ class Instance:
         units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
         teams: Mapping[str, Any] | None = None,
+        innermost_first: Sequence[str] | None = None,
         guarantees: Any = None,
         rates: Any = None,
         held: Any = None,
@@ -188,7 +193,7 @@ class Instance:
         self.units: tuple[str, ...] | None = validation.units_of_resources(values["units"], names.resources)
         self.notes: tuple[str, ...] = validation.texts(notes, "notes")
         validation.check_numbers(dem, caps, names)
-        self.teams: Teams = Teams.of(teams, names.users)
+        self.teams: Teams = Teams.of(teams, names.users, innermost_first)
         of_users, of_teams = self._by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
         validation.check_per_user(own, "weights", (own > 0) & (own < np.inf), POSITIVE, names.users)
@@ -295,6 +300,7 @@ class Instance:
             units=self.units,
             notes=self.notes,
             teams=self.teams or None,
+            innermost_first=None,
             guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self._has_guarantees else None,
             rates=self.rates,
             held=self.held,
@@ -1214,8 +1220,10 @@ class Instance:
             "team_guarantees",
             "limits",
         )
-        return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
-            getattr(self, a) == getattr(other, a) for a in labels
+        return (
+            all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names)
+            and all(getattr(self, a) == getattr(other, a) for a in labels)
+            and self.teams.outermost_first == other.teams.outermost_first
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
@@ -1297,6 +1305,8 @@ def entries_of(instance: Instance) -> dict[str, Any]:
     }
     if instance.teams:
         entries["teams"] = {by: list(instance.teams[by]) for by in instance.teams}
+    if len(instance.teams) > 1:
+        entries["innermost_first"] = innermost_first(instance.teams)
     if instance._has_guarantees:
         entries["guarantees"] = instance._with_teams(instance.guarantees, instance.team_guarantees)
     if instance.rates is not None:

@@ -201,6 +201,62 @@ def test_limits_of_accounts_are_shown_beside_those_of_associations(run):
     assert "bio all 2 3 1 3" in words and "holds" not in words
 
 
+def slurm_of(tmp_path, nodes, jobs):
+    (tmp_path / "slurm" / "nodes.json").write_text(json.dumps({"nodes": nodes}))
+    (tmp_path / "slurm" / "jobs.json").write_text(json.dumps({"jobs": jobs}))
+    (tmp_path / "slurm" / "associations.json").unlink()
+
+
+def limits_of(result):
+    """The limits of each account in lines of sacctmgr."""
+    found = {}
+    for line in result.stdout.splitlines():
+        if line.startswith("sacctmgr"):
+            account, limits = line.split(" where name=")[1].split(" set GrpTRES=")
+            assert len({one.split("=")[0] for one in limits.split(",")}) == len(limits.split(","))
+            found[account] = {name: int(amount) for name, amount in (one.split("=") for one in limits.split(","))}
+    return found
+
+
+def test_gpus_that_run_without_a_type_beside_a_server_of_two_types_are_in_the_limit_of_their_type(run, tmp_path):
+    nodes = [
+        {"name": "g1", "cpus": 64, "gres": "gpu:a100:8", "partitions": ["all"]},
+        {"name": "m1", "cpus": 64, "gres": "gpu:a100:2,gpu:1g.10gb:14", "partitions": ["mig"]},
+    ]
+    any_type = {"account": "bio", "tres_req_str": "cpu=1,gres/gpu=1", "partition": "all"}
+    jobs = [any_type | {"job_state": "RUNNING", "nodes": "g1", "job_id": k} for k in range(4)]
+    jobs += [
+        any_type | {"job_state": "PENDING", "array_task_string": "1-9", "job_id": 10},
+        {"account": "vis", "tres_req_str": "cpu=1,gres/gpu:a100=1", "array_task_string": "1-9", "job_id": 11},
+        {"account": "web", "tres_req_str": "cpu=1,gres/gpu:1g.10gb=1", "array_task_string": "1-20", "job_id": 12},
+    ]
+    slurm_of(tmp_path, nodes, jobs)
+    found = limits_of(run("slurm", "--format", "slurm"))
+    assert found == {
+        "bio": {"cpu": 5, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
+        "vis": {"cpu": 5, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
+        "web": {"cpu": 14, "gres/gpu": 14, "gres/gpu:1g.10gb": 14, "gres/gpu:a100": 0},
+    }
+    told = json.loads(run("slurm", "--format", "slurm", "--diff", "--json").stdout)
+    held = {(row["team"], row["flavor"]): row["held"] for row in told["changes"] if row["resource"] == "gpu"}
+    assert held["bio", ""] == held["bio", "a100"] == 4 and held["bio", "1g.10gb"] == 0
+
+
+def test_gpus_of_any_type_on_a_server_of_several_are_in_the_limits_of_those_that_are_left(run, tmp_path):
+    nodes = [{"name": "m1", "cpus": 64, "gres": "gpu:a100:2,gpu:t4:3,gpu:1g.10gb:7"}]
+    jobs = [
+        {"account": "any", "tres_req_str": "cpu=1,gres/gpu=1", "array_task_string": "1-20", "job_id": 1},
+        {"account": "one", "tres_req_str": "cpu=1,gres/gpu:a100=1", "array_task_string": "1-2", "job_id": 2},
+    ]
+    slurm_of(tmp_path, nodes, jobs)
+    result = run("slurm", "--format", "slurm")
+    assert limits_of(result) == {
+        "any": {"cpu": 10, "gres/gpu": 10, "gres/gpu:1g.10gb": 7, "gres/gpu:a100": 0, "gres/gpu:t4": 3},
+        "one": {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
+    }
+    assert "are counted as the type with the most left there" in result.stdout
+
+
 def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):
     result = run("kube", "-p", "most-tasks", "--out", "q.csv")
     assert "written: q.csv" in result.stdout and "Quotas of cpu (core)" in result.stdout

@@ -59,6 +59,7 @@ INSTANCE = (
     "counts",
     "rates",
     "teams",
+    "innermost_first",
     "guarantees",
     "held",  # read by no policy
     "limits",

@@ -68,7 +68,7 @@ class Cluster:
         self.capacities = numbers(instance["capacities"], "capacities", servers, m)
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in together(self.capacities, self.counts)]
-        self.teams: dict[str, list[str | None]] = dict(instance.get("teams") or {})
+        self.teams: dict[str, list[str | None]] = {by: instance["teams"][by] for by in innermost_first(instance)}
         given_to = [0] * n if instance.get("guarantees") is None else instance["guarantees"]
         self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
         self.guarantees, self.team_guarantees = self._with_teams(given_to, "guarantees")
@@ -169,7 +169,7 @@ class Cluster:
 
     @property
     def members(self) -> dict[str, list[int]]:
-        """The users of each team."""
+        """The users of each team, those under inner labels first."""
         out: dict[str, list[int]] = {}
         for labels in self.teams.values():
             for j, name in enumerate(labels):
@@ -189,7 +189,8 @@ class Cluster:
     def _divided(self) -> list[Fraction]:
         """The weights of users, with those of teams divided in proportion to them, outer teams last."""
         out, members = list(self.own_weights), self.members
-        for name in sorted(self.team_weights, key=lambda team: len(members[team])):
+        given = [team for team in members if team in self.team_weights]
+        for name in sorted(given, key=lambda team: len(members[team])):
             weight = number(self.team_weights[name], "weights", 0)
             total = exact_sum(out[j] for j in members[name])
             for j in members[name]:
@@ -461,6 +462,35 @@ def check_names(instance: Mapping[str, Any]) -> None:
             raise Fault(f"{user!r} is both a user and a team")
 
 
+def innermost_first(instance: Mapping[str, Any]) -> list[str]:
+    """The labels of users from the innermost out: as given, or, in older files, in the file's order and nested.
+
+    Of two labels that one is inner whose teams are all within teams of the other, and some smaller.
+    """
+    teams, given = instance.get("teams") or {}, instance.get("innermost_first")
+    if given is not None:
+        if sorted(texts(given, "innermost_first")) != sorted(teams):
+            raise Fault("innermost_first does not name each label of teams once")
+        return list(given)
+    out: list[str] = []
+    for by in teams:
+        around = [k for k, other in enumerate(out) if _lies_within(teams[by], teams[other])]
+        out.insert(min(around, default=len(out)), by)
+    return out
+
+
+def _lies_within(inner: list[str | None], outer: list[str | None]) -> bool:
+    """Whether all teams of a label are parts of teams of another, as far as users have both, and some not the whole."""
+    users_of: dict[tuple[int, str], set[int]] = {}
+    for k, labels in enumerate((inner, outer)):
+        for j, name in enumerate(labels):
+            if name is not None:
+                users_of.setdefault((k, name), set()).add(j)
+    both = {(a, b) for a, b in together(inner, outer) if a is not None and b is not None}
+    pairs = [(users_of[0, a], users_of[1, b]) for a, b in both]
+    return all(small <= large for small, large in pairs) and any(small < large for small, large in pairs)
+
+
 def texts(given: Any, what: str) -> list[str]:
     """A list of texts, in which each character can be written."""
     if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
@@ -535,6 +565,8 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         if instance.get("rates") is not None:
             fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
         yield f"user {user!r}", fields
+    if len(order := innermost_first(instance)) > 1:
+        yield "labels", {"innermost first": order}
     given = [instance["weights"], instance.get("guarantees") or {}]
     by_team = [
         {k: v for k, v in of.items() if k not in {*instance["users"]}} if isinstance(of, dict) else {} for of in given

@@ -125,6 +125,9 @@ class _File(BaseModel):
     """How many identical servers each row of capacities stands for. Default 1."""
     teams: dict[str, _Labels] | None = None
     """Labels of users, as team or org: of each a list by user, null for none, or an object by user's label."""
+    innermost_first: _Rows[str] | None = None
+    """The names of the labels in `teams` from the innermost out, as team before org. Default: where the teams of one
+    label lie within those of another, it is the inner one; else the order in `teams`."""
     guarantees: Annotated[
         Annotated[_Amount | None, Tag("<one>")]
         | Annotated[_Rows[_Amount], Tag("<list>")]

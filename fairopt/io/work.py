@@ -132,6 +132,7 @@ def arguments_of_work(
         capacities=caps[:, kept],
         weights={team: weight for team, weight in of_teams.items() if team in present},
         teams=teams,
+        innermost_first=list(teams),
         task_limits=limits,
         eligible=np.array([kind.servers for kind in users]),
         users=names,

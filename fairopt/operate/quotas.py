@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
-from fairopt.io.quotas.accounts import to_sacctmgr, tres_name
+from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import resource_name
@@ -23,6 +23,7 @@ from fairopt.io.quotas.present import read_quotas
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 from fairopt.labels import whole_name
+from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.teams import Labelling
 
@@ -230,7 +231,7 @@ class Quotas:
             known = list(present.rows)
         else:
             known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
-        return self._source.changes(self.rows, known)
+        return self._source.changes(self.rows, known, self.format)
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame with a row for each quota, and the columns of `Quota`.
@@ -374,12 +375,17 @@ class _Source:
         index = {name: t for t, name in enumerate(self.labelling.names)}
         return [np.flatnonzero(self.labelling.of_user == index[name]) for name in self.teams]
 
+    @cached_property
+    def _gpus(self) -> GpuTypes | None:
+        """The types of GPUs, of which limits of Slurm are; None without several types."""
+        return gpu_types(self.whole.servers)
+
     def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
         """The servers of each flavor in which a team's quota of a resource is given, disjoint."""
         everywhere = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
         if format == "kueue" and team in self.queues.raw:
             return self._of_queue(team, resource)
-        if format == "kubernetes" or not self._types or (format == "slurm" and tres_name(resource) != "gres/gpu"):
+        if format in ("kubernetes", "slurm") or not self._types:
             return {"": everywhere}
         i = self.whole.servers.resource_index(resource)
         has = self.whole.servers.capacities[:, i] > 0
@@ -432,8 +438,11 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        notes: list[str] = []
+        gpus = self._gpus if format == "slurm" else None
+        typed, notes = self._of_gpu_types(gpus) if gpus else ([], [])
         for resource in self.resources:
+            if gpus and resource in gpus.resources:
+                continue
             i = self.whole.servers.resource_index(resource)
             unit = self._units_of[resource]
             step = step_of(resource, unit, whole_cores=format == "slurm")
@@ -452,31 +461,31 @@ class _Source:
                 if outside > _NEAR:
                     where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
                     notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
-        ordered = [row for team in self.teams for row in rows.values() if row.team == team]
-        if format == "slurm":
-            ordered = [made for row in ordered for made in self._with_total(row, ordered)]
+        ordered = [row for team in self.teams for row in (*rows.values(), *typed) if row.team == team]
         without = np.flatnonzero((self.labelling.of_user < 0) & (self.whole.placement.sum(axis=1) > 0))
         if len(without):
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota: {user}{more}")
         if len(self.teams) == len({*self.labelling.of_user.tolist()} - {-1}):
-            notes += self._in_no_quota(rows.values())
+            notes += self._in_no_quota([row for row in (*rows.values(), *typed) if not (gpus and row.flavor)], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
-        given = [(resource, self._units_of[resource]) for resource in self.resources]
+        given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
 
-    def _in_no_quota(self, rows: Iterable[Quota]) -> list[str]:
+    def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> list[str]:
         """How much of each resource no team's quota has."""
         total = dict(zip(self.whole.servers.resources, self.whole.servers.total_capacities.tolist(), strict=True))
+        if gpus is not None:
+            total[gpus.resource] = float(gpus.devices(self.whole.servers.total_capacities))
         left = total.copy()
         for row in rows:
             left[row.resource] -= row.amount
         parts = [
-            f"{left[name]:,.6g} of {total[name]:,.6g} {_words(name, '', self._units_of[name])}"
-            for name in self.resources
-            if left[name] >= step_of(name, self._units_of[name])
+            f"{left[name]:,.6g} of {total[name]:,.6g} {_words(name, '', unit)}"
+            for name, unit in {row.resource: row.unit for row in rows}.items()
+            if left[name] >= step_of(name, unit)
         ]
         return [f"in no quota: {', '.join(parts)}"] if parts else []
 
@@ -484,20 +493,36 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    @staticmethod
-    def _with_total(row: Quota, rows: Sequence[Quota]) -> list[Quota]:
-        """A quota of a type of GPU for Slurm, before the first of them their sum, which includes other servers'."""
-        if not row.flavor:
-            return [row]
-        alike = [one for one in rows if (one.team, one.resource) == (row.team, row.resource)]
-        total = Quota(row.team, row.resource, "", sum(one.amount for one in alike), row.unit)
-        typed = [row] if row.flavor.replace("_", "").replace("-", "").replace(".", "").isalnum() else []
-        return [total, *typed] if alike[0] == row else typed
+    def _of_gpu_types(self, gpus: GpuTypes) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs in all and of each type that Slurm can name, and notes."""
+        if not gpus.resources & {*self.resources}:
+            return [], []
+        used, chosen = gpus.used(self._used)
+        keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
+        room = {kind: gpus.total(kind) for kind in gpus.types}
+        in_all = float(gpus.devices(self.whole.servers.total_capacities))
+        amounts = [float(used[kind][t]) for t, kind in keys]
+        rounded = rounded_within(amounts, [kind for _, kind in keys], room, in_all, Fraction(1))
+        counts = dict(zip(keys, rounded, strict=True))
+        rows = list[Quota]()
+        for t, team in enumerate(self.teams):
+            of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
+            rows.append(Quota(team, gpus.resource, "", sum(of_team.values())))
+            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind)]
+        notes = []
+        if chosen:
+            notes.append(
+                "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs "
+                "that get another type wait once its limit is reached"
+            )
+        return rows, notes
 
     # -- present quotas -----------------------------------------------------------------------------------------
 
-    def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
+    def changes(self, rows: Sequence[Quota], present: Sequence[Quota], format: str) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
+        gpus = self._gpus if format == "slurm" else None
+        held = {} if gpus is None or self._held is None else gpus.used(self._held)[0]
         known, notes = self._present(rows, present)
         made = [
             Change(
@@ -507,7 +532,7 @@ class _Source:
                 row.unit,
                 known.get(row.key),
                 row.amount,
-                self._held_of(row),
+                self._held_of(row, gpus, held),
             )
             for row in rows
         ]
@@ -534,7 +559,7 @@ class _Source:
             if one.team not in self.teams:
                 other_teams[one.team] = None
                 continue
-            resource = matching(one.resource, self.resources)
+            resource = matching(one.resource, {row.resource: None for row in rows})
             flavor = written.get((one.team, resource or "", one.flavor.lower()), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
@@ -551,9 +576,14 @@ class _Source:
             notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
         return out, notes
 
-    def _held_of(self, row: Quota) -> float | None:
+    def _held_of(self, row: Quota, gpus: GpuTypes | None, held: Mapping[str, Float]) -> float | None:
         """What tasks of a team that run now take of what a quota is for; None if it is not known."""
-        t, i = self.teams.index(row.team), self.whole.servers.resource_index(row.resource)
+        t = self.teams.index(row.team)
+        if gpus is not None and row.resource == gpus.resource:
+            if row.flavor:
+                return float(held[row.flavor][t]) if row.flavor in held else None
+            return None if self._held_in_all is None else float(gpus.devices(self._held_in_all[t]))
+        i = self.whole.servers.resource_index(row.resource)
         if not row.flavor:
             return None if self._held_in_all is None else float(self._held_in_all[t, i])
         if self._held is None:

@@ -25,6 +25,7 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
+from fairopt.policies.fair_tree import FairTree
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policies.kueue import Kueue
 from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy, parse_share
@@ -105,6 +106,7 @@ def _own() -> dict[str, Notion]:
         "bottleneck": BottleneckFairness,
         "sequential-minmax": SequentialMinMax,
         "dynamic-drf": DynamicDRF,
+        "slurm": FairTree,
     }
     return {name: _described(name, make) for name, make in own.items()}
 

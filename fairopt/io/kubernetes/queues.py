@@ -226,12 +226,23 @@ class Queues:
         self._notes.add(what, *self._found.cluster_queues)
 
     def owners(self, tasks: Sequence[Tasks]) -> list[str]:
-        """The ClusterQueue of each, else the namespace, with a mark if a ClusterQueue has its name."""
-        without = [one.name for one in tasks if one.queue is None]
-        self._notes.add("{pod} in no cluster queue {counts} by namespace", *without)
+        """The ClusterQueue of each or, in no queue, the only one of its namespace; else the namespace.
+
+        So a team is one, whether its pods are in its queue or not. A namespace with the name of a ClusterQueue that is
+        not its own gets a mark.
+        """
+        of_space: dict[str, set[str]] = {}
+        for name, queue in self._queue_of.items():
+            of_space.setdefault(name.partition("/")[0], set()).add(queue)
+        only = {space: next(iter(queues)) for space, queues in of_space.items() if len(queues) == 1}
+        without = [one for one in tasks if one.queue is None]
+        beside = [one.name for one in without if one.namespace in only]
+        self._notes.add("{pod} in no cluster queue {counts} for the team of the queue of the namespace", *beside)
+        alone = [one.name for one in without if one.namespace not in only]
+        self._notes.add("{pod} in no cluster queue {counts} by namespace", *alone)
         taken = self._found.cluster_queues
         spaces = {one.namespace: one.namespace + " (in no queue)" * (one.namespace in taken) for one in tasks}
-        return [one.queue or spaces[one.namespace] for one in tasks]
+        return [one.queue or only.get(one.namespace) or spaces[one.namespace] for one in tasks]
 
     def labels(self, owners: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
         """The labels of owners, and the shown names of cohorts.

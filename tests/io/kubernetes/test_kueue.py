@@ -166,7 +166,7 @@ def test_a_workload_counts_once_however_its_pods_are_tied_to_it():
         tied["metadata"] |= metadata
         assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[tied]), "vision") == 1
     other = pod("vis", "job-0", spec(4, 1), ownerReferences=[{"kind": "Job", "uid": "another"}])
-    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4 + 1  # in no queue, beside it
     ended = pod("vis", "job-0", spec(4, 1), phase="Failed", ownerReferences=[{"kind": "Job", "uid": "job-uid"}])
     assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[ended, *SITE]), "vision") == 4
 
@@ -243,6 +243,17 @@ def test_cohorts_of_cohorts_are_outer_labels_and_their_own_quotas_come_on_top():
     assert not said(found, "1 cohort without")
 
 
+def test_weights_of_cohorts_of_one_queue_each_divide_the_cluster():
+    """Cohorts with weights of .75 and .25 have 9 and 3 of 12 CPUs."""
+    tree = [cohort(name, fairSharing={"weight": weight}) for name, weight in (("left", "750m"), ("right", "250m"))]
+    queues = [queue("vision", "left"), queue("nlp", "right")]
+    jobs = [workload(namespace, "job", "main", (24, spec(1))) for namespace in ("vis", "nlp")]
+    found = made(*queues, *LOCAL[:2], *jobs, *tree, nodes=[node("n", 12)], pods=[])
+    assert found.teams.outermost_first == ("cohort", "team")
+    answer = fo.HDRF(by=found.teams.outermost_first).allocate(found)
+    assert dict(zip(found.teams["team"], answer.tasks.tolist(), strict=True)) == {"vision": 9, "nlp": 3}
+
+
 def test_an_outer_cohort_has_the_own_quotas_of_the_cohorts_in_it():
     def own(gpus):
         resources = [{"name": GPU, "nominalQuota": gpus}]
@@ -308,9 +319,18 @@ def test_without_cluster_queues_workloads_count_by_namespace():
 
 def test_names_that_two_things_have_are_told_apart():
     lone = pod("nlp", "shell-0", spec(1))
-    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), LOCAL[1], WORKLOADS[2], pods=[lone])
-    assert set(found.teams["team"]) == {"nlp", "nlp (in no queue)"}
+    elsewhere = local("other", "main", "nlp")
+    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), elsewhere, WORKLOADS[2], pods=[lone])
+    assert set(found.teams["team"]) == {"nlp (in no queue)"}
+    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), LOCAL[1], WORKLOADS[2])
     assert set(found.teams["cohort"]) == {"nlp (cohort)", None}
+
+
+def test_a_team_with_pods_outside_its_queue_is_one_team_with_one_weight():
+    lone = pod("nlp", "shell-0", spec(1))
+    found = made(*FLAVORS, queue("nlp", weight="3", a100=(64, 8)), LOCAL[1], WORKLOADS[2], pods=[lone])
+    assert found.teams["team"] == ("nlp",) * found.n_users and found.team_weights == {"nlp": 3}
+    assert said(found, "1 pod in no cluster queue counts for the team of the queue of the namespace (nlp/shell-0)")
 
 
 def test_a_weight_of_0_counts_as_very_small():

@@ -73,6 +73,7 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
     everyone = np.flatnonzero(tasks > 0)
     part = _Filling(work, everyone, (), {}, by_server=True).part_that_fits(tasks[everyone]) if len(everyone) else 1.0
     tasks *= part
+    of_teams = np.where(tasks > FULL, tasks, 0.0)
     floors: dict[str, dict[str, float]] = {}
     team_of = {j: team for team in owed.of_team for j in work.members.get(team, ())}
     for outer, (teams, quotas) in owed.of_outer.items():
@@ -88,7 +89,7 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
         units = tasks[rows] @ work.demands[rows]
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
         floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
-    return np.where(tasks > FULL, tasks, 0.0), floors, part
+    return of_teams, floors, part
 
 
 def _where(limit: Limit, work: Users) -> dict[str, Mask]:

@@ -13,13 +13,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from .numbers import (
     ONE,
     ZERO,
     Between,
     Fraction,
+    Pair,
     Place,
     Row,
     Table,
@@ -35,6 +36,15 @@ from .policy import COMPOSED, PARAMETERS, Block, as_list
 
 SPREAD = 10**100  # largest ratio of weights of an instance
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
+
+
+class Together(NamedTuple):
+    """A limit on what tasks of some users on some servers, ``pairs``, take of a resource."""
+
+    name: str
+    resource: int
+    amount: Fraction
+    pairs: frozenset[Pair]
 
 
 class Cluster:
@@ -117,8 +127,28 @@ class Cluster:
         self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
+        self.together = self._limits_of_several(instance)
         self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
+
+    def _limits_of_several(self, instance: Mapping[str, Any]) -> list[Together]:
+        """The limits on what users take together."""
+        out, members = list[Together](), self.members | {user: [j] for j, user in enumerate(self.users)}
+        for given in instance.get("limits") or ():
+            check_keys(given, ("name", "resource", "amount", "of"), "a limit")
+            name, amount = str(given["name"]), number(given["amount"], "the amount of a limit", 0)
+            if not amount:
+                raise Fault(f"the limit {name!r} is 0, as no instance has it")
+            pairs = set[Pair]()
+            for who, where in given["of"].items():
+                if who not in members or (where is not None and {*where} - {*instance["servers"]}):
+                    raise Fault(f"the limit {name!r} names an unknown user, team or server")
+                rows = [s for s, server in enumerate(instance["servers"]) if where is None or server in where]
+                pairs |= {(j, s) for j in members[who] if j in self.active for s in {*rows} & {*self.open[j]}}
+            out.append(Together(name, self.resource(given["resource"]), amount, frozenset(pairs)))
+        if len({one.name for one in out}) < len(out):
+            raise Fault("two limits have one name")
+        return out
 
     def _refuse_negative_amounts(self, instance: Mapping[str, Any]) -> None:
         """Refuse negative weights and guarantees, and held tasks that are no amounts."""
@@ -541,6 +571,9 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     by_team = [
         {k: v for k, v in of.items() if k not in {*instance["users"]}} if isinstance(of, dict) else {} for of in given
     ]
+    for limit in sorted(instance.get("limits") or (), key=lambda one: str(one["name"])):
+        where = {f"servers of {who!r}": None if of is None else sorted(of) for who, of in limit["of"].items()}
+        yield f"limit {limit['name']!r}", {"resource": limit["resource"], "amount": plain(limit["amount"])} | where
     for team in sorted({*by_team[0], *by_team[1]}):
         floors = by_team[1].get(team) or {}
         of_team = {f"guarantee of {name!r}": plain(v) for name, v in floors.items()}

@@ -379,6 +379,8 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     only defaults (weights of 1, no task limits, ...) are omitted; numbers keep their precision. The eligible servers of
     a user are a list, or, if ``joined``, text separated by ``|``; None means all servers.
     """
+    if instance.limits:
+        raise InvalidInstance("tables cannot hold the limits of this instance; write to a .json file")
     units = instance.units or ("",) * instance.n_resources
     headers = headers_of(instance)
     for name, unit, header in zip(instance.resources, units, headers, strict=True):

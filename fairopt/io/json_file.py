@@ -71,6 +71,21 @@ _Guarantee = Annotated[
 ]
 
 
+class _Limit(BaseModel):
+    """The most of a resource that users take together."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: str | None = None
+    """Its name in messages."""
+    resource: str
+    """The label of the resource."""
+    amount: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """The most units."""
+    of: dict[str, _Rows[str] | None]
+    """By label of a user or team, the labels of the servers on which its use counts, null for all."""
+
+
 class _File(BaseModel):
     """An instance of fair resource allocation: demands of one task of each user, and capacities of servers."""
 
@@ -133,6 +148,8 @@ class _File(BaseModel):
         Discriminator(_one_two_or_object),
     ] = None
     """Tasks that run now, for reports: users x servers, a list by user, or an object by label of a user."""
+    limits: _Rows[_Limit] | None = None
+    """The most that users take together of a resource on some servers."""
 
 
 def schema() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.secured import Quotas, secured_units
+from fairopt.io.secured import Owed, Users, secured
 
 TASKS = ("mean", "shapes")
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
@@ -54,7 +54,7 @@ def arguments_of_work(
     word: str = "task",
     labels: Mapping[str, Mapping[str, str | None]] | None = None,
     weights: Mapping[str, float] | None = None,
-    quotas: Mapping[str, Quotas] | None = None,
+    owed: Owed | None = None,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
@@ -65,7 +65,7 @@ def arguments_of_work(
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
-    without one, so that owners count equally. ``quotas`` of teams are guarantees of what they secure together. A user's
+    without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A user's
     task limit is its number of tasks; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
@@ -126,7 +126,8 @@ def arguments_of_work(
     of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
     demands = np.array([kind.request for kind in users])
     limits = [kind.count for kind in users]
-    return dict(
+    of_owed = _secured(owed, teams, users, names, resources, caps, notes) if owed else {}
+    return of_owed | dict(
         demands=demands[:, kept],
         capacities=caps[:, kept],
         weights={team: weight for team, weight in of_teams.items() if team in present},
@@ -141,33 +142,36 @@ def arguments_of_work(
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
         held=_held(users, len(servers)),
-        guarantees=_guarantees(quotas or {}, teams, demands, np.array(limits), users, resources, caps),
     )
 
 
-def _guarantees(
-    quotas: Mapping[str, Quotas],
+def _secured(
+    owed: Owed,
     teams: Mapping[str, Sequence[str | None]],
-    demands: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    users: Sequence[_Kind],
+    kinds: Sequence[_Kind],
+    names: Sequence[str],
     resources: Sequence[str],
     capacities: NDArray[np.float64],
-) -> dict[str, dict[str, float]] | None:
-    """What quotas secure for the teams that have users; None for nothing."""
+    notes: Notes,
+) -> dict[str, Any]:
+    """Guarantees of users and outer teams, and limits on the resources that servers have."""
     members: dict[str, list[int]] = {}
     for of_users in teams.values():
         for j, team in enumerate(of_users):
-            if team is not None and team in quotas:
+            if team is not None:
                 members.setdefault(team, []).append(j)
-    if not members:
-        return None
+    demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.count for kind in kinds])
     able = np.array(
-        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(users)]
+        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
     )
-    present = {team: quotas[team] for team in members}
-    found = secured_units(present, members, demands, limits, able, resources, capacities)
-    return {team: units for team, units in sorted(found.items()) if units} or None
+    users = Users(demands, limits, able, members, resources, capacities)
+    tasks, of_outer, part = secured(owed, users)
+    what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
+    notes.add(what.format(part=part), number=part < 1)
+    found = {name: x for name, x in zip(names, tasks.tolist(), strict=True) if x > 0} | of_outer
+    has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
+    kept = [limit for limit in owed.limits if limit.resource in has]
+    return {"guarantees": found or None, "limits": kept or None}
 
 
 def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64] | None:

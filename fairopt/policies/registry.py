@@ -27,6 +27,7 @@ from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.fair_tree import FairTree
 from fairopt.policies.hierarchical import HDRF
+from fairopt.policies.kueue import Kueue
 from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy, parse_share
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
@@ -100,6 +101,7 @@ def _own() -> dict[str, Notion]:
         "h-ffmra": HFFMRA,
         "ps-dsf": PSDSF,
         "hdrf": HDRF,
+        "kueue": Kueue,
         "per-server": _per_server,
         "bottleneck": BottleneckFairness,
         "sequential-minmax": SequentialMinMax,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
+from fairopt.blocks.limits import beyond_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
@@ -531,6 +532,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
     spread = instance._spread(tasks)
+    short = max(short, beyond_limits(merged, tasks))
     certificate = _certificate(
         begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -116,7 +117,7 @@ def _arguments(
     others: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     notes = Notes()
-    queues = Queues(kueue, parents, notes)
+    queues = Queues(kueue, parents, notes, _amount)
     users = users or (_QUEUE if queues else "namespace")
     if users == _QUEUE and not queues:
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
@@ -126,6 +127,7 @@ def _arguments(
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
     note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    of_owners = queues.admissible(of_owners) if users == _QUEUE else of_owners
     names = _resources(kept, of_owners, resources)
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
     without_request = [one for one in of_owners if not any(one.spec.requests(name) for name in names)]
@@ -157,8 +159,9 @@ def _arguments(
         owners = queues.owners(requesting)
         labels, cohorts = queues.labels(set(owners))
         there = Servers(kept, names, capacities, _amount)
-        quotas = queues.quotas(list(zip(requesting, allowed, strict=True)), cohorts, there)
-        teams = dict(labels=labels, weights=queues.weights(set(owners), cohorts), quotas=quotas)
+        weights = queues.weights(set(owners), cohorts)
+        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there)
+        teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     else:
         queues.note_other_teams()
         owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)

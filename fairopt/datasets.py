@@ -231,8 +231,8 @@ def kubernetes(
         The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues; or the values of a label, as
         ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
         ClusterQueues, else namespaces.
-    tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
+    tasks : {"auto", "mean", "shapes"}, default "mean"
+        ``"auto"``: shapes, if there are at most 2,000, else means. ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
         whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
     merge : bool, default True
         Identical servers become one row with a count, named after all of them, as ``n[1-4]``.
@@ -334,7 +334,7 @@ def slurm(
     nodes: Document,
     jobs: Document,
     users: str = "account",
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
     *,
     associations: Document | None = None,
@@ -349,8 +349,8 @@ def slurm(
         returns it. Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43) is supported.
     users : {"account", "user", "partition", "qos"}, default "account"
         The owners of jobs. Of several partitions the first counts.
-    tasks : {"mean", "shapes"}, default "mean"
-        As in `kubernetes`, of jobs instead of pods.
+    tasks : {"auto", "mean", "shapes"}, default "auto"
+        As in `kubernetes`, of jobs instead of pods. With ``"shapes"`` what is held is exact.
     merge : bool, default True
         Identical servers become one row with a count.
     associations : path-like or dict, optional
@@ -467,7 +467,7 @@ def clusterdata2019(
     users : {"collection", "user", "priority", "tier"}, default "collection"
         The owners of the trace's instances: jobs and alloc sets, the users who run them, priorities, or tiers of
         priorities (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
-    tasks : {"mean", "shapes"}, default "mean"
+    tasks : {"auto", "mean", "shapes"}, default "mean"
         As in `kubernetes`, of the trace's instances instead of pods.
     merge : bool, default True
         Identical servers become one row with a count.

@@ -16,7 +16,8 @@ from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Owed, Users, secured
 
-TASKS = ("mean", "shapes")
+TASKS = ("auto", "mean", "shapes")
+MOST_SHAPES = 2_000  # distinct requests of owners: 6,000 take HDRF 11 s, and their means 0.2 s
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
@@ -60,7 +61,8 @@ def arguments_of_work(
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do, and so do tasks larger
-    than any server where they may run, and those whose mean would be. Users come in the order of owners' names, then in
+    than any server where they may run, and those whose mean would be. ``"auto"``: shapes, if there are at most
+    `MOST_SHAPES`, else means. Users come in the order of owners' names, then in
     decreasing order of the dominant share of all tasks together.
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
@@ -99,7 +101,8 @@ def arguments_of_work(
     if not fitting:
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     large = _large_tasks(fitting, caps, resources, notes, word)
-    kinds = _kinds(fitting, large, caps, tasks == "shapes", notes)
+    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
+    kinds = _kinds(fitting, large, caps, by_shape, notes)
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
@@ -200,6 +203,11 @@ def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[lis
     return parts
 
 
+def _number_of_shapes(work: list[Work]) -> int:
+    """The distinct requests of owners, with where they may run."""
+    return len({(w.owner, w.request, None if w.servers is None else w.servers.tobytes()) for w in work})
+
+
 def _large_tasks(
     work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
 ) -> set[int]:
@@ -282,6 +290,8 @@ def _kinds(
         "the different requests of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them separate",
         *(f"{owner}: {number:,} requests" for owner, number in averaged.items()),
     )
+    running = [owner for owner in averaged if any(kind.held for kind in kinds[owner])]
+    notes.add("of {owner} with averaged requests, what runs counts with these means too", *running)
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.total_share, kind.request, kind.servers.tobytes()))
     return kinds

@@ -122,7 +122,9 @@ class Queues:
         """Say what of Workloads is not modelled."""
         if len({one.priority for one in waiting.values()}) > 1:
             ranked = [name for name, one in waiting.items() if one.priority]
-            self._notes.add("the priorities of {workload} are left out: within a queue kinds of pods share evenly", *ranked)
+            self._notes.add(
+                "the priorities of {workload} are left out: within a queue kinds of pods share evenly", *ranked
+            )
         several = [name for name, one in waiting.items() if sum(part.count for part in one.pod_sets) > 1]
         what = "{workload} of several pods, which Kueue admits whole: here pods are counted one by one"
         self._notes.add(what, *several)

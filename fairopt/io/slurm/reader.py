@@ -36,7 +36,7 @@ def read_slurm(
     jobs: Document,
     associations: Document | None = None,
     users: str = "account",
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
@@ -54,7 +54,7 @@ def read_slurm(
 
 
 def read_together(
-    document: dict[str, Any], name: str, users: str = "account", tasks: str = "mean", merge: bool = True
+    document: dict[str, Any], name: str, users: str = "account", tasks: str = "auto", merge: bool = True
 ) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
     check_choice("tasks", tasks, TASKS)

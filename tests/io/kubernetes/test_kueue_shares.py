@@ -53,7 +53,9 @@ BOTH = [fo.HDRF(), Kueue()]
 
 @pytest.mark.parametrize("policy", BOTH)
 def test_a_queue_without_a_cohort_has_its_nominal_quota_and_no_more(policy):
-    _, answer = shared(cells("a", all=[9]), flavor("all"), waiting("a", 21, spec(1)), nodes=[node("n", 21)], policy=policy)
+    _, answer = shared(
+        cells("a", all=[9]), flavor("all"), waiting("a", 21, spec(1)), nodes=[node("n", 21)], policy=policy
+    )
     assert units(answer, "cpu") == pytest.approx({"a": 9})
 
 
@@ -130,7 +132,12 @@ def test_labels_that_kueue_adds_to_admitted_pods_are_not_what_was_asked_for():
     queues = [cells(q, "all", a100=[64, 8], h100=[64, 8], **of) for q in "xy"]
     pinned = {"gpu": "a100"}
     runs = [
-        pod("x", f"job-{k}", spec(1, 1, nodeName=f"a{1 + k // 8}", nodeSelector=pinned), ownerReferences=[{"kind": "Job", "uid": "u"}])
+        pod(
+            "x",
+            f"job-{k}",
+            spec(1, 1, nodeName=f"a{1 + k // 8}", nodeSelector=pinned),
+            ownerReferences=[{"kind": "Job", "uid": "u"}],
+        )
         for k in range(16)
     ]
     running = workload("x", "job", "main", (16, spec(1, 1)), admitted="x", uid="u", conditions=["Admitted"])

@@ -232,8 +232,9 @@ def kubernetes(
         ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
         ClusterQueues, else namespaces.
     tasks : {"auto", "mean", "shapes"}, default "mean"
-        ``"auto"``: shapes, if there are at most 2,000, else means. ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
-        whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
+        ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
+        whose demand is their mean request. ``"shapes"``: only pods with equal requests do. ``"auto"``: shapes, if there
+        are at most 2,000, else means.
     merge : bool, default True
         Identical servers become one row with a count, named after all of them, as ``n[1-4]``.
     resources : sequence of str, optional

@@ -16,7 +16,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.accounts import read_accounts
-from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, untyped
+from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt.io.slurm.fields import Amounts, Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
 from fairopt.io.slurm.places import satisfies
@@ -113,6 +113,7 @@ def _arguments(
             units={"cpu": "core", "memory": "GiB"},
             notes=notes,
             word="job",
+            limiting=[_label(key) for key in devices.keys if key[1] and not is_slice(key[1])],
             labels=labels,
             weights=weights,
         )

@@ -137,6 +137,7 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
     assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
     assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
     assert made.eligible.all()
+    assert made.users == ("bio/2 gpu", "cfd/1 gpu")  # what only limits is not named
 
 
 def one_each(*jobs, nodes, **options):

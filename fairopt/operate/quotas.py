@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
+from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
-from fairopt.io.quotas.objects import resource_name
+from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
@@ -53,6 +54,8 @@ class Change:
         The new quota.
     held : float or None
         What the team's tasks take now; None if it is not known.
+    owed : float or None
+        Of Kueue the nominal quota, which stays; None elsewhere.
 
     Examples
     --------
@@ -68,6 +71,7 @@ class Change:
     present: float | None
     new: float
     held: float | None
+    owed: float | None = None
 
     @property
     def change(self) -> float | None:
@@ -76,8 +80,13 @@ class Change:
 
     @property
     def is_over(self) -> bool:
-        """Whether the team holds more than the new quota."""
-        return self.held is not None and self.held > self.new * ABOVE + _RELATIVE
+        """Whether the team holds more than the new quota, and than it is owed."""
+        return self.held is not None and self.held > max(self.new, self.owed or 0.0) * ABOVE + _RELATIVE
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the new quota is not the present one."""
+        return self.present is None or bool(self.change)
 
     @property
     def words(self) -> str:
@@ -127,7 +136,8 @@ class QuotaChanges:
         """
         pd = optional("pandas", "parquet", "to_frame()")
         rows = [asdict(row) | {"change": row.change} for row in self.rows]
-        return pd.DataFrame(rows, columns=["team", "resource", "flavor", "unit", "present", "new", "change", "held"])
+        names = ["team", "resource", "flavor", "unit", "present", "new", "change", "held"]
+        return pd.DataFrame(rows, columns=names + ["owed"] * any(row.owed is not None for row in self.rows))
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,9 +258,9 @@ class Quotas:
         0  user1      gpu            4.0
         """
         pd = optional("pandas", "parquet", "to_frame()")
-        return pd.DataFrame(
-            [asdict(row) for row in self.rows], columns=["team", "resource", "flavor", "amount", "unit"]
-        )
+        names = ["team", "resource", "flavor", "amount", "unit"]
+        names += ["owed"] * any(row.owed is not None for row in self.rows)
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
 
     def __repr__(self) -> str:
         shown = [f"{self.rows[0].team} " if self.rows else "no quotas"]
@@ -288,7 +298,9 @@ def quotas_of(
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
     known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, known)
+    source = _Source(
+        whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, known, every_team=teams is None
+    )
     return source.quotas(format or FORMATS[0])
 
 
@@ -335,6 +347,7 @@ class _Source:
     api_version: str | None
     resource_quotas: Sequence[Mapping[str, Any]] | None = None  # those there are, None if that is not known
     notes: tuple[str, ...] = ()
+    every_team: bool = False  # whether no teams were chosen
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -376,7 +389,7 @@ class _Source:
     @cached_property
     def _members(self) -> list[NDArray[np.intp]]:
         index = {name: t for t, name in enumerate(self.labelling.names)}
-        return [np.flatnonzero(self.labelling.of_user == index[name]) for name in self.teams]
+        return [np.flatnonzero(self.labelling.of_user == index.get(name, -2)) for name in self.teams]
 
     @cached_property
     def _gpus(self) -> GpuTypes | None:
@@ -420,23 +433,50 @@ class _Source:
     def quotas(self, format: str) -> Quotas:
         """The quotas for a format, with their text."""
         _checked_format(format)
-        if format == "kueue" and self.queues.raw and any(team not in self.queues.raw for team in self.teams):
+        if format == "kueue" and self.queues.raw and {*self.teams} != {*self._queues_to_write}:
             return self._of_cluster_queues()
         rows, notes = self._rows(format)
         notes = [*self.whole.notes, *self.notes, *notes]
         return _written(self, rows, notes, format)
 
-    def _of_cluster_queues(self) -> Quotas:
-        """The quotas for Kueue of the teams that are ClusterQueues of the input."""
+    @property
+    def _queues_to_write(self) -> tuple[str, ...]:
+        """The ClusterQueues of the input that are teams, and unless teams are chosen those without tasks now."""
         kept = tuple(team for team in self.teams if team in self.queues.raw)
+        whole = self.every_team and self.by == TEAM and kept
+        return kept + (tuple(name for name in self.queues.raw if name not in kept) if whole else ())
+
+    def _of_cluster_queues(self) -> Quotas:
+        """The quotas for Kueue of ClusterQueues of the input."""
+        kept = self._queues_to_write
         if not kept:
             raise InvalidInstance(
                 f"{self.teams[0]!r} is no ClusterQueue of the input, and no other team is; give teams that are "
                 "(--users queue), or leave the ClusterQueues out for new ones"
             )
-        others = _listed(team for team in self.teams if team not in kept)
-        made = replace(self, teams=kept, notes=(f"in no ClusterQueue of the input, and so without a quota: {others}",))
-        return made.quotas("kueue")
+        notes = []
+        if others := [team for team in self.teams if team not in kept]:
+            notes.append(f"in no ClusterQueue of the input, and so without a quota: {_listed(others)}")
+        if idle := [name for name in kept if name not in self.teams]:
+            notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
+        return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
+
+    def _promised(self) -> list[str]:
+        """The nominal quotas of all queues and cohorts beside what servers have, as they are after applying."""
+        servers, parts, over = self.whole.servers, list[str](), list[str]()
+        for (flavor, name), amount in self.queues.promised.items():
+            resource = matching(name, self.resources)
+            if resource is None or flavor not in self.queues.servers:
+                continue
+            made = quota_of("", name, flavor, amount)
+            rows = [server in self.queues.servers[flavor] for server in servers.servers]
+            there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
+            text = f"{made.amount:,.6g} of {there:,.6g} {_words(resource, flavor, made.unit)}"
+            (over if made.amount > there * ABOVE else parts).append(text)
+        notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
+        if over:
+            notes.append(f"nominal quotas promise more than there is, before and after: {', '.join(over)}")
+        return notes
 
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
@@ -456,8 +496,9 @@ class _Source:
             room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for _, flavor in keys}
             counts = rounded_within(amounts, [flavor for _, flavor in keys], room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=True):
+                owed = self._owed(self.teams[t], resource, flavor) if format == "kueue" else None
                 rows[self.teams[t], resource, flavor] = Quota(
-                    self.teams[t], resource, flavor, float(count * step), unit
+                    self.teams[t], resource, flavor, float(count * step), unit, owed
                 )
             for t, team in enumerate(self.teams):
                 outside = self._used[t, :, i].sum() - sum(self._used[t, mask, i].sum() for mask in places[t].values())
@@ -469,13 +510,25 @@ class _Source:
         if len(without):
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota: {user}{more}")
-        if len(self.teams) == len({*self.labelling.of_user.tolist()} - {-1}):
+        if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
             notes += self._in_no_quota([row for row in (*rows.values(), *typed) if not (gpus and row.flavor)], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
+        if format == "kueue" and self.queues.raw:
+            notes += self._promised()
+            notes.append(
+                "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
+            )
         given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
+
+    def _owed(self, team: str, resource: str, flavor: str) -> float | None:
+        """The nominal quota of a ClusterQueue of the input."""
+        for of, entry in cells_of(self.queues.raw.get(team, {})):
+            if (of, entry["name"]) == (flavor, resource_name(resource)):
+                return quota_of(team, entry["name"], flavor, quantity(entry["nominalQuota"])).amount
+        return None
 
     def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> list[str]:
         """How much of each resource no team's quota has."""
@@ -536,6 +589,7 @@ class _Source:
                 known.get(row.key),
                 row.amount,
                 self._held_of(row, gpus, held),
+                row.owed,
             )
             for row in rows
         ]
@@ -635,7 +689,7 @@ def _cohorts(source: _Source) -> dict[str, str]:
     if source.by is None or order.index(source.by) == 0:
         return {}
     names, of_user = teams.labelling(order[order.index(source.by) - 1])
-    outer = {team: of_user[rows[0]] for team, rows in zip(source.teams, source._members, strict=True)}
+    outer = {team: of_user[rows[0]] for team, rows in zip(source.teams, source._members, strict=True) if len(rows)}
     return {team: names[t] for team, t in outer.items() if t >= 0}
 
 

@@ -55,6 +55,15 @@ def lent_of(metadata: Mapping[str, Any]) -> Lent:
     return dict(found)
 
 
+def own_limit(lent: Lent, flavor: str, entry: Mapping[str, Any]) -> Any:
+    """The borrowing limit that the owners of a queue gave, as given; that of `LENT`, if it stands there now, is not it."""
+    told, limit = lent.get(flavor, {}).get(entry["name"]), entry.get("borrowingLimit")
+    if told is None or limit is None or told["borrowing"] is None:
+        return limit
+    now = limit if isinstance(limit, Fraction) else quantity(limit)
+    return told["before"] if now == quantity(told["borrowing"]) else limit
+
+
 class _Quota(Part):
     name: Name
     nominalQuota: Quantity
@@ -99,10 +108,8 @@ class _WithQuotas(Object):
 
     def borrowing(self, flavor: str, quota: _Quota) -> Fraction | None:
         """The borrowing limit of its owners: what `fairopt quotas` wrote over it is not theirs."""
-        written = self.lent.get(flavor, {}).get(quota.name)
-        if written is None or quota.borrowingLimit is None or quota.borrowingLimit != quantity(written["borrowing"]):
-            return quota.borrowingLimit
-        return None if written["before"] is None else quantity(written["before"])
+        limit = own_limit(self.lent, flavor, {"name": quota.name, "borrowingLimit": quota.borrowingLimit})
+        return None if limit is None else limit if isinstance(limit, Fraction) else quantity(limit)
 
     def covers(self, resource: str) -> bool:
         """Whether it has quotas of a resource."""

@@ -309,7 +309,7 @@ class Filling:
         self.zero, self.one = zero, number(1)
         self.tie: Any = TIE if rounded else zero
         self.same: Any = SAME if rounded else zero
-        self.m, self.serial, self.again = len(forest.ratios[0]), 0, False
+        self.m, self.serial, self.again, self.begun = len(forest.ratios[0]), 0, False, False
         self.n_rows = self.m + len(forest.rows)
         self.branches: list[Branch] = []
         for k, parent in enumerate(forest.parents):
@@ -670,7 +670,7 @@ class Filling:
     def restart(self, row: int | None = None) -> None:
         """Compare all levels afresh, after a row is full or a floor is met."""
         self.catch_up()
-        self.again, begins = False, not self.events
+        self.again, begins, self.begun = False, not self.begun, True
         for leaf in self.leaves:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)

@@ -189,9 +189,11 @@ def _parts(
             notes.add("{job} on several servers {counts} as a task on each: Slurm starts all of them or none", name)
         hosts_of = _hosts(job, name, at, notes)
         if hosts_of:
-            for position, host in enumerate(hosts_of):
-                held = {at[host]: 1.0} if host in at else {}
-                yield _Part(owner, name, job.place, allowed, 1.0, *job.allocated(host, position), held)
+            given = [job.allocated(host, position) for position, host in enumerate(hosts_of)]
+            if any(one != (job.plain, job.generic) for one in given):
+                notes.add("{running job} {is} allocated other amounts than requested, and {counts} with these", name)
+            for host, one in zip(hosts_of, given, strict=True):
+                yield _Part(owner, name, job.place, allowed, 1.0, *one, {at[host]: 1.0} if host in at else {})
             continue
         if job.servers > max(1, int(allowed.sum())):
             notes.add("{job} that {needs} more servers than it may use {was} left out", name)

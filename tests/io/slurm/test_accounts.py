@@ -77,6 +77,16 @@ def test_accounts_without_a_fairshare_are_left_out():
     assert said(made, "1 job of accounts with a fairshare of 0 was left out (1)")
 
 
+def test_limits_of_accounts_and_fairshares_of_users_are_said_not_to_count():
+    limited = {"tres": {"total": [{"type": "gres", "name": "gpu", "count": 2}]}}
+    users = [account("med", user=name, parent="", shares=n) for name, n in (("ann", 1), ("bob", 2), ("eve", 2))]
+    tree = [*TREE[:3], account("bio", "life", 2, max=limited), account("med", "life"), *users]
+    made = cluster("bio", "med", tree=tree)
+    assert said(made, "1 account with limits (GrpTRES): not modelled, so that quotas do not repeat themselves (bio)")
+    assert said(made, "1 account whose users have different fairshares: they do not count (med)")
+    assert not said(cluster("bio", "med"), "limits") and not said(cluster("bio", "med"), "users have")
+
+
 def test_other_owners_have_no_tree():
     made = cluster("bio", "med", users="qos")
     assert list(made.teams) == ["team"]

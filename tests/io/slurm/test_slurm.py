@@ -214,6 +214,8 @@ def test_jobs_that_run_hold_what_is_allocated_on_each_server_beside_any_that_wai
     made = cluster(runs, waits, tasks="shapes", merge=False)
     assert made.held_units.sum(axis=0).tolist() == units
     assert made.task_limits.sum() == 3
+    other = "1 running job is allocated other amounts than requested, and counts with these (7)"
+    assert (other in made.notes) == (units == [128, 192])
 
 
 def test_held_by_an_account_is_what_runs_and_no_mean_with_what_waits(monkeypatch):

@@ -553,6 +553,12 @@ class _Source:
         """The quotas of GPUs in all and of each type that Slurm can name, and notes."""
         if not gpus.resources & {*self.resources}:
             return [], []
+        if len(gpus.types) < 2:
+            devices = gpus.devices(self._used).sum(axis=1)
+            room = float(gpus.devices(self.whole.servers.total_capacities))
+            counts = rounded_within(devices.tolist(), [""] * len(devices), {"": room}, room, Fraction(1))
+            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, counts, strict=True)]
+            return rows, ["types of GPUs by server are not known, so quotas are in total"]
         used, chosen = gpus.used(self._used)
         keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
         room = {kind: gpus.total(kind) for kind in gpus.types}

@@ -353,6 +353,8 @@ def test_other_generic_resources_are_read_too():
 def test_servers_have_what_is_not_set_aside(fields, cpu, memory):
     made = cluster(job(tres_req_str="cpu=1"), job(), nodes=[node("n1", **fields), node("n2")], merge=False)
     assert_array_equal(made.capacities[0], [cpu, memory])
+    aside = "1 server with cores or memory set aside for the system counts without them (n1)"
+    assert (aside in made.notes) == ((cpu, memory) not in ((64, 256), (64, 1)))
 
 
 @pytest.mark.parametrize(

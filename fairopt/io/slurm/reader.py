@@ -87,7 +87,8 @@ def _arguments(
         labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
-    devices = devices_of([server.generic for server in servers], [(w.name, w.generic, w.servers) for w in parts], notes)
+    generic = ([server.generic for server in servers], [server.generic for server in closed])
+    devices = devices_of(*generic, [(part.name, part.generic, part.servers) for part in parts], notes)
     plain = [name for name in ("cpu", "memory") if any(part.plain[name] for part in parts)]
     labels_of = [*plain, *(_label(key) for key in devices.keys)]
     demands = [_amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)) for part in parts]

@@ -172,6 +172,17 @@ def test_a_request_for_a_type_costs_as_much_as_one_without_whatever_stands_in_ot
     assert fair(made, "gpu") == pytest.approx({"bio": 4, "vis": 4}, rel=1e-9)
 
 
+def test_a_type_sets_no_share_beside_a_server_that_drains_either():
+    nodes = [node("g1", gres="gpu:a100:8", partitions=["p"]), node("m1", gres="gpu:a100:3,gpu:t4:1", partitions=["q"])]
+    nodes.append(node("d1", gres="gpu:t4:8", partitions=["q"], state=["MIXED", "DRAIN"]))
+    runs = [{"account": "old", "tres_per_node": "gpu:1", "job_state": "RUNNING", "nodes": "d1"}] * 8
+    of = {"array_task_string": "1-16", "partition": "p"}
+    jobs = ({"account": "bio", "tres_per_node": "gpu:1"}, {"account": "vis", "tres_per_node": "gpu:a100:1"})
+    made = one_each(*(one | of for one in jobs), *runs, nodes=nodes)
+    assert made.total_capacities[made.resource_index("gpu")] == 20
+    assert fair(made, "gpu") == pytest.approx({"bio": 4, "vis": 4, "old": 8}, rel=1e-9)
+
+
 MIXED = [
     node("g1", gres="gpu:a100:8", partitions=["a"]),
     node("m1", gres="gpu:a100:2,gpu:1g.10gb:14", partitions=["mig"]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -249,9 +249,7 @@ def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> li
             for flavor, entry in cells_of(item):
                 nominal, told = quantity(entry["nominalQuota"]), lent.get(flavor, {}).get(entry["name"])
                 amount = nominal if told is None else quantity(told["fair"])
-                made = quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount)
-                owed = quota_of(team, entry["name"], "", nominal).amount
-                out.append(replace(made, owed=owed))
+                out.append(quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount))
         except (KeyError, TypeError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"
             raise InvalidInstance(

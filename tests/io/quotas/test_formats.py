@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.kubernetes.kueue import LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
@@ -197,22 +198,42 @@ QUEUE = {
 }
 
 
-def test_a_cluster_queue_of_the_input_keeps_all_but_its_nominal_quotas():
+@pytest.mark.parametrize(("amount", "borrowing"), [(5.0, "0"), (11.0, "3")])
+def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, borrowing):
     yaml = pytest.importorskip("yaml")
-    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", 5.0)], {"vision": QUEUE})
+    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": QUEUE})
     made = yaml.safe_load(text)["items"][0]
     expected = json.loads(json.dumps(QUEUE))
-    expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "5"
+    expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = borrowing
     assert made["spec"] == expected["spec"] and made["apiVersion"] == QUEUE["apiVersion"]
-    assert made["metadata"] == {"name": "vision", "annotations": {"owner": "ann: é"}} and "status" not in made
-    assert notes == [
-        "vision: the lendingLimit 6 of nvidia.com/gpu of a100 is above the new quota of 5, which Kueue refuses; lower "
-        "it too",
-        "vision: quotas of what is not shared here stay as they are: pods of a100",
-    ]
-    assert QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == 8  # not changed itself
+    assert made["metadata"].keys() == {"name", "annotations"} and "status" not in made and not notes
+    assert made["metadata"]["annotations"].keys() == {"owner", LENT}
+    assert "borrowingLimit" not in QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]  # not changed itself
     _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
     assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
+
+
+def gpus(queue):
+    return queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+
+
+@pytest.mark.parametrize("own", [None, "4", 2])
+def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own):
+    yaml = pytest.importorskip("yaml")
+    queue = json.loads(json.dumps(QUEUE))
+    if own is not None:
+        gpus(queue)["borrowingLimit"] = own
+    for amount, written in ((9.0, "1"), (10.0, "2"), (3.0, "0")):
+        queue = yaml.safe_load(to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": queue})[0])["items"][0]
+        assert gpus(queue)["borrowingLimit"] == written and gpus(queue)["nominalQuota"] == 8
+        assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
+    back = yaml.safe_load(to_cluster_queues([Quota("vision", "cpu", "a100", 0.0)], {"vision": queue})[0])["items"][0]
+    assert gpus(back).get("borrowingLimit") == own and LENT not in back["metadata"].get("annotations", {})
+    gpus(queue)["borrowingLimit"] = "7"  # changed by its owners since
+    assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "7"
+    queue["metadata"]["annotations"][LENT] = "8"
+    with pytest.raises(InvalidInstance, match='the annotation fairopt/lent of "vision" is not what fairopt writes; take'):
+        lent_of(queue["metadata"])
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,17 @@ def test_gpus_of_any_type_on_a_server_of_several_are_in_the_limits_of_those_that
         "one": {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
     }
     assert "are counted as the type with the most left there" in result.stdout
+    table = [line.split(",") for line in run("slurm", "--format", "csv").stdout.splitlines()]
+    gpus = {(team, kind): int(amount) for team, resource, kind, amount, _ in table[1:] if resource == "gpu"}
+    assert {resource for _, resource, *_ in table[1:]} == {"cpu", "gpu"}
+    assert gpus == {
+        ("any", "1g.10gb"): 7,
+        ("any", "a100"): 0,
+        ("any", "t4"): 3,
+        ("one", "1g.10gb"): 0,
+        ("one", "a100"): 2,
+        ("one", "t4"): 0,
+    }
 
 
 def test_where_types_by_server_are_not_known_limits_of_gpus_are_in_total(run, tmp_path):

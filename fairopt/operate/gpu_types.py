@@ -34,6 +34,11 @@ class GpuTypes:
     there: Sequence[Mapping[str, float]]
 
     @property
+    def are_resources(self) -> bool:
+        """Whether several resources count GPUs."""
+        return self.anything is not None or bool(self.typed)
+
+    @property
     def types(self) -> list[str]:
         """The types that some server has."""
         return sorted({kind for of_server in self.there for kind in of_server})
@@ -118,7 +123,7 @@ def gpu_types(servers: Instance) -> GpuTypes | None:
             there = []
             break
     found = GpuTypes(base, whole, anything, index, there)
-    return found if len(found.types) > 1 or len(found.resources & {*servers.resources}) > 1 else None
+    return found if len(found.types) > 1 or len(names) > 1 else None
 
 
 def is_tres(kind: str) -> bool:

@@ -393,8 +393,13 @@ class _Source:
 
     @cached_property
     def _gpus(self) -> GpuTypes | None:
-        """The types of GPUs, of which limits of Slurm are; None without several types."""
+        """The types of GPUs; None without several types."""
         return gpu_types(self.whole.servers)
+
+    def _gpus_for(self, format: str) -> GpuTypes | None:
+        """The types of GPUs by which a format has quotas: Slurm's, and tables where several resources count GPUs."""
+        gpus = self._gpus if format in ("csv", "slurm") else None
+        return gpus if gpus is not None and (format == "slurm" or gpus.are_resources) else None
 
     def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
         """The servers of each flavor in which a team's quota of a resource is given, disjoint."""
@@ -481,8 +486,8 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        gpus = self._gpus if format == "slurm" else None
-        typed, notes = self._of_gpu_types(gpus) if gpus else ([], [])
+        gpus = self._gpus_for(format)
+        typed, notes = self._of_gpu_types(gpus, in_all=format == "slurm") if gpus else ([], [])
         for resource in self.resources:
             if gpus and resource in gpus.resources:
                 continue
@@ -511,7 +516,8 @@ class _Source:
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota: {user}{more}")
         if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
-            notes += self._in_no_quota([row for row in (*rows.values(), *typed) if not (gpus and row.flavor)], gpus)
+            once = typed if format != "slurm" else [row for row in typed if not row.flavor]
+            notes += self._in_no_quota([*rows.values(), *once], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
         if format == "kueue" and self.queues.raw:
@@ -549,41 +555,38 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    def _of_gpu_types(self, gpus: GpuTypes) -> tuple[list[Quota], list[str]]:
-        """The quotas of GPUs in all and of each type that Slurm can name, and notes."""
+    def _of_gpu_types(self, gpus: GpuTypes, in_all: bool) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs of each type, or ``in_all`` and of each type that Slurm can name; and notes."""
         if not gpus.resources & {*self.resources}:
             return [], []
-        if len(gpus.types) < 2:
-            devices = gpus.devices(self._used).sum(axis=1)
-            room = float(gpus.devices(self.whole.servers.total_capacities))
-            counts = rounded_within(devices.tolist(), [""] * len(devices), {"": room}, room, Fraction(1))
-            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, counts, strict=True)]
+        there = float(gpus.devices(self.whole.servers.total_capacities))
+        if not gpus.types:
+            devices = gpus.devices(self._used).sum(axis=1).tolist()
+            in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
+            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, in_total, strict=True)]
             return rows, ["types of GPUs by server are not known, so quotas are in total"]
         used, chosen = gpus.used(self._used)
         keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
         room = {kind: gpus.total(kind) for kind in gpus.types}
-        in_all = float(gpus.devices(self.whole.servers.total_capacities))
         amounts = [float(used[kind][t]) for t, kind in keys]
-        rounded = rounded_within(amounts, [kind for _, kind in keys], room, in_all, Fraction(1))
+        rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
         counts = dict(zip(keys, rounded, strict=True))
-        rows = list[Quota]()
+        rows = []
         for t, team in enumerate(self.teams):
             of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
-            rows.append(Quota(team, gpus.resource, "", sum(of_team.values())))
-            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind)]
-        notes = []
-        if chosen:
-            notes.append(
-                "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs "
-                "that get another type wait once its limit is reached"
-            )
-        return rows, notes
+            rows += [Quota(team, gpus.resource, "", sum(of_team.values()))] if in_all else []
+            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind) or not in_all]
+        notes = [
+            "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
+            "get another type wait once its limit is reached"
+        ]
+        return rows, notes * chosen
 
     # -- present quotas -----------------------------------------------------------------------------------------
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota], format: str) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
-        gpus = self._gpus if format == "slurm" else None
+        gpus = self._gpus_for(format)
         held = {} if gpus is None or self._held is None else gpus.used(self._held)[0]
         known, notes = self._present(rows, present)
         made = [

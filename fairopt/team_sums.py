@@ -65,5 +65,5 @@ def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
 
 def teams_shown(instance: Instance) -> str | None:
     """The innermost label with a team of several users, of which pictures show the teams; None if there is none."""
-    shown = (by for by in reversed(instance.teams.outermost_first) if instance.teams.labelling(by).mixed)
+    shown = (by for by in instance.teams if instance.teams.labelling(by).mixed)
     return next(shown, None)

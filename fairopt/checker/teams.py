@@ -132,6 +132,15 @@ def guaranteed(cluster: Cluster) -> Rows:
     return rows
 
 
+def limited(cluster: Cluster) -> Rows:
+    """The limits on what users take together as rows."""
+    return [
+        Row(use, one.amount, False, RowName("limits of the instance", one.name))
+        for one in cluster.together
+        if (use := {(j, s): d for j, s in sorted(one.pairs) if (d := cluster.demands[j][s][one.resource])})
+    ]
+
+
 class Numbers:
     """What an objective compares: ``z_t = sum_j c_j x_j - base_t`` of a user or a team t, by label.
 

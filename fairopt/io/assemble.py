@@ -121,7 +121,11 @@ def arguments_of_tables(
 
 
 def _labels_of_users(users: InputTable, labels: Sequence[str]) -> dict[str, str]:
-    """The columns of users that are labels, by the name of the label: those named come first."""
+    """The columns of users that are labels, by the name of the label, from the innermost out.
+
+    That is their order, and ``labels`` that are no such column after them; ``labels`` give their own order, the
+    outermost first.
+    """
     known: dict[str, str] = {}
     for column in users.columns:
         name, unit = _resource_of(column)
@@ -133,7 +137,11 @@ def _labels_of_users(users: InputTable, labels: Sequence[str]) -> dict[str, str]
     for label in labels:
         if label not in possible:
             raise InvalidInstance(f"{users.path}: there is no column {label!r} of labels; {nearest(label, possible)}")
-    return {**{label: known.get(label, label) for label in labels}, **known}
+    known |= {label: label for label in reversed(labels) if label not in known}
+    labels = [*dict.fromkeys(labels)]
+    given = reversed(labels)
+    order = [next(given) if name in labels else name for name in known]
+    return {name: known[name] for name in order}
 
 
 def _with_teams(
@@ -371,6 +379,8 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     only defaults (weights of 1, no task limits, ...) are omitted; numbers keep their precision. The eligible servers of
     a user are a list, or, if ``joined``, text separated by ``|``; None means all servers.
     """
+    if instance.limits:
+        raise InvalidInstance("tables cannot hold the limits of this instance; write to a .json file")
     units = instance.units or ("",) * instance.n_resources
     headers = headers_of(instance)
     for name, unit, header in zip(instance.resources, units, headers, strict=True):

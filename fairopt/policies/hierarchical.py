@@ -237,7 +237,7 @@ def written(allocation: Allocation) -> dict[str, Any]:
     of_class = [np.flatnonzero(classes == k).tolist() for k in range(int(classes.max()) + 1)]
     part = instance.counts / np.bincount(classes, weights=instance.counts)[classes]
     rows = [
-        [[s, i, p] for k, i, p in row for s in ([k] if isinstance(k, str) else of_class[k])]
+        [[s, i, p] for k, i, p in row for s in (of_class[k] if isinstance(k, int) else [k])]
         for row in entry.get("rows") or ()
     ]
     placements = [

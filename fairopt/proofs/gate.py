@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
+from fairopt.blocks.limits import beyond_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
@@ -312,12 +313,12 @@ def _apart(made: Allocation, answer: Allocation, gap: float) -> str:
 
 
 def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
-    """Whether shares of users are compared by weights that are parts of those of their teams."""
-    return any(
-        program.given.team_weights and term.share and not term.share._counts_teams and term.kind.levels_users
-        for program in tiers
-        for term in program.objective.terms()
-    )
+    """Whether shares of users are compared by weights that are parts of those of their teams, and not teams before."""
+    for program in tiers:
+        for term in program.objective.terms():
+            if program.given.team_weights and term.share and term.kind.levels_users:
+                return not term.share._counts_teams
+    return False
 
 
 def unfinished(
@@ -531,6 +532,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
     spread = instance._spread(tasks)
+    short = max(short, beyond_limits(merged, tasks))
     certificate = _certificate(
         begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note
     )

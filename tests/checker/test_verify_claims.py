@@ -378,6 +378,8 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         {"demands": [[1, 2], [3, 1]]},
         {"users": ["a", "c"]},
         {"eligible": {"b": ["t"]}},
+        {"teams": {"team": ["s", "t"], "org": ["x", "y"]}},
+        {"teams": {"org": ["x", "y"], "team": ["s", "t"]}},  # team is around org
     ]
     assert len({held, *(digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
 

@@ -1,0 +1,115 @@
+"""Fair sharing of Kueue: teams share what they borrow beyond what they are owed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective
+from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.teams import OfTeam, Surplus
+from fairopt.errors import InvalidBlock
+from fairopt.formulation.program import require_instance
+from fairopt.instance import Instance
+from fairopt.policy import Policy
+
+__all__ = ["Kueue"]
+
+
+@dataclass(frozen=True, repr=False)
+class Kueue:
+    """Fair sharing of Kueue: what teams hold beyond their guarantees is shared by weights, level by level.
+
+    Of the outermost teams the smallest share above the guarantee, per weight, is as large as possible, then the next
+    smallest, and so on; with these kept, likewise of the teams inside them, and at last of users. Kueue admits next what
+    has the smallest weighted share of borrowed resources, and preempts what has the largest; this is its limit for
+    divisible tasks. Shares are dominant shares of the cluster, while Kueue divides by what a cohort may lend: of one
+    resource the order is the same.
+
+    Parameters
+    ----------
+    by : sequence of str, optional
+        Labels of users, the outermost first. Default: all labels of the instance.
+
+    Raises
+    ------
+    InvalidBlock
+        If ``by`` is not a sequence of labels.
+
+    Examples
+    --------
+    Of 12 CPUs the teams are owed 6 and 2, and borrow 2 of the other 4 each:
+
+    >>> import fairopt as fo
+    >>> from fairopt.policies import Kueue
+    >>> cluster = fo.Instance(
+    ...     [[1], [1]], [12], resources=["cpu"], teams={"team": ["a", "b"]},
+    ...     guarantees={"a": {"cpu": 6}, "b": {"cpu": 2}},
+    ... )
+    >>> Kueue().allocate(cluster).tasks.round(6)
+    array([8., 4.])
+    """
+
+    by: Any = None
+
+    def __post_init__(self) -> None:
+        if self.by is None:
+            return
+        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        if not by or not all(isinstance(name, str) for name in by):
+            raise InvalidBlock(f"Kueue: by is {self.by!r}; give labels of users, the outermost first")
+        object.__setattr__(self, "by", by)
+
+    def __repr__(self) -> str:
+        return f"Kueue({'' if self.by is None else f'by={self.by!r}'})"
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return "Kueue"
+
+    def allocate(self, instance: Instance, **options: Any) -> Allocation:
+        """The allocation of the policy for an instance.
+
+        Parameters
+        ----------
+        instance : Instance
+        **options
+            As in `Policy.allocate`.
+
+        Returns
+        -------
+        Allocation
+            Of the blocks that say this, on the instance in which each user has all labels: a team without an outer one
+            is beside the outer teams, alone.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[1], [1]], [8], teams={"team": ["a", "b"]}, weights={"a": 3, "b": 1})
+        >>> fo.policies.Kueue().allocate(pool).tasks.round(6)
+        array([6., 2.])
+        """
+        require_instance(instance)
+        by = instance.teams.outermost_first if self.by is None else self.by
+        whole = _with_all_labels(instance, by)
+        objective: Objective = Leximin()
+        for label in reversed(by):
+            objective = Leximin(Surplus(OfTeam(by=label))).then(objective)
+        return Policy(objective, name=self.name).allocate(whole, **options)
+
+
+def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
+    """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
+    teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
+    own = dict(zip(instance.users, instance._own_weights.tolist(), strict=True))
+    for j, user in enumerate(instance.users):
+        inner, weight = user, own[user]
+        for label in reversed(by):
+            name = teams[label][j]
+            if name is None:
+                name = teams[label][j] = f"{inner} ({label})"
+                weights[name] = weight
+            inner, weight = name, instance.team_weights.get(name, weights.get(name, 1.0))
+    return instance if not weights else instance.replace(teams=teams, weights=weights)

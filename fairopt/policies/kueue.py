@@ -12,6 +12,7 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
+from fairopt.policies.fair_tree import divided
 from fairopt.policy import Policy
 
 __all__ = ["Kueue"]
@@ -94,9 +95,14 @@ class Kueue:
         require_instance(instance)
         by = instance.teams.outermost_first if self.by is None else self.by
         whole = _with_all_labels(instance, by)
-        objective: Objective = Leximin()
-        for label in reversed(by):
-            objective = Leximin(Surplus(OfTeam(by=label))).then(objective)
+        levels: dict[tuple[int, ...], Objective] = {}  # by the users of each team, so that a team of one team is no level
+        for label in by:
+            teams = whole.teams.labelling(label).of_user
+            levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
+        levels.setdefault(tuple(range(whole.n_users)), Leximin())
+        objective, *inner = levels.values()
+        for one in inner:
+            objective = objective.then(one)
         return Policy(objective, name=self.name).allocate(whole, **options)
 
 

@@ -120,17 +120,17 @@ class Cohorts:
             limit = branch.limit(cell)
             if limit is None:
                 continue
-            for one in self._uses(branch, cell, most):
+            for one in self.uses(branch, cell, most):
                 if sum(most[name] for name in one.queues) > limit + one.amount:
                     yield branch, Sum(one.queues, limit + one.amount)
 
-    def _uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
+    def uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
         """What counts against a branch, as the largest of sums over queues less constants (``amount``)."""
         if branch.is_queue:
             return [Sum((branch.name,), 0.0)] if most.get(branch.name) else []
         ways: list[list[Sum]] = []
         for child in branch.below:
-            inner, kept = self._uses(child, cell, most), child.not_lent(cell)
+            inner, kept = self.uses(child, cell, most), child.not_lent(cell)
             beyond = [Sum(one.queues, one.amount + kept) for one in inner]
             beyond = [one for one in beyond if sum(most[name] for name in one.queues) > one.amount]
             if beyond:

@@ -77,10 +77,10 @@ class Drawn:
         """What is right below a cohort."""
         return [one for one in self.nodes.values() if one.parent == name]
 
-    def total(self, resource: str) -> float:
-        """What all servers have that some pod may use."""
+    def total(self, resource: str, flavors: Iterable[str]) -> float:
+        """What the servers of some flavors have."""
         which = 1 if resource == "cpu" else 2
-        return float(sum(of[0] * of[which] for of in self.flavors.values()))
+        return float(sum(of[0] * of[which] for name, of in self.flavors.items() if name in flavors))
 
 
 def drawn(seed: int) -> Drawn:
@@ -209,7 +209,7 @@ def _jobs(queue: Node, cluster: Drawn) -> list[dict[str, Any]]:
 
 def nearly(amount: float) -> float:
     """A lower bound that what was found to be an amount meets in spite of rounding."""
-    return amount * (1 - 2e-8) - 1e-9
+    return amount * (1 - 1e-10) - 1e-12
 
 
 class Program:
@@ -236,7 +236,11 @@ class Program:
             for name, value in row.items():
                 table[k, place[name]] += value
         right = np.array([bound for _, bound in rows])
-        found = linprog(cost, table, right, method="highs-ds", options={"presolve": False})
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        for slack in (0.0, 1e-10, 1e-9, 1e-8, 1e-7):  # where rounding leaves nothing
+            found = linprog(cost, table, right + slack * np.maximum(1, np.abs(right)), method="highs-ds", options=tight)
+            if found.status == 0:
+                break
         assert found.status == 0, found.message
         return -float(found.fun), {name: float(found.x[k]) for name, k in place.items()}
 
@@ -267,9 +271,9 @@ def risen(program: Program, numbers: Numbers) -> dict[Any, float]:
         for name in rising:
             row, base, speed = numbers[name]
             most = program.best(row, kept(level, but=name))[0]
-            if most <= base + level * speed + 1e-6 * max(abs(base) + level * speed, 1e-3):
+            if most <= base + level * speed + 1e-7 * max(abs(base) + level * speed, 1e-3):
                 stopped.append(name)
-        assert stopped
+        assert stopped, "all can rise above the level to which all can rise"
         levels |= dict.fromkeys(stopped, level)
     return levels
 
@@ -286,9 +290,6 @@ class Answer:
     def __init__(self, cluster: Drawn) -> None:
         self.cluster = cluster
         self.kinds = [(q, k, kind) for q in cluster.queues for k, kind in enumerate(q.kinds)]
-        self.share = {
-            (q.name, k): max(kind.takes(r) / cluster.total(r) for r in RESOURCES) for q, k, kind in self.kinds
-        }
         self.program = Program()
         for flavor, (servers, cpus, gpus) in cluster.flavors.items():
             for resource, there in (("cpu", servers * cpus), (GPU, servers * gpus)):
@@ -296,6 +297,11 @@ class Answer:
                 self._tree(flavor, resource)
         for q, k, kind in self.kinds:
             self.program.add(self.tasks(q.name, k), kind.count)
+        everyone = [q.name for q in cluster.queues]
+        used = [f for f in cluster.flavors if self.program.best(self.use(everyone, f, "cpu"))[0] > 1e-7]
+        self.share = {
+            (q.name, k): max(kind.takes(r) / cluster.total(r, used) for r in RESOURCES) for q, k, kind in self.kinds
+        }
         self.base = self._owed_to_queues()
         for name, tasks in self.base.items():
             self.program.add({v: -1.0 for v in self.tasks(*name)}, -nearly(tasks))
@@ -409,10 +415,11 @@ class Answer:
 
     def of_queues(self) -> dict[str, float]:
         """The dominant share of each queue: surpluses are level from the outermost branches in."""
-        tree = [one.name for one in self.cluster.nodes.values() if one.parent is None]
-        below = {None: tree} | {name: [c.name for c in self.cluster.below(name)] for name in self.cluster.nodes}
+        below = {name: [c.name for c in self.cluster.below(name)] for name in self.cluster.nodes}
+        trees = [one for one in self.cluster.nodes.values() if one.parent is None]  # share nothing
+        below[""] = [one.name for one in trees if one.is_queue]
         out: dict[str, float] = {}
-        level = [None]
+        level = ["", *(one.name for one in trees if not one.is_queue)]
         while level:
             numbers, inner = {}, []
             for above in level:
@@ -425,6 +432,8 @@ class Answer:
                     base = max(base, self.worth.get(name, 0.0))
                     numbers[name] = row, base, float(self.cluster.nodes[name].weight)
                     inner += [] if self.cluster.nodes[name].is_queue else [name]
+            if len(numbers) == 1 and inner:  # compared with none
+                numbers = {}
             for name, at in risen(self.program, numbers).items():
                 row, base, weight = numbers[name]
                 held = base + at * weight

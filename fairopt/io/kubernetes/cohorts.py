@@ -134,7 +134,8 @@ class Cohorts:
             beyond = [Sum(one.queues, one.amount + kept) for one in inner]
             beyond = [one for one in beyond if sum(most[name] for name in one.queues) > one.amount]
             if beyond:
-                ways.append([*beyond, Sum((), 0.0)] if kept else beyond)
+                nothing = min(one.amount for one in beyond) > 0  # may count, as the child may use what it keeps
+                ways.append([*beyond, Sum((), 0.0)] if nothing else beyond)
         if sum(len(of) > 1 for of in ways) > MOST_LENDERS:
             self.partly.add(branch.name)
             first = [of[0] for of in ways]

@@ -426,6 +426,8 @@ class Answer:
                 for name in below[above]:
                     queues = [q for q in self.inside(name) if self.cluster.nodes[q].kinds]
                     row = self.shares(queues)
+                    if row and self.program.best(row)[0] < 1e-9:  # Kueue can never admit their pods
+                        continue
                     if not row:
                         continue
                     base = sum(self.base[q, k] * self.share[q, k] for q, k in self.base if q in queues)

@@ -65,7 +65,7 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
     for team, quotas in owed.of_team.items():
         mine = np.array(sorted(work.members.get(team, ())), dtype=np.intp)
         named = [work.resources.index(name) for name in {one.resource for one in quotas}]
-        mine = mine[work.able[mine].any(axis=1) & work.demands[np.ix_(mine, named)].any(axis=1)]
+        mine = mine[work.able[mine].any(axis=1) & work.demands[mine][:, named].any(axis=1)]
         if len(mine):
             tasks[mine] = _Filling(work, mine, quotas, dict.fromkeys(mine.tolist(), team)).run(
                 tasks[mine], 1.0 / shares[mine]

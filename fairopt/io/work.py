@@ -65,7 +65,8 @@ def arguments_of_work(
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
-    without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A user's
+    without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
+    user's
     task limit is its number of tasks; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they

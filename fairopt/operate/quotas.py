@@ -296,9 +296,7 @@ def quotas_of(
     kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    source = _Source(
-        whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, every_team=teams is None
-    )
+    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, every_team=teams is None)
     return source.quotas(format or FORMATS[0])
 
 
@@ -513,7 +511,9 @@ class _Source:
             notes.append("users have no teams, so each user has quotas")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
-            notes.append("nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again")
+            notes.append(
+                "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
+            )
         given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes

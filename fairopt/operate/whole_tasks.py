@@ -76,7 +76,9 @@ def _solved_whole(answer: Allocation, integral: bool | str, time_limit: float | 
     policy, instance = answer.policy, answer.instance
     if not isinstance(policy, Policy) or decides_bundles(policy.objective):
         return None
-    parts_of_tasks = bool((instance.guarantees != np.floor(instance.guarantees)).any()) or bool(instance.team_guarantees)
+    parts_of_tasks = bool((instance.guarantees != np.floor(instance.guarantees)).any()) or bool(
+        instance.team_guarantees
+    )
     try:
         return policy.allocate(instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
     except (Infeasible, NotCertified):

@@ -23,9 +23,9 @@ class Kueue:
     """Fair sharing of Kueue: what teams hold beyond their guarantees is shared by weights, level by level.
 
     Of the outermost teams the smallest share above the guarantee, per weight, is as large as possible, then the next
-    smallest, and so on; with these kept, likewise of the teams inside them, and at last of users. Kueue admits next what
-    has the smallest weighted share of borrowed resources, and preempts what has the largest; with divisible tasks of
-    one kind in each queue this comes to the same.
+    smallest, and so on; with these kept, likewise of the teams inside them, and at last of users. Kueue admits next
+    what has the smallest weighted share of borrowed resources, and preempts what has the largest; with divisible tasks
+    of one kind in each queue this comes to the same.
 
     Two things differ. The share of a team is the sum of its users' dominant shares of the cluster, while Kueue takes
     the largest share of what a cohort may lend. And the total of a cohort in a cohort comes before what is fair inside.
@@ -33,8 +33,8 @@ class Kueue:
     Parameters
     ----------
     by : sequence of str, optional
-        Labels of users, the outermost first. Default: all labels of the instance, but for ``cohort``, ``cohort2``, ... if
-        it is the outermost: trees of cohorts share nothing in Kueue.
+        Labels of users, the outermost first. Default: all labels of the instance, but for ``cohort``, ``cohort2``, ...
+        if it is the outermost: trees of cohorts share nothing in Kueue.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class Kueue:
         if self.by is None and len(by) > 1 and by[0].rstrip("0123456789") == "cohort":
             by = by[1:]
         whole = _with_all_labels(instance, by)
-        levels: dict[tuple[int, ...], Objective] = {}  # by the users of each team, so that a team of one team is no level
+        levels: dict[tuple[int, ...], Objective] = {}  # by users: a team of one team is no level
         for label in by:
             teams = whole.teams.labelling(label).of_user
             if (teams != teams[:1]).any() or label == by[-1]:  # one team alone is compared with none

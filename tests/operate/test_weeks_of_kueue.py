@@ -14,7 +14,8 @@ from fairopt.operate.quotas import quotas_of
 sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
 
 from kube_cluster import GPU
-from test_kueue_shares import cells, flavor, listed, local, node, spec, waiting
+from test_kueue import flavor, listed, local, node, spec
+from test_kueue_shares import cells, waiting
 
 pytest.importorskip("yaml")
 
@@ -68,7 +69,10 @@ def test_twelve_weeks_of_random_demand_are_shared_as_if_each_were_the_first(poli
         cells("c", "all", big=[40, {"nominal": 0, "lending": 0}], small=[40, 2], **of),
     ]
     pool = cells("all", kind="Cohort", big=[0, 8], small=[0, 0], **of)
-    nodes = [*(node(f"b{k}", 64, 8, size="big") for k in range(3)), *(node(f"s{k}", 64, 4, size="small") for k in (0, 1))]
+    nodes = [
+        *(node(f"b{k}", 64, 8, size="big") for k in range(3)),
+        *(node(f"s{k}", 64, 4, size="small") for k in (0, 1)),
+    ]
     rest = [flavor("big", size="big"), flavor("small", size="small"), pool]
     queues, given = first, []
     for _ in range(12):

@@ -255,7 +255,7 @@ def risen(program: Program, numbers: Numbers) -> dict[Any, float]:
     def kept(level: float, but: Any = None) -> list[Row]:
         out = []
         for name, (row, base, speed) in numbers.items():
-            at = levels[name] if name in levels else level
+            at = levels.get(name, level)
             if name != but:
                 out.append(({k: -v for k, v in row.items()}, -nearly(base + at * speed)))
         return out
@@ -394,7 +394,7 @@ class Answer:
                 for name, x in at.items()
                 if name[0] in queues
             }
-            for (row, x, _) in fixed.values():
+            for row, x, _ in fixed.values():
                 program.add({v: -1.0 for v in row}, -nearly(x))
             at |= {name: at[name] + level * rise[name][2] for name, level in risen(program, rise).items()}
             floor = {

@@ -1,8 +1,8 @@
 """Trees of cohorts as numbers: what queues may use and are owed, of each resource of each flavor.
 
 What a queue uses beyond what it does not lend (its nominal quota less its lending limit) counts against its cohort, and
-likewise for a cohort and its parent. A cohort has its own nominal quotas and what those below lend to it; the one at the
-top is not exceeded, and others exceed theirs by at most their borrowing limits. This is the arithmetic of Kueue
+likewise for a cohort and its parent. A cohort has its own nominal quotas and what those below lend to it; the one at
+the top is not exceeded, and others exceed theirs by at most their borrowing limits. This is the arithmetic of Kueue
 (`pkg/cache/scheduler/resource_node.go`).
 """
 

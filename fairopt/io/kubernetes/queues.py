@@ -1,4 +1,4 @@
-"""What the objects of Kueue say of a cluster: waiting pods, the team of each pod, what is owed, limits, and placement."""
+"""What the objects of Kueue say of a cluster: waiting pods, the team of each pod, what is owed, limits, placement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.errors import nearest
 from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, KueueObjects, PodSet, ResourceGroup, Workload
@@ -122,7 +122,9 @@ class Queues:
         """Say what of Workloads is not modelled."""
         if len({one.priority for one in waiting.values()}) > 1:
             ranked = [name for name, one in waiting.items() if one.priority]
-            self._notes.add("the priorities of {workload} are left out: within a queue kinds of pods share evenly", *ranked)
+            self._notes.add(
+                "the priorities of {workload} are left out: within a queue kinds of pods share evenly", *ranked
+            )
         several = [name for name, one in waiting.items() if sum(part.count for part in one.pod_sets) > 1]
         what = "{workload} of several pods, which Kueue admits whole: here pods are counted one by one"
         self._notes.add(what, *several)

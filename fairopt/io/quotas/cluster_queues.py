@@ -1,8 +1,8 @@
 """Quotas as ClusterQueues of Kueue: those of the input with what is lent for now, or new ones with their flavors.
 
 The nominal quotas of an input are what its queues are owed, and are never changed. What a queue may use beyond them is
-written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what counts when
-the objects are read again.
+written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what counts
+when the objects are read again.
 """
 
 from __future__ import annotations
@@ -171,7 +171,9 @@ def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -
     made = {key: copy.deepcopy(value) for key, value in queue.items() if key not in _OF_SERVER}
     metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
     before, lent = lent_of(metadata), Lent()
-    own = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key not in (_APPLIED, LENT)}
+    own = {
+        key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key not in (_APPLIED, LENT)
+    }
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
     has_cohort = bool(made.get("spec", {}).get("cohortName") or made.get("spec", {}).get("cohort"))
     for flavor, entry in cells_of(made):
@@ -187,7 +189,9 @@ def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -
             beyond = quota_of(team, entry["name"], flavor, max(fair - nominal, Fraction(0)))
             told["borrowing"] = entry["borrowingLimit"] = quantity_of(beyond)
         elif fair > nominal:
-            notes.append(f"{team}: it is in no cohort, and has no more than its {entry['nominalQuota']} {entry['name']}")
+            notes.append(
+                f"{team}: it is in no cohort, and has no more than its {entry['nominalQuota']} {entry['name']}"
+            )
         lent.setdefault(flavor, {})[entry["name"]] = told
     missing = [
         f"{row.amount:g} {name} of {flavor or 'all servers'}" for (name, flavor), row in new.items() if row.amount
@@ -243,7 +247,7 @@ def _made(
 
 
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
-    """What ClusterQueues may use, given with their places in the file ``name``: what was written, else nominal quotas."""
+    """What was written of ClusterQueues, else their nominal quotas; given with their places in the file ``name``."""
     out = []
     for item, place in items:
         try:

@@ -171,7 +171,11 @@ def _secured(
     notes.add(what.format(part=part), number=part < 1)
     found = {name: x for name, x in zip(names, tasks.tolist(), strict=True) if x > 0} | of_outer
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
-    kept = [limit for limit in owed.limits if limit.resource in has]
+    kept = [
+        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
+        for one in owed.limits
+        if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
+    ]
     return {"guarantees": found or None, "limits": kept or None}
 
 

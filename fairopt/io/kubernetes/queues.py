@@ -16,8 +16,7 @@ from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, KueueObjects, PodSe
 from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
 from fairopt.io.kubernetes.placement import Toleration
 from fairopt.io.notes import Notes
-from fairopt.io.secured import Owed, Quota
-from fairopt.limits import Limit
+from fairopt.io.secured import Limit, Owed, Quota
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
 _CLUSTER_QUEUE, _LOCAL_QUEUE = f"{GROUP}/cluster-queue-name", f"{GROUP}/queue-name"
@@ -374,7 +373,7 @@ class Queues:
                 continue
             number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
             name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
-            of = tuple((queue, servers.as_tuple(masks[queue])) for queue in one.queues)
+            of = {queue: servers.as_tuple(masks[queue]) for queue in one.queues}
             yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of)
 
     def _of_cohorts(

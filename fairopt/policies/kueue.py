@@ -86,8 +86,8 @@ class Kueue:
         -------
         Allocation
             Of the blocks that say this, on the instance in which each user has all labels: a team without an outer one
-            is beside the outer teams, alone. If the tolerances of earlier levels leave no proof of how users divide what
-            their team gets, the division is any.
+            is beside the outer teams, alone. If the tolerances of earlier levels leave no proof of how users divide
+            what their team gets, the division is any.
 
         Examples
         --------

@@ -210,3 +210,11 @@ def test_a_cohort_within_a_cohort_is_owed_the_quotas_below_it():
     instance, answer = shared(*objects, nodes=[node("n", 12)], policy=Kueue(by=("cohort2", "cohort", "team")))
     assert instance.team_guarantees == {"inner": {"cpu": pytest.approx(6)}}
     assert units(answer, "cpu") == pytest.approx({"a": 6 + 2, "b": 2 + 2})
+
+
+def test_the_limit_that_stops_a_queue_is_named():
+    queues = [cells("a", "c", all=[{"nominal": 3, "borrowing": 1}]), cells("b", "c", all=[9])]
+    for policy in BOTH:
+        _, answer = shared(*queues, flavor("all"), waiting("a", 10, spec(1)), nodes=[node("n", 12)], policy=policy)
+        told = str(answer.explain("a"))
+        assert "the limit on cpu of all in queue a binds" in told

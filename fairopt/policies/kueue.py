@@ -106,11 +106,11 @@ class Kueue:
             teams = whole.teams.labelling(label).of_user
             if (teams != teams[:1]).any() or label == by[-1]:  # one team alone is compared with none
                 levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
-        objective, *inner = levels.values()
+        objective, *inner = levels.values() or (Leximin(Surplus()),)
         for one in inner:
             objective = objective.then(one)
         alone = tuple(range(whole.n_users))
-        if alone in levels:
+        if not by or alone in levels:
             return Policy(objective, name=self.name).allocate(whole, **options)
         try:
             return Policy(objective.then(Leximin()), name=self.name).allocate(whole, **options)

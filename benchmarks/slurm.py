@@ -35,8 +35,8 @@ def read(cluster: Drawn) -> fo.Instance:
 
 def shared(instance: fo.Instance, several: bool) -> fo.Allocation:
     """The answer of the default policy, or the leximin of accounts' shares if these have several kinds of jobs."""
-    policy = "Leximin(OfTeam(DominantShare()))" if several else None
-    return named(policy)(instance).allocate(instance)
+    by = instance.teams.outermost_first[0]
+    return named(f"Leximin(OfTeam(DominantShare(), by={by!r}))" if several else None)(instance).allocate(instance)
 
 
 def shares(answer: fo.Allocation) -> dict[str, float]:

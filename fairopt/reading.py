@@ -56,8 +56,16 @@ EARLIER = tuple(f"fairopt.allocation/{k}" for k in (3, 2, 1))  # 1 has no eviden
 FORMATS = (FORMAT, *EARLIER)
 PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not contain the problem"
 NO_EVIDENCE = {"why": "the answer has no evidence; allocate its instance by its policy for one that has"}
+ONLY_TEXT = "the file holds only the text of its policy"
 OF_BLOCKS = ("variables", "multipliers")
+OF_POLICY = ("evidence", "given", "ideals", "floors")  # parts of a file that only its policy could make anew
 CERTIFICATE = TypeAdapter(Certificate)
+
+
+class PolicyText(str):
+    """The text of a policy whose blocks are not at hand, with the parts of its file that only these could make anew."""
+
+    parts: Mapping[str, Any] = {"evidence": [{"why": f"{ONLY_TEXT}; load it with the policy, and save it again"}]}
 
 
 def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
@@ -68,7 +76,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     arrow, parquet = pyarrow_for("Parquet files") if ending == ".parquet" else (None, cast(Any, None))
     data = {
         "format": FORMAT,
-        "policy": repr(allocation.policy),
+        "policy": str(allocation.policy) if isinstance(allocation.policy, PolicyText) else repr(allocation.policy),
         "objective": allocation.objective,
         "certificate": asdict(allocation.certificate),
         "instance": entries_of(allocation.instance),
@@ -88,6 +96,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
             "optimal. To keep a proof, write the change as a block of a policy",
             stacklevel=3,
         )
+    elif isinstance(allocation.policy, PolicyText):
+        data |= allocation.policy.parts if evidence else {}
     elif allocation.exact_proof is not None and evidence:
         data |= {"evidence": [], "exact": allocation.exact_proof}
     elif isinstance(allocation.policy, HDRF) and evidence:
@@ -224,19 +234,23 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
 def upgrade(old: Path, new: Path) -> Path:
     """Write a file of an earlier version in the current format, with the same instance, policy and tasks.
 
-    `InvalidInstance` if the new file would state something else.
+    `InvalidInstance` if the new file would state something else; it is then not written.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of problems that were changed by hand
-        save(load(old), new)
-    before, after = _read_saved(old), _read_saved(new)
-    same = {name: before.get(name) == after.get(name) for name in ("policy", "tasks_by_server", "bundles", "placement")}
-    same["instance"] = not differences(before["instance"], after["instance"])
-    if before.get("exact") is not None:
-        same["exact"] = before["exact"] == after.get("exact")
-    if wrong := [name for name, is_same in same.items() if not is_same]:
-        new.unlink()
-        raise InvalidInstance(f"{old}: {' and '.join(wrong)} would change when it is upgraded; allocate it again")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / new.name
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of problems that were changed by hand
+            save(load(old), made)
+        before, after = _read_saved(old), _read_saved(made)
+        names = ("policy", "tasks_by_server", "bundles", "placement")
+        same = {name: before.get(name) == after.get(name) for name in names}
+        same["instance"] = not differences(before["instance"], after["instance"])
+        if before.get("exact") is not None:
+            same["exact"] = before["exact"] == after.get("exact")
+        if wrong := [name for name, is_same in same.items() if not is_same]:
+            raise InvalidInstance(f"{old}: {' and '.join(wrong)} would change when it is upgraded; allocate it again")
+        content = made.read_bytes()
+        write_whole(new, lambda file: file.write(content))
     return new
 
 
@@ -270,7 +284,7 @@ def load(path: Path, policy: Any = None) -> Allocation:
         }
         placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
         objective = float(data["objective"])
-        policy = mechanism_or_text(str(data["policy"])) if policy is None else policy
+        policy = _policy_of(data) if policy is None else policy
         if prices is not None and prices.shape != instance.capacities.shape:
             raise ValueError(f"prices of shape {prices.shape}")
         if bundles is not None:
@@ -317,6 +331,17 @@ def load(path: Path, policy: Any = None) -> Allocation:
     return gate.as_saved(loaded, claim)
 
 
+def _policy_of(data: Mapping[str, Any]) -> Any:
+    """The policy of a file; its text if that is not made of fairopt's blocks only."""
+    policy = mechanism_or_text(str(data["policy"]))
+    if not isinstance(policy, str):
+        return policy
+    text = PolicyText(policy)
+    if data["format"] == FORMAT:
+        text.parts = {name: data[name] for name in OF_POLICY if name in data}
+    return text
+
+
 def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocation:
     """The allocation with its tasks in fractions, proved again."""
     exact = data["exact"]
@@ -327,7 +352,7 @@ def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocatio
         loaded.instance._read_as(read)
         table = read_tasks(loaded.instance, exact["tasks"])
         if isinstance(loaded.policy, str):
-            raise ValueError("the file holds only the text of its policy")
+            raise ValueError(ONLY_TEXT)
         prove_again(loaded.policy, loaded.instance, table, exact["proof"])
         if isinstance(loaded.policy, HDRF) and not is_filling(loaded.policy, loaded.instance, table):
             raise ValueError("its tasks are not those of the filling")
@@ -348,7 +373,7 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Alloc
     """The allocation with a new certificate, as far as it can be proved."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
-        note = PROBLEM_NOT_SAVED if policy.endswith(CHANGED) else "the file holds only the text of its policy"
+        note = PROBLEM_NOT_SAVED if policy.endswith(CHANGED) else ONLY_TEXT
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy) and loaded.placement is not None:

@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import fairopt as fo
 from fairopt.cli import app
 from fairopt.io.quotas.present import read_quotas
 from fairopt.operate import Quota
@@ -262,6 +263,35 @@ def test_gpus_of_any_type_on_a_server_of_several_are_in_the_limits_of_those_that
         "one": {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
     }
     assert "are counted as the type with the most left there" in result.stdout
+    table = [line.split(",") for line in run("slurm", "--format", "csv").stdout.splitlines()]
+    gpus = {(team, kind): int(amount) for team, resource, kind, amount, _ in table[1:] if resource == "gpu"}
+    assert {resource for _, resource, *_ in table[1:]} == {"cpu", "gpu"}
+    assert gpus == {
+        ("any", "1g.10gb"): 7,
+        ("any", "a100"): 0,
+        ("any", "t4"): 3,
+        ("one", "1g.10gb"): 0,
+        ("one", "a100"): 2,
+        ("one", "t4"): 0,
+    }
+
+
+def test_where_types_by_server_are_not_known_limits_of_gpus_are_in_total(run, tmp_path):
+    """A file has one row for servers that differ in type only."""
+    nodes = [{"name": f"{kind}-1", "cpus": 64, "gres": f"gpu:{kind}:8"} for kind in ("a100", "h100")]
+    nodes.append({"name": "m1", "cpus": 64, "gres": "gpu:a100:2,gpu:1g.10gb:14"})
+    jobs = [
+        {"account": "any", "tres_req_str": "cpu=1,gres/gpu=1", "array_task_string": "1-20", "job_id": 1},
+        {"account": "one", "tres_req_str": "cpu=1,gres/gpu:1g.10gb=1", "array_task_string": "1-2", "job_id": 2},
+    ]
+    slurm_of(tmp_path, nodes, jobs)
+    fo.datasets.write(fo.read(tmp_path / "slurm"), tmp_path / "cluster.json")
+    result = run("cluster.json", "--format", "slurm")
+    assert limits_of(result) == {"any": {"cpu": 20, "gres/gpu": 20}, "one": {"cpu": 2, "gres/gpu": 2}}
+    assert "types of GPUs by server are not known, so quotas are in total" in result.stdout
+    of_folder = limits_of(run("slurm", "--format", "slurm"))
+    assert of_folder["one"] == {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 2, "gres/gpu:a100": 0, "gres/gpu:h100": 0}
+    assert sum(of_folder["any"][f"gres/gpu:{kind}"] for kind in ("a100", "h100", "1g.10gb")) == 20
 
 
 def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):

@@ -55,6 +55,14 @@ AUDITS = {
 
 
 @dataclass(frozen=True, repr=False)
+class MeanShare(fo.Share):
+    """The mean of the parts of all resources."""
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return instance.ratios.mean(axis=-1)
+
+
+@dataclass(frozen=True, repr=False)
 class Saturating(fo.Objective):
     """Of one's own, so that files hold its policy as text only."""
 
@@ -177,3 +185,34 @@ def test_an_upgrade_that_would_change_the_answer_is_refused(tmp_path: Path, monk
     with pytest.raises(fo.errors.InvalidInstance, match="tasks_by_server would change"):
         reading.upgrade(old, new)
     assert not new.exists() and not fo.verify(old).ok
+
+
+def test_a_policy_of_which_only_the_text_is_known_is_saved_again_with_its_proof(tmp_path: Path) -> None:
+    cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    file = fo.Policy(fo.AlphaFair(2, MeanShare())).allocate(cluster).save(tmp_path / "a.json")
+    again = fo.Allocation.load(file).save(tmp_path / "b.json")
+    before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (file, again))
+    assert {name for name in before if before[name] != after.get(name)} == {"certificate"}
+    assert fo.verify(again).ok and "taken as given" in str(fo.verify(again))
+
+
+def test_a_file_whose_policy_is_not_at_hand_keeps_its_text_when_it_is_upgraded_in_place(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    file.write_bytes((DATA / "pool-own.json").read_bytes())
+    text = raw("pool-own.json")["policy"]
+    assert reading.upgrade(file, file) == file
+    after = json.loads(file.read_text(encoding="utf-8"))
+    assert after["policy"] == text and after["format"] == reading.FORMAT
+    said = str(fo.verify(file))
+    assert "only the text of its policy; load it with the policy" in said and "capacities, limits" in said
+
+
+def test_an_upgrade_that_fails_leaves_the_file_that_it_would_replace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, load = DATA / "pool-sum.json", tmp_path / "new.json", reading.load
+    new.write_text("before", encoding="utf-8")
+    monkeypatch.setattr(reading, "load", lambda path: replace(load(path), policy=fo.DRF()))
+    with pytest.raises(fo.errors.InvalidInstance, match="policy would change"):
+        reading.upgrade(old, new)
+    assert new.read_text(encoding="utf-8") == "before"

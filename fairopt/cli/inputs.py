@@ -61,7 +61,7 @@ _OPTIONS: dict[str, Any] = {
         _option(
             "--tasks",
             "Kubernetes, Slurm, ClusterData: one user per owner and kind of task with its 'mean' request, or one per "
-            "distinct request ('shapes').",
+            "distinct request ('shapes'); 'auto', the default of Slurm, is shapes if there are at most 2,000.",
             "HOW",
         ),
     ],

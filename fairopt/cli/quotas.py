@@ -41,7 +41,7 @@ of memory. Quotas never add up to more than there is. Notes say how whole tasks 
 certified divisible answer, and what could not be placed.
 
 \b
-[bold]Kubernetes[/]: a ResourceQuota named fairopt in each namespace
+[bold]Kubernetes[/]: the ResourceQuotas of INPUT by their names, with other amounts; or new ones named fairopt
   fairopt quotas now/ --users namespace --format kubernetes > quotas.yaml
   kubectl apply -f quotas.yaml
 
@@ -137,6 +137,7 @@ def quotas(
             teams=team,
             resources=resource,
             queues=queues,
+            present=(present or source.path) if target == "kubernetes" else None,
             api_version=api_version,
             integral="rounded" if rounded else True,
             time_limit=clock.left,

@@ -16,7 +16,8 @@ from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Owed, Users, secured
 
-TASKS = ("mean", "shapes")
+TASKS = ("auto", "mean", "shapes")
+MOST_SHAPES = 2_000  # distinct requests of owners: 6,000 take HDRF 11 s, and their means 0.2 s
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
@@ -52,6 +53,7 @@ def arguments_of_work(
     units: dict[str, str] | None = None,
     notes: Notes | None = None,
     word: str = "task",
+    limiting: Collection[str] = (),
     labels: Mapping[str, Mapping[str, str | None]] | None = None,
     weights: Mapping[str, float] | None = None,
     owed: Owed | None = None,
@@ -60,8 +62,9 @@ def arguments_of_work(
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do, and so do tasks larger
-    than any server where they may run, and those whose mean would be. Users come in the order of owners' names, then in
-    decreasing order of the dominant share of all tasks together.
+    than any server where they may run, and those whose mean would be. ``"auto"``: shapes, if there are at most
+    `MOST_SHAPES`, else means. Users come in the order of owners' names, then in decreasing order of the dominant share
+    of all tasks together.
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
@@ -72,8 +75,8 @@ def arguments_of_work(
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
     that restricts them, as ``ml/8 gpu@accelerator=large``, if it bars servers that have what they need. Of
-    ``"shapes"`` the whole request is given. If two names are equal, they give all digits and all rules, or else the
-    servers.
+    ``"shapes"`` the whole request is given. Resources that are only ``limiting``, as ``gpu:a100`` beside ``gpu``, are
+    not named. If two names are equal, they give all digits and all rules, or else the servers.
 
     Notes count what is left out: tasks that fit on no server (not eligible anywhere, or needing a resource that no
     eligible server has) and resources without capacity. Tasks larger than any server where they may run stay, and a
@@ -100,7 +103,8 @@ def arguments_of_work(
     if not fitting:
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     large = _large_tasks(fitting, caps, resources, notes, word)
-    kinds = _kinds(fitting, large, caps, tasks == "shapes", notes)
+    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
+    kinds = _kinds(fitting, large, caps, by_shape, notes)
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
@@ -118,7 +122,8 @@ def arguments_of_work(
     for owner, of_owner in kinds.items():
         users += of_owner
         names += [
-            f"{owner}/{name}" for name in _names(of_owner, resources, units or {}, servers, caps, tasks == "shapes")
+            f"{owner}/{name}"
+            for name in _names(of_owner, resources, units or {}, servers, caps, tasks == "shapes", limiting)
         ]
         owners += [owner] * len(of_owner)
     named = {"team": {owner: owner for owner in kinds}} if labels is None else labels
@@ -205,6 +210,11 @@ def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[lis
     return parts
 
 
+def _number_of_shapes(work: list[Work]) -> int:
+    """The distinct requests of owners, with where they may run."""
+    return len({(w.owner, w.request, None if w.servers is None else w.servers.tobytes()) for w in work})
+
+
 def _large_tasks(
     work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
 ) -> set[int]:
@@ -287,6 +297,8 @@ def _kinds(
         "the different requests of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them separate",
         *(f"{owner}: {number:,} requests" for owner, number in averaged.items()),
     )
+    running = [owner for owner in averaged if any(kind.held for kind in kinds[owner])]
+    notes.add("of {owner} with averaged requests, what runs counts with these means too", *running)
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.total_share, kind.request, kind.servers.tobytes()))
     return kinds
@@ -315,8 +327,12 @@ def _names(
     servers: Sequence[str],
     capacities: NDArray[np.float64],
     whole: bool,
+    limiting: Collection[str],
 ) -> list[str]:
-    """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it."""
+    """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it.
+
+    What only limits is not named beside what it limits, whose name it begins with.
+    """
     short = without_vendor(resources)
 
     def text(i: int, amount: float | None, digits: int) -> str:
@@ -325,6 +341,8 @@ def _names(
 
     def named(kind: _Kind, digits: int, place: str, whole: bool) -> str:
         needed = [i for i, amount in enumerate(kind.request) if amount > 0]
+        bases = Counter(resources[i].partition(":")[0] for i in needed)
+        needed = [i for i in needed if resources[i] not in limiting or bases[resources[i].partition(":")[0]] == 1]
         special = [i for i in needed if resources[i] not in _USUAL]
         usual = [i for i in needed if i not in special]
         shown = special + usual if whole else special or usual[:1]

@@ -34,6 +34,11 @@ class GpuTypes:
     there: Sequence[Mapping[str, float]]
 
     @property
+    def are_resources(self) -> bool:
+        """Whether several resources count GPUs."""
+        return self.anything is not None or bool(self.typed)
+
+    @property
     def types(self) -> list[str]:
         """The types that some server has."""
         return sorted({kind for of_server in self.there for kind in of_server})
@@ -94,10 +99,10 @@ class GpuTypes:
 
 
 def gpu_types(servers: Instance) -> GpuTypes | None:
-    """The types of GPUs of individual servers; None unless there are several, with known numbers."""
+    """The types of GPUs of individual servers, none if numbers are not known; None if one resource has one type."""
     names = [name for name in servers.resources if tres_name(name.partition(":")[0]) == _GPU]
     bases = {name.partition(":")[0] for name in names}
-    if len(bases) != 1 or servers.server_types is None:
+    if len(bases) != 1:
         return None
     base = bases.pop()
     index = {name.partition(":")[2]: servers.resource_index(name) for name in names}
@@ -105,18 +110,20 @@ def gpu_types(servers: Instance) -> GpuTypes | None:
     found = GpuTypes(base, whole, anything, index, ())
     devices = found.devices(servers.capacities)
     there = list[Mapping[str, float]]()
-    for name, number in zip(servers.server_types, devices.tolist(), strict=True):
+    types = servers.server_types or [""] * servers.n_servers
+    for name, number in zip(types, devices.tolist(), strict=True):
         parts = [part for part in map(_NUMBERED.fullmatch, name.split("|")) if part]
         if number <= 0:
             there.append({})
-        elif "|" not in name and name != _NONE:
+        elif name and "|" not in name and name != _NONE:
             there.append({name: number})
         elif len(parts) == name.count("|") + 1:
             there.append({part[1]: float(part[2]) for part in parts})
-        else:
-            return None
+        else:  # servers that were merged
+            there = []
+            break
     found = GpuTypes(base, whole, anything, index, there)
-    return found if len(found.types) > 1 else None
+    return found if len(found.types) > 1 or len(names) > 1 else None
 
 
 def is_tres(kind: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +20,7 @@ from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import quota_of, resource_name
-from fairopt.io.quotas.present import read_quotas
+from fairopt.io.quotas.present import read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 from fairopt.labels import whole_name
@@ -279,10 +279,11 @@ def quotas_of(
     resources: Sequence[str] | None = None,
     queues: Any = None,
     api_version: str | None = None,
+    present: Any = None,
     integral: bool | str = True,
     time_limit: float | None = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case."""
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``."""
     instance = answer.instance
     _checked_format(format or FORMATS[0])
     label = _label(by, instance.teams)
@@ -290,13 +291,16 @@ def quotas_of(
         labelling = Labelling(instance.users, np.arange(instance.n_users))
     else:
         labelling = instance.teams.labelling(label)
-    present = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
-    chosen = _chosen("team", teams, present)
+    with_users = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
+    chosen = _chosen("team", teams, with_users)
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
+    known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, every_team=teams is None)
+    source = _Source(
+        whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, known, every_team=teams is None
+    )
     return source.quotas(format or FORMATS[0])
 
 
@@ -341,6 +345,7 @@ class _Source:
     resources: tuple[str, ...]
     queues: InputQueues
     api_version: str | None
+    resource_quotas: Sequence[Mapping[str, Any]] | None = None  # those there are, None if that is not known
     notes: tuple[str, ...] = ()
     every_team: bool = False  # whether no teams were chosen
 
@@ -388,8 +393,13 @@ class _Source:
 
     @cached_property
     def _gpus(self) -> GpuTypes | None:
-        """The types of GPUs, of which limits of Slurm are; None without several types."""
+        """The types of GPUs; None without several types."""
         return gpu_types(self.whole.servers)
+
+    def _gpus_for(self, format: str) -> GpuTypes | None:
+        """The types of GPUs by which a format has quotas: Slurm's, and tables where several resources count GPUs."""
+        gpus = self._gpus if format in ("csv", "slurm") else None
+        return gpus if gpus is not None and (format == "slurm" or gpus.are_resources) else None
 
     def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
         """The servers of each flavor in which a team's quota of a resource is given, disjoint."""
@@ -476,8 +486,8 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        gpus = self._gpus if format == "slurm" else None
-        typed, notes = self._of_gpu_types(gpus) if gpus else ([], [])
+        gpus = self._gpus_for(format)
+        typed, notes = self._of_gpu_types(gpus, in_all=format == "slurm") if gpus else ([], [])
         for resource in self.resources:
             if gpus and resource in gpus.resources:
                 continue
@@ -506,7 +516,8 @@ class _Source:
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota: {user}{more}")
         if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
-            notes += self._in_no_quota([row for row in (*rows.values(), *typed) if not (gpus and row.flavor)], gpus)
+            once = typed if format != "slurm" else [row for row in typed if not row.flavor]
+            notes += self._in_no_quota([*rows.values(), *once], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
         if format == "kueue" and self.queues.raw:
@@ -544,35 +555,38 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    def _of_gpu_types(self, gpus: GpuTypes) -> tuple[list[Quota], list[str]]:
-        """The quotas of GPUs in all and of each type that Slurm can name, and notes."""
+    def _of_gpu_types(self, gpus: GpuTypes, in_all: bool) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs of each type, or ``in_all`` and of each type that Slurm can name; and notes."""
         if not gpus.resources & {*self.resources}:
             return [], []
+        there = float(gpus.devices(self.whole.servers.total_capacities))
+        if not gpus.types:
+            devices = gpus.devices(self._used).sum(axis=1).tolist()
+            in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
+            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, in_total, strict=True)]
+            return rows, ["types of GPUs by server are not known, so quotas are in total"]
         used, chosen = gpus.used(self._used)
         keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
         room = {kind: gpus.total(kind) for kind in gpus.types}
-        in_all = float(gpus.devices(self.whole.servers.total_capacities))
         amounts = [float(used[kind][t]) for t, kind in keys]
-        rounded = rounded_within(amounts, [kind for _, kind in keys], room, in_all, Fraction(1))
+        rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
         counts = dict(zip(keys, rounded, strict=True))
-        rows = list[Quota]()
+        rows = []
         for t, team in enumerate(self.teams):
             of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
-            rows.append(Quota(team, gpus.resource, "", sum(of_team.values())))
-            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind)]
-        notes = []
-        if chosen:
-            notes.append(
-                "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs "
-                "that get another type wait once its limit is reached"
-            )
-        return rows, notes
+            rows += [Quota(team, gpus.resource, "", sum(of_team.values()))] if in_all else []
+            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind) or not in_all]
+        notes = [
+            "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
+            "get another type wait once its limit is reached"
+        ]
+        return rows, notes * chosen
 
     # -- present quotas -----------------------------------------------------------------------------------------
 
     def changes(self, rows: Sequence[Quota], present: Sequence[Quota], format: str) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
-        gpus = self._gpus if format == "slurm" else None
+        gpus = self._gpus_for(format)
         held = {} if gpus is None or self._held is None else gpus.used(self._held)[0]
         known, notes = self._present(rows, present)
         made = [
@@ -667,9 +681,11 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     elif format == "kueue":
         text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
         notes += more
+    elif format == "kubernetes":
+        text, more = to_resource_quotas(rows, source.resource_quotas, comments)
+        notes += more
     else:
-        write: Callable[..., str] = to_resource_quotas if format == "kubernetes" else to_sacctmgr
-        text = write(rows, comments)
+        text = to_sacctmgr(rows, comments)
     if source.api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
     return Quotas(tuple(rows), tuple(notes), by, format, source, text)

@@ -313,12 +313,12 @@ def _apart(made: Allocation, answer: Allocation, gap: float) -> str:
 
 
 def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
-    """Whether shares of users are compared by weights that are parts of those of their teams."""
-    return any(
-        program.given.team_weights and term.share and not term.share._counts_teams and term.kind.levels_users
-        for program in tiers
-        for term in program.objective.terms()
-    )
+    """Whether shares of users are compared by weights that are parts of those of their teams, and not teams before."""
+    for program in tiers:
+        for term in program.objective.terms():
+            if program.given.team_weights and term.share and term.kind.levels_users:
+                return not term.share._counts_teams
+    return False
 
 
 def unfinished(

@@ -39,7 +39,7 @@ ONE_ROUNDING = 2.5e-16  # relative
 FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 ROUNDED = 1e-15  # relative: what rounding of demands, shares and sums may leave of a full capacity
-COUNTED = 3000  # pairs times levels up to which rounding counts: beyond, no exact program can decide
+COUNTED = 3000  # pairs times levels up to which rounding counts as a gap: beyond, no exact program can decide
 DECIDED = 500  # pairs times levels up to which the worst case counts: exact programs then take up to 0.1 s
 TRACE = 1e-7  # the part of a user's level on a pair that is neglected
 
@@ -89,9 +89,15 @@ def judge_levels(
     levels = Levels(program, further, tasks)
     gap, gaps = levels.judge(duals)
     assumed = [] if further is None or not further.assumed else [further.assumed]
+    moved = [0.0] * len(gaps) if further is not None and further.curved else levels.moved_by_rounding()
+    if counted := len(program.pairs) * len(duals) <= COUNTED:
+        gaps = tuple(np.maximum(gaps, moved).tolist())
+        gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
     # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
     if levels.given_lower.any() or levels.has_undecided_ties():
         assumed.append(GIVEN_LOWER)
+    elif not (counted or (most := max(moved, default=0.0)) <= GAP_TOLERANCE):
+        assumed.append(f"{GIVEN_LOWER}, whose rounding may move them by {min(most, 1.0):.0e} of their size")
     return gap, gaps, "; ".join(assumed)
 
 
@@ -191,8 +197,6 @@ class Levels:
             further = self.displaced_further(c, excess, lower)
             gaps.append(float(np.max([*excess[mine], c.slack / spent, displaced, at_reduced_cost, further])))
             self.judged.append(c)
-        if self.further is None and len(self.pairs.user) * len(self.judged) <= COUNTED:
-            gaps = [max(gap, by) for gap, by in zip(gaps, self.moved_by_rounding(), strict=True)]
         on_worse = np.where(by_prices <= GAP_TOLERANCE, 0.0, self.held_on_worse_servers())
         gap = float(np.max([0.0, *gaps, *excess, *on_worse]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)

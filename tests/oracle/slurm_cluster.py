@@ -47,11 +47,12 @@ class Kind:
 
 @dataclass
 class Drawn:
-    """A cluster: servers, kinds of jobs and fairshares."""
+    """A cluster: servers, kinds of jobs, and fairshares: of accounts or, with ``parents``, of one parent above each."""
 
     servers: list[Server]
     kinds: list[Kind]
     shares: dict[str, int]
+    parents: bool = False
 
 
 def drawn(seed: int, kinds: int = 1) -> Drawn:
@@ -85,7 +86,7 @@ def drawn(seed: int, kinds: int = 1) -> Drawn:
         fitting = sum(may_use(kind, server) for server in servers)
         if fitting > 1 and kind.waiting % 2 == 0 and rng.random() < 0.5:
             kind.servers = 2
-    return Drawn(servers, made, {account: int(rng.integers(1, 4)) for account in accounts})
+    return Drawn(servers, made, {account: int(rng.integers(1, 4)) for account in accounts}, bool(rng.random() < 0.3))
 
 
 def _key(kind: Kind) -> tuple[str, int, str, str]:
@@ -132,7 +133,11 @@ def documents(cluster: Drawn) -> dict[str, dict[str, list[dict[str, Any]]]]:
         job(kind.servers, job_state=["PENDING"], **tasks)
         for name in kind.running:
             job(1, job_state=["RUNNING"], nodes=name)
-    accounts = [{"account": a, "parent_account": "root", "shares_raw": n} for a, n in cluster.shares.items()]
+    top = [f"above-{a}" if cluster.parents else a for a in cluster.shares]
+    shares = zip(top, cluster.shares.values(), strict=True)
+    accounts = [{"account": a, "parent_account": "root", "shares_raw": n} for a, n in shares]
+    for k, (a, above) in enumerate(zip(cluster.shares, top, strict=True)):
+        accounts += [{"account": a, "parent_account": above, "shares_raw": 1 + k}] if cluster.parents else []
     return {"nodes": {"nodes": nodes}, "jobs": {"jobs": jobs}, "associations": {"associations": accounts}}
 
 

@@ -46,6 +46,12 @@ def test_kinds_of_jobs_of_an_account_share_what_it_gets():
     assert FairTree().allocate(cluster).tasks == pytest.approx([30, 30, 60], rel=1e-6)
 
 
+def test_no_answer_says_that_users_are_compared():
+    cluster = tree(("a", "x"), ("a", "x"), ("b", "y"), weights={"a": 2})
+    assert not FairTree().allocate(cluster).certificate.note
+    assert "users are compared" in fo.DRF().allocate(cluster).certificate.note
+
+
 def test_usage_is_what_jobs_are_billed_for_and_gpus_cost_nothing_by_default():
     cluster = tree(("a", "x"), ("b", "y"), weights={}, demands=[[1, 1], [1, 0]])
     assert FairTree().allocate(cluster).tasks == pytest.approx([60, 60], rel=1e-6)

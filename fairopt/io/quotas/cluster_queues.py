@@ -7,7 +7,6 @@ when the objects are read again.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from fairopt.io.kubernetes.kueue import (
 )
 from fairopt.io.kubernetes.objects import listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
-from fairopt.io.quotas.objects import object_name, quantity_of, quota_of, resource_name, yaml_list
+from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 from fairopt.io.standard_input import DASH, standard_input
 
@@ -39,9 +38,6 @@ VERSIONS = ("v1beta2", "v1beta1")
 _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
-_OF_SERVER = ("status",)  # what the server of Kubernetes writes
-_OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FIX = "rename it, or name the teams to write (--team)"
 
 
@@ -168,12 +164,10 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -> dict[str, Any]:
     """A ClusterQueue with other borrowing limits, without what the server of Kubernetes writes."""
-    made = {key: copy.deepcopy(value) for key, value in queue.items() if key not in _OF_SERVER}
-    metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
+    made = as_applied(queue)
+    metadata = made["metadata"]
     before, lent = lent_of(metadata), Lent()
-    own = {
-        key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key not in (_APPLIED, LENT)
-    }
+    own = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LENT}
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
     has_cohort = bool(made.get("spec", {}).get("cohortName") or made.get("spec", {}).get("cohort"))
     for flavor, entry in cells_of(made):

@@ -109,8 +109,13 @@ def untyped(amounts: Amounts, name: str) -> Fraction:
     return amounts.total.get(name, Fraction(0)) - sum(n for (of, _), n in amounts.typed.items() if of == name)
 
 
-def devices_of(servers: Sequence[Amounts], tasks: Sequence[tuple[str, Amounts, Mask]], notes: Notes) -> Devices:
-    """The resources for the requests of tasks, given with the names of their jobs and where they may run."""
+def devices_of(
+    servers: Sequence[Amounts], closed: Sequence[Amounts], tasks: Sequence[tuple[str, Amounts, Mask]], notes: Notes
+) -> Devices:
+    """The resources for the requests of tasks, given with the names of their jobs and where they may run.
+
+    ``closed`` are servers with what runs there only.
+    """
     found = Devices(servers)
     keys, elsewhere = list[Key](), dict[Key, int]()
     for name in sorted({name for _, amounts, _ in tasks for name, amount in amounts.total.items() if amount}):
@@ -123,7 +128,7 @@ def devices_of(servers: Sequence[Amounts], tasks: Sequence[tuple[str, Amounts, M
         for kind in sorted(wanted - {"", ANY}):
             if is_slice(kind):
                 keys.append((name, kind))
-            elif (most := _elsewhere(servers, name, kind, notes)) is not None:
+            elif (most := _elsewhere(servers, closed, name, kind, notes)) is not None:
                 keys.append((name, kind))
                 elsewhere[name, kind] = most
         if ANY in wanted:
@@ -137,7 +142,7 @@ def devices_of(servers: Sequence[Amounts], tasks: Sequence[tuple[str, Amounts, M
     return Devices(servers, tuple(keys), elsewhere)
 
 
-def _elsewhere(servers: Sequence[Amounts], name: str, kind: str, notes: Notes) -> int | None:
+def _elsewhere(servers: Sequence[Amounts], closed: Sequence[Amounts], name: str, kind: str, notes: Notes) -> int | None:
     """What servers with one type have of a type that limits, as a multiple of their devices; None if it does not."""
     total, on, there = Fraction(0), Fraction(0), Fraction(0)
     for server in servers:
@@ -148,11 +153,13 @@ def _elsewhere(servers: Sequence[Amounts], name: str, kind: str, notes: Notes) -
             there += of_kind
     if not on:
         return None
-    if on == total:
+    open_elsewhere = total - on
+    if not open_elsewhere:
         notes.say(
             f"each server with {name} has several types, so requests for {name}:{kind} are measured by what there is "
             "of it"
         )
         return 0
     notes.say(f"{name}:{kind} only limits what fits on servers with several types, and does not bind on others")
-    return math.ceil((total - there) / (total - on))
+    total += sum((whole_of(server, name) for server in closed), Fraction(0))
+    return math.ceil((total - there) / open_elsewhere)

@@ -131,6 +131,10 @@ def read_servers(
             notes.add("{server} in an unknown state {counts} as usable", example)
         if state & _POWERED_DOWN:
             notes.add("{server} {is} powered down and {counts} as available, since Slurm wakes them", name)
+        if server.generic != server.gres:
+            notes.add("{server} with drained GPUs or other generic resources {counts} without them", name)
+        if server.plain != {"cpu": server.cpus or 0, "memory": Fraction(server.real_memory or 0, 1024)}:
+            notes.add("{server} with cores or memory set aside for the system {counts} without them", name)
         if server.partitions is None:
             notes.add("{server} without a list of partitions {counts} as in all of them", name)
         if state & _RESERVED:

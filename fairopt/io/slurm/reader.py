@@ -16,7 +16,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.accounts import read_accounts
-from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, untyped
+from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt.io.slurm.fields import Amounts, Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
 from fairopt.io.slurm.places import satisfies
@@ -36,7 +36,7 @@ def read_slurm(
     jobs: Document,
     associations: Document | None = None,
     users: str = "account",
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
@@ -54,7 +54,7 @@ def read_slurm(
 
 
 def read_together(
-    document: dict[str, Any], name: str, users: str = "account", tasks: str = "mean", merge: bool = True
+    document: dict[str, Any], name: str, users: str = "account", tasks: str = "auto", merge: bool = True
 ) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
     check_choice("tasks", tasks, TASKS)
@@ -87,7 +87,8 @@ def _arguments(
         labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
-    devices = devices_of([server.generic for server in servers], [(w.name, w.generic, w.servers) for w in parts], notes)
+    generic = ([server.generic for server in servers], [server.generic for server in closed])
+    devices = devices_of(*generic, [(part.name, part.generic, part.servers) for part in parts], notes)
     plain = [name for name in ("cpu", "memory") if any(part.plain[name] for part in parts)]
     labels_of = [*plain, *(_label(key) for key in devices.keys)]
     demands = [_amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)) for part in parts]
@@ -113,6 +114,7 @@ def _arguments(
             units={"cpu": "core", "memory": "GiB"},
             notes=notes,
             word="job",
+            limiting=[_label(key) for key in devices.keys if key[1] and not is_slice(key[1])],
             labels=labels,
             weights=weights,
         )
@@ -188,9 +190,11 @@ def _parts(
             notes.add("{job} on several servers {counts} as a task on each: Slurm starts all of them or none", name)
         hosts_of = _hosts(job, name, at, notes)
         if hosts_of:
-            for position, host in enumerate(hosts_of):
-                held = {at[host]: 1.0} if host in at else {}
-                yield _Part(owner, name, job.place, allowed, 1.0, *job.allocated(host, position), held)
+            given = [job.allocated(host, position) for position, host in enumerate(hosts_of)]
+            if any(one != (job.plain, job.generic) for one in given):
+                notes.add("{running job} {is} allocated other amounts than requested, and {counts} with these", name)
+            for host, one in zip(hosts_of, given, strict=True):
+                yield _Part(owner, name, job.place, allowed, 1.0, *one, {at[host]: 1.0} if host in at else {})
             continue
         if job.servers > max(1, int(allowed.sum())):
             notes.add("{job} that {needs} more servers than it may use {was} left out", name)

@@ -479,8 +479,8 @@ def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path)
         "1 object of the kind Queue of Volcano is not read (q)",
         "1 object of the kind Queue of KAI is not read (vision)",
         "2 objects of the kind PodGroup of KAI are not read (such as g)",
-        "1 pod in queues of kai.scheduler/queue, which are not read; --users label:kai.scheduler/queue makes them teams "
-        "(web/site-1)",
+        "1 pod in queues of kai.scheduler/queue, which are not read; --users label:kai.scheduler/queue makes them "
+        "teams (web/site-1)",
         "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
         "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
     )

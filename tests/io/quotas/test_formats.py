@@ -46,7 +46,8 @@ def test_a_table_has_a_line_for_each_quota(tmp_path):
 
 def test_resource_quotas_are_one_for_each_namespace(tmp_path):
     pytest.importorskip("yaml")
-    text = to_resource_quotas(ROWS, ["why"])
+    text, notes = to_resource_quotas(ROWS, [], ["why"])
+    assert notes == []
     assert text == (
         "# why\n# Kubernetes then refuses pods there that do not request what is limited.\n"
         "apiVersion: v1\nkind: List\nitems:\n"
@@ -59,6 +60,46 @@ def test_resource_quotas_are_one_for_each_namespace(tmp_path):
     )
     (tmp_path / "q.yaml").write_text(text)
     assert read_quotas(tmp_path / "q.yaml") == (in_kubernetes(ROWS), "kubernetes")
+
+
+def test_resource_quotas_that_are_there_are_written_again_by_their_names(tmp_path):
+    """After ``kubectl apply``, which replaces objects of the same name, the smallest limits are the new amounts."""
+    yaml = pytest.importorskip("yaml")
+    gpus = quota("vision", {"requests.nvidia.com/gpu": "2", "pods": "50"})
+    gpus["metadata"] |= {"name": "gpus", "labels": {"by": "ops"}, "uid": "u", "resourceVersion": "7"}
+    cpus = quota("vision", {"cpu": "1", "limits.cpu": "9", "requests.nvidia.com/gpu": "3"})
+    scoped, other = quota("vision", {"cpu": "1"}, scopes=["Terminating"]), quota("web", {"cpu": "1"})
+    for one, name in ((cpus, "cpus"), (scoped, "best-effort"), (other, "web")):
+        one["metadata"]["name"] = name
+    present = [gpus, cpus, scoped, other]
+    before = json.dumps(present)
+    text, notes = to_resource_quotas(ROWS, present)
+    assert json.dumps(present) == before
+    (tmp_path / "q.yaml").write_text(text)
+    written = yaml.safe_load(text)["items"]
+    names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in written]
+    assert names == [("vision", "cpus"), ("vision", "gpus"), ("nlp", "fairopt")]
+    assert written[1]["metadata"] == {"name": "gpus", "namespace": "vision", "labels": {"by": "ops"}}
+    assert written[1]["spec"]["hard"] == {"requests.nvidia.com/gpu": "4", "pods": "50"}
+    assert written[0]["spec"]["hard"] == {
+        "cpu": "1500m",
+        "limits.cpu": "9",
+        "requests.nvidia.com/gpu": "4",
+        "requests.memory": "2560Mi",
+    }
+    kept = [one for one in present if (one["metadata"]["namespace"], one["metadata"]["name"]) not in names]
+    in_effect = of({"kind": "List", "items": [*written, *kept]}, tmp_path)
+    assert {(row.key, row.amount) for row in in_kubernetes(ROWS)} <= {(row.key, row.amount) for row in in_effect}
+    assert notes == [
+        "vision: in effect after this is applied are these amounts, in its own ResourceQuota cpus, gpus",
+        "vision: limits of best-effort, which has scopes, stay in effect beside these",
+    ]
+
+
+def test_without_the_present_resource_quotas_a_note_says_that_smaller_ones_stay():
+    text, notes = to_resource_quotas(ROWS, None)
+    assert notes[0].startswith("present ResourceQuotas are not known: if a namespace has one, the smaller limit stays")
+    assert f"# {notes[0]}" in text
 
 
 def test_limits_of_accounts_are_a_line_each_below_the_settings_they_need(tmp_path):

@@ -77,6 +77,16 @@ def test_accounts_without_a_fairshare_are_left_out():
     assert said(made, "1 job of accounts with a fairshare of 0 was left out (1)")
 
 
+def test_limits_of_accounts_and_fairshares_of_users_are_said_not_to_count():
+    limited = {"tres": {"total": [{"type": "gres", "name": "gpu", "count": 2}]}}
+    users = [account("med", user=name, parent="", shares=n) for name, n in (("ann", 1), ("bob", 2), ("eve", 2))]
+    tree = [*TREE[:3], account("bio", "life", 2, max=limited), account("med", "life"), *users]
+    made = cluster("bio", "med", tree=tree)
+    assert said(made, "1 account with limits (GrpTRES): not modelled, so that quotas do not repeat themselves (bio)")
+    assert said(made, "1 account whose users have different fairshares: they do not count (med)")
+    assert not said(cluster("bio", "med"), "limits") and not said(cluster("bio", "med"), "users have")
+
+
 def test_other_owners_have_no_tree():
     made = cluster("bio", "med", users="qos")
     assert list(made.teams) == ["team"]
@@ -137,6 +147,7 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
     assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
     assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
     assert made.eligible.all()
+    assert made.users == ("bio/2 gpu", "cfd/1 gpu")  # what only limits is not named
 
 
 def one_each(*jobs, nodes, **options):
@@ -159,6 +170,17 @@ def test_a_request_for_a_type_costs_as_much_as_one_without_whatever_stands_in_ot
     jobs = ({"account": "bio", "tres_per_node": "gpu:1"}, {"account": "vis", "tres_per_node": "gpu:a100:1"})
     made = one_each(*(one | of for one in jobs), nodes=nodes)
     assert fair(made, "gpu") == pytest.approx({"bio": 4, "vis": 4}, rel=1e-9)
+
+
+def test_a_type_sets_no_share_beside_a_server_that_drains_either():
+    nodes = [node("g1", gres="gpu:a100:8", partitions=["p"]), node("m1", gres="gpu:a100:3,gpu:t4:1", partitions=["q"])]
+    nodes.append(node("d1", gres="gpu:t4:8", partitions=["q"], state=["MIXED", "DRAIN"]))
+    runs = [{"account": "old", "tres_per_node": "gpu:1", "job_state": "RUNNING", "nodes": "d1"}] * 8
+    of = {"array_task_string": "1-16", "partition": "p"}
+    jobs = ({"account": "bio", "tres_per_node": "gpu:1"}, {"account": "vis", "tres_per_node": "gpu:a100:1"})
+    made = one_each(*(one | of for one in jobs), *runs, nodes=nodes)
+    assert made.total_capacities[made.resource_index("gpu")] == 20
+    assert fair(made, "gpu") == pytest.approx({"bio": 4, "vis": 4, "old": 8}, rel=1e-9)
 
 
 MIXED = [

@@ -53,7 +53,7 @@ def said(instance, words):
 
 
 def test_accounts_are_users_with_the_mean_request_of_their_jobs():
-    made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"))
+    made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"), tasks="mean")
     assert made.teams["team"] == ("bio", "cfd")
     assert made.resources == ("cpu", "memory")
     assert made.resource_titles == ("cpu (core)", "memory (GiB)")
@@ -214,6 +214,19 @@ def test_jobs_that_run_hold_what_is_allocated_on_each_server_beside_any_that_wai
     made = cluster(runs, waits, tasks="shapes", merge=False)
     assert made.held_units.sum(axis=0).tolist() == units
     assert made.task_limits.sum() == 3
+    other = "1 running job is allocated other amounts than requested, and counts with these (7)"
+    assert (other in made.notes) == (units == [128, 192])
+
+
+def test_held_by_an_account_is_what_runs_and_no_mean_with_what_waits(monkeypatch):
+    """With too many different requests they are averaged, and a note says so."""
+    runs = job(job_state="RUNNING", nodes="n1", tres_req_str="cpu=1,mem=1G,node=1")
+    jobs = [runs, job(job_id=8, tres_req_str="cpu=63,mem=1G,node=1")]
+    assert cluster(*jobs).held_units.sum(axis=0).tolist() == [1, 1]
+    monkeypatch.setattr("fairopt.io.work.MOST_SHAPES", 1)
+    averaged = cluster(*jobs)
+    assert averaged.held_units.tolist() == [[32, 1]] and averaged == cluster(*jobs, tasks="mean")
+    assert said(averaged, "of 1 owner with averaged requests, what runs counts with these means too (bio)")
 
 
 def test_gpus_of_a_job_are_counted_by_server_and_of_whole_servers_all_of_them():
@@ -340,6 +353,8 @@ def test_other_generic_resources_are_read_too():
 def test_servers_have_what_is_not_set_aside(fields, cpu, memory):
     made = cluster(job(tres_req_str="cpu=1"), job(), nodes=[node("n1", **fields), node("n2")], merge=False)
     assert_array_equal(made.capacities[0], [cpu, memory])
+    aside = "1 server with cores or memory set aside for the system counts without them (n1)"
+    assert (aside in made.notes) == ((cpu, memory) not in ((64, 256), (64, 1)))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -473,6 +476,12 @@ def chain_levels(seed: int) -> tuple[fo.Instance, list[float]]:
     return fo.Instance(**given), [float(v) for v in fractions_leximin(exact.forms(exact.tasks()), exact.rows)]
 
 
+def as_fractions(given: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a chain as they are in binary: `exact=True` reads floats as the decimals that they print as."""
+    exact = np.vectorize(lambda x: Fraction(float(x)), otypes=[object])
+    return {key: exact(value).tolist() for key, value in given.items() if key != "eligible"}
+
+
 def test_levels_that_rest_on_the_last_parts_of_a_resource_are_right_or_refused() -> None:
     """Without counting rounding, 5 of these 60 were certified and wrong by up to 2.7e-5, and 4 refused."""
     by_fractions = 0
@@ -489,6 +498,39 @@ def test_beyond_their_size_exact_programs_refuse(monkeypatch: pytest.MonkeyPatch
     instance = next(i for i, _ in map(chain_levels, range(60)) if not answered(i, fo.Tasks())[0].ok)
     with pytest.raises(fo.errors.NotCertified):
         fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance, method="levels")
+
+
+@pytest.mark.parametrize("seed", [102, 107, 116])
+def test_rounding_counts_under_further_linear_constraints(seed: int) -> None:
+    """Without counting, 116 was certified with gap 0, its third level 8.20 for 13.26."""
+    instance, right = chain_levels(seed)
+    policy = fo.Policy(fo.Leximin(fo.Tasks()), constraints=[fo.Total(fo.Tasks()) >= 0.01])
+    try:
+        answer = policy.allocate(instance)
+    except fo.errors.NotCertified:
+        answer = policy.allocate(instance.replace(**as_fractions(chain(seed))), exact=True)
+    np.testing.assert_allclose(answer.tasks / instance.weights, right, rtol=1e-6)
+
+
+def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels() -> None:
+    given, more = chain(106), 760  # and one user on servers of its own
+    n, m, servers = *given["demands"].shape, len(given["capacities"])
+    demands, eligible = np.zeros((n + 1, m + 1)), np.zeros((n + 1, servers + more), dtype=bool)
+    demands[:n, :m], demands[n, m], eligible[:n, :servers], eligible[n, servers:] = (
+        given["demands"],
+        1,
+        given["eligible"],
+        True,
+    )
+    capacities = np.zeros((servers + more, m + 1))
+    capacities[:servers, :m] = given["capacities"]
+    capacities[servers:, m] = np.random.default_rng(106).uniform(1, 50, more)
+    instance = fo.Instance(demands, capacities, weights=[*given["weights"], 1], eligible=eligible)
+    answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance)
+    found = re.search("rounding may move them by (.*) of their size", answer.certificate.assumed)
+    apart = np.abs((answer.tasks / instance.weights)[:n] / chain_levels(106)[1] - 1).max()
+    assert apart <= 1e-6 or (found and apart <= float(found[1]))
+    assert found
 
 
 def test_exact_programs_stop_when_the_time_is_up() -> None:

@@ -104,10 +104,10 @@ def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: 
     return Limit(str(name), resource, float(amount), tuple((who, _rows(of[who], servers)) for who in of))
 
 
-def _rows(names: Sequence[str] | None, servers: Sequence[str]) -> tuple[bool, ...] | None:
-    """Servers by name as a mask, None for all."""
-    if names is None:
-        return None
+def _rows(names: Any, servers: Sequence[str]) -> tuple[bool, ...] | None:
+    """Servers by name, or as a mask, as a mask; None for all."""
+    if names is None or (isinstance(names, tuple) and names and isinstance(names[0], bool)):
+        return names
     position = {name: s for s, name in enumerate(servers)}
     out = np.zeros(len(servers), dtype=np.bool_)
     for name in names:

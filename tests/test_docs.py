@@ -132,7 +132,9 @@ def run_page(page: Path, demonstrated: Path) -> None:
                     continue
                 result = CliRunner().invoke(app, command)
                 code = 4 if "--diff" in command else 0  # quotas that change
-                assert result.exit_code in (0, code), f"line {block.line}: fairopt {shlex.join(command)}\n{result.output}"
+                assert result.exit_code in (0, code), (
+                    f"line {block.line}: fairopt {shlex.join(command)}\n{result.output}"
+                )
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(text_of(page))], ids=name_of)

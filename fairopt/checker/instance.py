@@ -586,8 +586,8 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         {k: v for k, v in of.items() if k not in users} if isinstance(of, dict) else {} for of in (weights, guarantees)
     ]
     for limit in sorted(instance.get("limits") or (), key=lambda one: str(one["name"])):
-        where = {f"servers of {who!r}": None if of is None else sorted(of) for who, of in limit["of"].items()}
-        yield f"limit {limit['name']!r}", {"resource": limit["resource"], "amount": plain(limit["amount"])} | where
+        served = {f"servers of {who!r}": None if of is None else sorted(of) for who, of in limit["of"].items()}
+        yield f"limit {limit['name']!r}", {"resource": limit["resource"], "amount": plain(limit["amount"])} | served
     for team in sorted({*by_team[0], *by_team[1]}):
         floors = by_team[1].get(team) or {}
         of_team = {f"guarantee of {name!r}": plain(v) for name, v in floors.items()}

@@ -60,9 +60,9 @@ certified divisible answer, and what could not be placed.
   fairopt quotas cluster/ -p drf --out quotas.csv
   fairopt quotas cluster/ -p drf --present quotas.csv --diff
 
---diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is 4 if \
-a quota changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json (kubectl get resourcequotas -A -o json) or associations.json \
-(sacctmgr show associations --json) in its folder, or from --present.
+--diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is 4 \
+if a quota changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json (kubectl get \
+resourcequotas -A -o json) or associations.json (sacctmgr show associations --json) in its folder, or from --present.
 
 Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
 

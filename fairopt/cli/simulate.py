@@ -316,9 +316,7 @@ def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
     notes = []
     if known := {team: weight for team, weight in sorted(source.team_weights.items()) if team in teams}:
         listed = ", ".join(f"{team} {weight:g}" for team, weight in [*known.items()][:5]) + ", ..." * (len(known) > 5)
-        notes.append(
-            f"hdrf: weights of teams are those of {source.title}: {listed}; hdrf:weights=... replaces them"
-        )
+        notes.append(f"hdrf: weights of teams are those of {source.title}: {listed}; hdrf:weights=... replaces them")
     if source.team_weights.keys() - teams:
         notes.append("hdrf: jobs have a team only, so weights of other teams, such as accounts above, do not count")
     if any(job.weight != 1 and job.team is not None for job in trace):

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.limits import Limit
-
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -24,6 +22,16 @@ class Quota:
     resource: str
     amount: float
     on: Mapping[str, Mask]
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The most units of a resource that teams use together, each on the servers that it marks."""
+
+    name: str
+    resource: str
+    amount: float
+    of: Mapping[str, tuple[bool, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +73,7 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
     for team, quotas in owed.of_team.items():
         mine = np.array(sorted(work.members.get(team, ())), dtype=np.intp)
         named = [work.resources.index(name) for name in {one.resource for one in quotas}]
-        mine = mine[work.able[mine].any(axis=1) & work.demands[np.ix_(mine, named)].any(axis=1)]
+        mine = mine[work.able[mine].any(axis=1) & work.demands[mine][:, named].any(axis=1)]
         if len(mine):
             tasks[mine] = _Filling(work, mine, quotas, dict.fromkeys(mine.tolist(), team)).run(
                 tasks[mine], 1.0 / shares[mine]
@@ -81,7 +89,10 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
         if not inside:
             continue
         kept = np.array(sorted(inside | {*np.flatnonzero(tasks > 0).tolist()}), dtype=np.intp)
-        limits = [Quota(one.resource, one.amount, _where(one, work)) for one in owed.limits]
+        limits = [
+            Quota(one.resource, one.amount, {team: np.array(on, dtype=np.bool_) for team, on in one.of.items()})
+            for one in owed.limits
+        ]
         rates = np.array([owed.weights.get(team_of[j], 1.0) / shares[j] if j in inside else 0.0 for j in kept.tolist()])
         filling = _Filling(work, kept, [*quotas, *limits], team_of, by_server=True)
         tasks[kept] = filling.run(tasks[kept], rates)
@@ -90,11 +101,6 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
         floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
     return of_teams, floors, part
-
-
-def _where(limit: Limit, work: Users) -> dict[str, Mask]:
-    everywhere = np.ones(len(work.capacities), dtype=np.bool_)
-    return {who: everywhere if where is None else np.array(where, dtype=np.bool_) for who, where in limit.of}
 
 
 class _Filling:

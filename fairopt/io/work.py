@@ -68,7 +68,8 @@ def arguments_of_work(
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
-    without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A user's
+    without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
+    user's
     task limit is its number of tasks; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
@@ -175,7 +176,11 @@ def _secured(
     notes.add(what.format(part=part), number=part < 1)
     found = {name: x for name, x in zip(names, tasks.tolist(), strict=True) if x > 0} | of_outer
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
-    kept = [limit for limit in owed.limits if limit.resource in has]
+    kept = [
+        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
+        for one in owed.limits
+        if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
+    ]
     return {"guarantees": found or None, "limits": kept or None}
 
 

@@ -78,7 +78,7 @@ class FairTree:
         share = DominantShare() if self.billing == MAX else ResourceShare(self.billing)
         levels: dict[tuple[int, ...], Any] = {}  # by the users of each team, so that teams of one team are no level
         for by in instance.teams.outermost_first:
-            levels.setdefault(_groups(instance.teams.labelling(by).of_user), Leximin(OfTeam(share, by=by)))
+            levels.setdefault(divided(instance.teams.labelling(by).of_user), Leximin(OfTeam(share, by=by)))
         levels.setdefault(tuple(range(instance.n_users)), Leximin(share))
         objective, *inner = levels.values()
         for one in inner:
@@ -118,7 +118,7 @@ class FairTree:
         return self.policy(complete).allocate(complete, **options)
 
 
-def _groups(of_user: NDArray[np.intp]) -> tuple[int, ...]:
+def divided(of_user: NDArray[np.intp]) -> tuple[int, ...]:
     """The first user of the team of each user."""
     _, first, back = np.unique(of_user, return_index=True, return_inverse=True)
     return tuple(first[back].tolist())

@@ -9,9 +9,10 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.teams import OfTeam, Surplus
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
+from fairopt.policies.fair_tree import divided
 from fairopt.policy import Policy
 
 __all__ = ["Kueue"]
@@ -22,15 +23,18 @@ class Kueue:
     """Fair sharing of Kueue: what teams hold beyond their guarantees is shared by weights, level by level.
 
     Of the outermost teams the smallest share above the guarantee, per weight, is as large as possible, then the next
-    smallest, and so on; with these kept, likewise of the teams inside them, and at last of users. Kueue admits next what
-    has the smallest weighted share of borrowed resources, and preempts what has the largest; this is its limit for
-    divisible tasks. Shares are dominant shares of the cluster, while Kueue divides by what a cohort may lend: of one
-    resource the order is the same.
+    smallest, and so on; with these kept, likewise of the teams inside them, and at last of users. Kueue admits next
+    what has the smallest weighted share of borrowed resources, and preempts what has the largest; with divisible tasks
+    of one kind in each queue this comes to the same.
+
+    Two things differ. The share of a team is the sum of its users' dominant shares of the cluster, while Kueue takes
+    the largest share of what a cohort may lend. And the total of a cohort in a cohort comes before what is fair inside.
 
     Parameters
     ----------
     by : sequence of str, optional
-        Labels of users, the outermost first. Default: all labels of the instance.
+        Labels of users, the outermost first. Default: all labels of the instance, but for ``cohort``, ``cohort2``, ...
+        if it is the outermost: trees of cohorts share nothing in Kueue.
 
     Raises
     ------
@@ -82,7 +86,8 @@ class Kueue:
         -------
         Allocation
             Of the blocks that say this, on the instance in which each user has all labels: a team without an outer one
-            is beside the outer teams, alone.
+            is beside the outer teams, alone. If the tolerances of earlier levels leave no proof of how users divide
+            what their team gets, the division is any.
 
         Examples
         --------
@@ -92,12 +97,25 @@ class Kueue:
         array([6., 2.])
         """
         require_instance(instance)
-        by = instance.teams.outermost_first if self.by is None else self.by
+        by = self.by or instance.teams.outermost_first
+        if self.by is None and len(by) > 1 and by[0].rstrip("0123456789") == "cohort":
+            by = by[1:]
         whole = _with_all_labels(instance, by)
-        objective: Objective = Leximin()
-        for label in reversed(by):
-            objective = Leximin(Surplus(OfTeam(by=label))).then(objective)
-        return Policy(objective, name=self.name).allocate(whole, **options)
+        levels: dict[tuple[int, ...], Objective] = {}  # by users: a team of one team is no level
+        for label in by:
+            teams = whole.teams.labelling(label).of_user
+            if (teams != teams[:1]).any() or label == by[-1]:  # one team alone is compared with none
+                levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
+        objective, *inner = levels.values() or (Leximin(Surplus()),)
+        for one in inner:
+            objective = objective.then(one)
+        alone = tuple(range(whole.n_users))
+        if not by or alone in levels:
+            return Policy(objective, name=self.name).allocate(whole, **options)
+        try:
+            return Policy(objective.then(Leximin()), name=self.name).allocate(whole, **options)
+        except NotCertified:  # what teams get is known; how they divide it by tolerances only
+            return Policy(objective, name=self.name).allocate(whole, **options)
 
 
 def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:

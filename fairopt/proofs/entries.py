@@ -1,9 +1,10 @@
 """Evidence in files: prices by server and resource, and multipliers of rows that are named by what they are about.
 
 A row has a place and a label. The place is the position of its constraint in the policy, or ``"guarantees"`` of teams,
-``"limits of the instance"``, ``"limits"`` or ``"floors"`` of users' tasks, or ``"tier k"``, by which later tiers keep tier k (from 0). The label is a
-user, a team, a pair of these, or empty (`Rows.labels`). Multipliers are in natural units: of the objective, per unit of
-the row's right-hand side. So readers find rows by their own reading of the policy.
+``"limits of the instance"``, ``"limits"`` or ``"floors"`` of users' tasks, or ``"tier k"``, by which later tiers keep
+tier k (from 0). The label is a user, a team, a limit, a pair of these, or empty (`Rows.labels`). Multipliers are in
+natural units: of the objective, per unit of the row's right-hand side. So readers find rows by their own reading of the
+policy.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ def test_every_known_notion_can_be_made_and_says_what_it_is():
         "dynamic-drf",
         "hdrf",
         "slurm",
+        "kueue",
     }
     bargaining = {"nash-bargaining", "kalai-smorodinsky"}
     shares = {"drf", "2df", "kdf", "drfh", "tsf", "fds", "gfj", "pnorm", "nash", "most-tasks"}

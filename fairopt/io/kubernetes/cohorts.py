@@ -1,8 +1,8 @@
 """Trees of cohorts as numbers: what queues may use and are owed, of each resource of each flavor.
 
 What a queue uses beyond what it does not lend (its nominal quota less its lending limit) counts against its cohort, and
-likewise for a cohort and its parent. A cohort has its own nominal quotas and what those below lend to it; the one at the
-top is not exceeded, and others exceed theirs by at most their borrowing limits. This is the arithmetic of Kueue
+likewise for a cohort and its parent. A cohort has its own nominal quotas and what those below lend to it; the one at
+the top is not exceeded, and others exceed theirs by at most their borrowing limits. This is the arithmetic of Kueue
 (`pkg/cache/scheduler/resource_node.go`).
 """
 
@@ -120,21 +120,22 @@ class Cohorts:
             limit = branch.limit(cell)
             if limit is None:
                 continue
-            for one in self._uses(branch, cell, most):
+            for one in self.uses(branch, cell, most):
                 if sum(most[name] for name in one.queues) > limit + one.amount:
                     yield branch, Sum(one.queues, limit + one.amount)
 
-    def _uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
+    def uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
         """What counts against a branch, as the largest of sums over queues less constants (``amount``)."""
         if branch.is_queue:
             return [Sum((branch.name,), 0.0)] if most.get(branch.name) else []
         ways: list[list[Sum]] = []
         for child in branch.below:
-            inner, kept = self._uses(child, cell, most), child.not_lent(cell)
+            inner, kept = self.uses(child, cell, most), child.not_lent(cell)
             beyond = [Sum(one.queues, one.amount + kept) for one in inner]
             beyond = [one for one in beyond if sum(most[name] for name in one.queues) > one.amount]
             if beyond:
-                ways.append([*beyond, Sum((), 0.0)] if kept else beyond)
+                nothing = min(one.amount for one in beyond) > 0  # may count, as the child may use what it keeps
+                ways.append([*beyond, Sum((), 0.0)] if nothing else beyond)
         if sum(len(of) > 1 for of in ways) > MOST_LENDERS:
             self.partly.add(branch.name)
             first = [of[0] for of in ways]

@@ -56,7 +56,7 @@ def lent_of(metadata: Mapping[str, Any]) -> Lent:
 
 
 def own_limit(lent: Lent, flavor: str, entry: Mapping[str, Any]) -> Any:
-    """The borrowing limit that the owners of a queue gave, as given; that of `LENT`, if it stands there now, is not it."""
+    """The borrowing limit that the owners of a queue gave, as given: that of `LENT`, if it stands there, is not it."""
     told, limit = lent.get(flavor, {}).get(entry["name"]), entry.get("borrowingLimit")
     if told is None or limit is None or told["borrowing"] is None:
         return limit

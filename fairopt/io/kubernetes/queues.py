@@ -1,4 +1,4 @@
-"""What the objects of Kueue say of a cluster: waiting pods, the team of each pod, what is owed, limits, and placement."""
+"""What the objects of Kueue say of a cluster: waiting pods, the team of each pod, what is owed, limits, placement."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.errors import nearest
 from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, KueueObjects, PodSet, ResourceGroup, Workload
 from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
 from fairopt.io.kubernetes.placement import Toleration
 from fairopt.io.notes import Notes
-from fairopt.io.secured import Owed, Quota
-from fairopt.limits import Limit
+from fairopt.io.secured import Limit, Owed, Quota
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
 _CLUSTER_QUEUE, _LOCAL_QUEUE = f"{GROUP}/cluster-queue-name", f"{GROUP}/queue-name"
@@ -285,7 +284,7 @@ class Queues:
     # -- what is owed, and limits -------------------------------------------------------------------------------
 
     def admissible(self, tasks: Sequence[Tasks]) -> list[Tasks]:
-        """The tasks that Kueue may ever admit: of queues with quotas of all that they request.
+        """The tasks that Kueue may ever admit: of queues with quotas of all that they request, or something to borrow.
 
         Resources without a quota that admitted pods of some queue request are those that Kueue is set to ignore.
         """
@@ -300,9 +299,21 @@ class Queues:
             if lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
                 self._notes.add(what, f"{one.name}: {lacks[0]}", number=one.count, queue=str(one.queue))
+            elif one.queue is not None and not self._may_have(one, one.queue):
+                what = "{pod} of {queue}, which neither has nor may borrow what they request, {was} left out"
+                self._notes.add(what, one.name, number=one.count, queue=one.queue)
             else:
                 out.append(one)
         return out
+
+    def _may_have(self, tasks: Tasks, queue: str) -> bool:
+        """Whether some flavor of each group has, or may borrow, of all that tasks request."""
+        branch = self._cohorts.queues[queue]
+        return all(
+            any(all(branch.at_most((flavor.name, name)) > 0 for name in names) for flavor in group.flavors)
+            for group in self._found.cluster_queues[queue].groups
+            if (names := [name for name in group.covered if tasks.spec.requests(name)])
+        )
 
     def owed(self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers) -> Owed:
         """What nominal quotas owe to queues, and to cohorts in cohorts; and the limits of queues and cohorts.
@@ -341,7 +352,7 @@ class Queues:
                 amount = nominal[queue] if part == 1 else part * min(nominal[queue], wanted[queue])
                 of_team[queue].append(Quota(resource, amount, {queue: on}))
             limits += self._limits((flavor, resource), wanted, mine, servers)
-        outer = self._of_cohorts(cells, masks, names) if self._nested else {}
+        outer = self._of_cohorts(most, masks, names) if self._nested else {}
         for queue in of_queue:
             self._note_unmodelled(queue, self._found.cluster_queues[queue])
         self._note_rules(of_queue, limits)
@@ -362,12 +373,12 @@ class Queues:
                 continue
             number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
             name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
-            of = tuple((queue, servers.as_tuple(masks[queue])) for queue in one.queues)
+            of = {queue: servers.as_tuple(masks[queue]) for queue in one.queues}
             yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of)
 
     def _of_cohorts(
         self,
-        cells: Sequence[tuple[str, str]],
+        wanted: Mapping[tuple[str, str], Mapping[str, float]],
         masks: Mapping[str, Mapping[tuple[str, str], Mask]],
         names: Mapping[str, str],
     ) -> dict[str, tuple[list[str], list[Quota]]]:
@@ -379,11 +390,14 @@ class Queues:
             branch = self._cohorts.cohorts[cohort]
             inside = [queue for queue, path in paths.items() if cohort in path]
             if branch.above is not None:
-                quotas = [
-                    Quota(cell[1], branch.of_subtree(cell), {q: masks[q][cell] for q in inside if cell in masks[q]})
-                    for cell in cells
-                ]
-                out[names[cohort]] = inside, [one for one in quotas if one.on]
+                out[names[cohort]] = (
+                    inside,
+                    [
+                        Quota(cell[1], branch.of_subtree(cell) + one.amount, {q: masks[q][cell] for q in one.queues})
+                        for cell, of_cell in wanted.items()
+                        for one in self._cohorts.uses(branch, cell, of_cell)
+                    ],
+                )
         return out
 
     def _note_unmodelled(self, name: str, queue: ClusterQueue) -> None:

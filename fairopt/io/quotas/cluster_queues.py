@@ -1,8 +1,8 @@
 """Quotas as ClusterQueues of Kueue: those of the input with what is lent for now, or new ones with their flavors.
 
 The nominal quotas of an input are what its queues are owed, and are never changed. What a queue may use beyond them is
-written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what counts when
-the objects are read again.
+written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what counts
+when the objects are read again.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _made(
 
 
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
-    """What ClusterQueues may use, given with their places in the file ``name``: what was written, else nominal quotas."""
+    """What was written of ClusterQueues, else their nominal quotas; given with their places in the file ``name``."""
     out = []
     for item, place in items:
         try:

@@ -675,11 +675,13 @@ class Filling:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)
         nobody = begins and all(self.ended)  # all are at their limits by guarantees
-        levels, full = [branch.level for branch in self.branches], list[int]()
+        levels, full, known = [branch.level for branch in self.branches], list[int](), len(self.waited)
         for r in range(self.n_rows):
             if not self.full[r] and (r == row or self.reaches(self.one, self.used[r], self.same)):
                 self.fill(r)
                 full.append(r)
+        if len(self.waited) > known:  # of one state
+            self.waited[known:] = [(self.before, [j for _, waited in self.waited[known:] for j in waited])]
         if full and self.levels_before[0] == len(self.states) and (self.watch or self.floors):
             self.tell(levels=self.levels_before[1])
         if not nobody:

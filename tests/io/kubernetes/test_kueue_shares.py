@@ -2,7 +2,7 @@
 
 import pytest
 from kube_cluster import GPU, pod
-from test_kueue import cohort, flavor, listed, local, made, node, queue, said, spec, workload
+from test_kueue import cohort, flavor, local, made, node, queue, said, spec, workload
 
 import fairopt as fo
 from fairopt.policies import Kueue
@@ -35,7 +35,7 @@ def units(answer, resource):
     """What each queue gets of a resource."""
     instance = answer.instance
     i, out = instance.resource_index(resource), {}
-    for name, rows in instance.teams.labelling("team")._asdict().items() if False else instance.teams.names.items():
+    for name, rows in instance.teams.names.items():
         if name in instance.teams.labelling("team").names:
             out[name] = float(answer.tasks[rows] @ instance.demands[rows, i])
     return out
@@ -160,8 +160,8 @@ def test_pods_that_no_quota_of_their_queue_covers_are_left_out_and_named(policy)
     jobs = [waiting("cpus", 8, spec(1, 1)), waiting("gpus", 8, spec(1, 1))]
     instance, answer = shared(*queues, flavor("all"), *jobs, nodes=[node("n", 32, 8)], policy=policy)
     assert units(answer, GPU) == pytest.approx({"gpus": 8})
-    what = "8 pods that Kueue can never admit, for want of a quota in cpus, were left out (such as cpus/job: nvidia.com/gpu)"
-    assert said(instance, what)
+    what = "8 pods that Kueue can never admit, for want of a quota in cpus, were left out (cpus/job: nvidia.com/gpu)"
+    assert said(instance, what.replace("(", "(such as "))
 
 
 def test_a_nominal_quota_of_0_is_a_quota():
@@ -212,4 +212,9 @@ def test_a_cohort_within_a_cohort_is_owed_the_quotas_below_it():
     assert units(answer, "cpu") == pytest.approx({"a": 6 + 2, "b": 2 + 2})
 
 
-assert listed  # used by tests of files
+def test_the_limit_that_stops_a_queue_is_named():
+    queues = [cells("a", "c", all=[{"nominal": 3, "borrowing": 1}]), cells("b", "c", all=[9])]
+    for policy in BOTH:
+        _, answer = shared(*queues, flavor("all"), waiting("a", 10, spec(1)), nodes=[node("n", 12)], policy=policy)
+        told = str(answer.explain("a"))
+        assert "the limit on cpu of all in queue a binds" in told

@@ -208,7 +208,9 @@ def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, b
     assert made["spec"] == expected["spec"] and made["apiVersion"] == QUEUE["apiVersion"]
     assert made["metadata"].keys() == {"name", "annotations"} and "status" not in made and not notes
     assert made["metadata"]["annotations"].keys() == {"owner", LENT}
-    assert "borrowingLimit" not in QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]  # not changed itself
+    assert (
+        "borrowingLimit" not in QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+    )  # not changed itself
     _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
     assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
 
@@ -224,7 +226,9 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
     if own is not None:
         gpus(queue)["borrowingLimit"] = own
     for amount, written in ((9.0, "1"), (10.0, "2"), (3.0, "0")):
-        queue = yaml.safe_load(to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": queue})[0])["items"][0]
+        queue = yaml.safe_load(to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": queue})[0])[
+            "items"
+        ][0]
         assert gpus(queue)["borrowingLimit"] == written and gpus(queue)["nominalQuota"] == 8
         assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
     back = yaml.safe_load(to_cluster_queues([Quota("vision", "cpu", "a100", 0.0)], {"vision": queue})[0])["items"][0]
@@ -232,7 +236,9 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
     gpus(queue)["borrowingLimit"] = "7"  # changed by its owners since
     assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "7"
     queue["metadata"]["annotations"][LENT] = "8"
-    with pytest.raises(InvalidInstance, match='the annotation fairopt/lent of "vision" is not what fairopt writes; take'):
+    with pytest.raises(
+        InvalidInstance, match='the annotation fairopt/lent of "vision" is not what fairopt writes; take'
+    ):
         lent_of(queue["metadata"])
 
 

@@ -71,7 +71,7 @@ class Instance:
     guarantees : array-like of shape (n_users,) or dict by user or team, optional
         What users and teams get before anything else is shared: of a user tasks, of a team units of resources, as
         ``{"web": 10, "vision": {"gpu": 16}}``. Cut at what a user asks for (its task limit), and at what the tasks of
-        a team can use of it.
+        a team can use within it: ``{"cpu": 64, "gpu": 0}`` is for tasks without GPUs.
     rates : array-like of shape (n_users, n_servers) or dict by user or team, optional
         How fast the tasks of a user run on each server, for `ThroughputShare`; a dict holds a number per server, or a
         dict by server label. Tasks then count time. Users are not eligible where their rate is 0.
@@ -240,7 +240,8 @@ class Instance:
         ----------
         **changes
             Any arguments of `Instance`. Users missing in a dict keep their values, as in `with_weights`,
-            `with_task_limits` and `with_eligible`; data frames and series are joined by label.
+            `with_task_limits` and `with_eligible`, and so do resources that the new guarantee of a team does not name:
+            None takes that of a resource away. Data frames and series are joined by label.
 
         Returns
         -------
@@ -262,8 +263,19 @@ class Instance:
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
             if isinstance(changes.get(name), Mapping) and before[name] is not None:
+                if name == "guarantees" and "resources" not in changes:
+                    changes[name] = self._with_other_resources(changes[name])
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})._read_as(self._fractions)
+
+    def _with_other_resources(self, guarantees: Mapping[Any, Any]) -> dict[Any, Any]:
+        """New guarantees, with those of teams for the resources that they do not name."""
+        out = dict(guarantees)
+        for team, before in self.team_guarantees.items():
+            if isinstance(units := out.get(team), Mapping):
+                named = {whole_name(resource, self.resources) for resource in units}
+                out[team] = {**{of: amount for of, amount in before.items() if of not in named}, **units}
+        return out
 
     def _read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
         """The new instance, with floats of an earlier one read as the fractions that were given there."""

@@ -108,6 +108,14 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
     def __len__(self) -> int:
         return len(self._labellings)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        same_order = not isinstance(other, Teams) or list(self) == list(other)
+        return same_order and dict(self) == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content
+
     def __repr__(self) -> str:
         return f"Teams({dict(self)!r})"
 

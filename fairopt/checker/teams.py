@@ -66,10 +66,10 @@ class Use:
 def floors_of(cluster: Cluster, team: str, proofs: Mapping[str, Any]) -> dict[int, Fraction]:
     """What a team is guaranteed of each resource, in units; ``proofs`` by resource."""
     given = cluster.team_guarantees[team].items()
-    named = {cluster.resource(what): v for what, units in given if (v := number(units, "guarantees", 0))}
-    if len({cluster.resource(what) for what, _ in given}) < len(given):
+    named = {cluster.resource(what): number(units, "guarantees", 0) for what, units in given}
+    some = (i for i in sorted(named) if named[i] and cluster.capacity[i])
+    if len(named) < len(given):
         raise Fault(f"the guarantee of {team!r} names a resource twice")
-    some = (i for i in sorted(named) if cluster.capacity[i])
     return {i: v for i in some if (v := floor_of(cluster, team, named, i, proofs.get(str(i)) or {}))}
 
 

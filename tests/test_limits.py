@@ -107,3 +107,12 @@ def test_what_does_not_keep_limits_refuses_them():
         fo.DRF().allocate(cluster(), exact=True)
     with pytest.raises(OutOfDomain, match="exact answers do not keep the limits"):
         fo.HDRF().allocate(cluster(), exact=True)
+
+
+def test_checks_that_do_not_know_limits_are_left_out_or_refused():
+    answer = fo.DRF().allocate(cluster())
+    assert {verdict.name for verdict in fo.check(answer).verdicts} == {"sharing-incentive", "envy-free"}
+    with pytest.raises(OutOfDomain, match="pareto is not checked beside limits"):
+        fo.check(answer, "pareto")
+    with pytest.raises(OutOfDomain, match="has limits, under which derivatives are not known"):
+        fo.sensitivity(fo.NashWelfare().allocate(cluster()))

@@ -116,9 +116,7 @@ def test_what_does_not_fit_is_named_in_units_of_what_is_scarce_with_what_would_f
     teams = {"team": ["a", "b"]}
     given = {"a": {"cpu": 28, "gpu": 7}, "b": {"cpu": 32, "gpu": 8}}
     pool = fo.Instance([[4, 1], [4, 1]], [100, 12], resources=["cpu", "gpu"], teams=teams, guarantees=given)
-    message = (
-        r"'a' \(7 gpu\) and team 'b' \(8 gpu\): .* too little gpu where .*; 5.6 gpu and 6.4 gpu would fit"
-    )
+    message = r"'a' \(7 gpu\) and team 'b' \(8 gpu\): .* too little gpu where .*; 5.6 gpu and 6.4 gpu would fit"
     for policy in (fo.DRF(), fo.HDRF()):
         with pytest.raises(Infeasible, match=message):
             policy.allocate(pool)

@@ -85,13 +85,15 @@ class FairTree:
             objective = objective.then(one)
         return Policy(objective, name=self.name)
 
-    def allocate(self, instance: Instance, **options: Any) -> Allocation:
+    def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
         """Solve and certify.
 
         Parameters
         ----------
         instance : Instance
             Users with labels, or without.
+        time_limit : float, optional
+            Seconds.
         **options
             As in `Policy.allocate`.
 
@@ -115,7 +117,7 @@ class FairTree:
         """
         require_instance(instance)
         complete = _complete(instance)
-        return self.policy(complete).allocate(complete, **options)
+        return self.policy(complete).allocate(complete, time_limit=time_limit, **options)
 
 
 def divided(of_user: NDArray[np.intp]) -> tuple[int, ...]:

@@ -257,7 +257,7 @@ def of_classes(instance: Instance, entry: Mapping[str, Any]) -> dict[str, Any]:
     classes = instance._server_classes.tolist()
     try:
         rows = [
-            [[*key, p] for key, p in {(k if isinstance(k, str) else classes[k], i): p for k, i, p in row}.items()]
+            [[*key, p] for key, p in {(classes[k] if isinstance(k, int) else k, i): p for k, i, p in row}.items()]
             for row in entry.get("rows") or ()
         ]
         placements = []

@@ -14,6 +14,7 @@ from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.fair_tree import divided
 from fairopt.policy import Policy
+from fairopt.runtime.clock import Clock
 
 __all__ = ["Kueue"]
 
@@ -73,12 +74,14 @@ class Kueue:
         """Name in tables and messages."""
         return "Kueue"
 
-    def allocate(self, instance: Instance, **options: Any) -> Allocation:
+    def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
         """The allocation of the policy for an instance.
 
         Parameters
         ----------
         instance : Instance
+        time_limit : float, optional
+            Seconds.
         **options
             As in `Policy.allocate`.
 
@@ -109,13 +112,15 @@ class Kueue:
         objective, *inner = levels.values() or (Leximin(Surplus()),)
         for one in inner:
             objective = objective.then(one)
-        alone = tuple(range(whole.n_users))
+        alone, clock = tuple(range(whole.n_users)), Clock(time_limit)
         if not by or alone in levels:
-            return Policy(objective, name=self.name).allocate(whole, **options)
+            return Policy(objective, name=self.name).allocate(whole, time_limit=time_limit, **options)
         try:
-            return Policy(objective.then(Leximin()), name=self.name).allocate(whole, **options)
+            return Policy(objective.then(Leximin()), name=self.name).allocate(whole, time_limit=time_limit, **options)
         except NotCertified:  # what teams get is known; how they divide it by tolerances only
-            return Policy(objective, name=self.name).allocate(whole, **options)
+            if clock.late:
+                raise
+            return Policy(objective, name=self.name).allocate(whole, time_limit=clock.left, **options)
 
 
 def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:

@@ -33,6 +33,7 @@ from .numbers import (
     in_common,
     in_fractions,
     numbers,
+    position,
     rounds_to,
     together,
     written,
@@ -170,7 +171,7 @@ def exact_floors(floors: Mapping[str, Any]) -> dict[str, Any]:
     return {
         team: {
             of: {
-                "tasks": [[j, s, fraction(x)] for j, s, x in use.get("tasks") or ()],
+                "tasks": [[position(j), position(s), fraction(x)] for j, s, x in use.get("tasks") or ()],
                 "prices": [fraction(p) for p in use["prices"]],
             }
             for of, use in proofs.items()

@@ -25,6 +25,7 @@ from .numbers import (
     exact_sum,
     number,
     numbers,
+    position,
     together,
 )
 from .outcome import CannotCheck, Fault
@@ -45,7 +46,7 @@ class Use:
         self.members = {j: cluster.limits[j] for j in cluster.members[team] if j in active}
         self.tasks: dict[tuple[int, int], Fraction] = {}
         for j, s, x in given.get("tasks") or ():
-            if j not in self.members or s not in cluster.open[j] or (j, s) in self.tasks:
+            if position(j) not in self.members or position(s) not in cluster.open[j] or (j, s) in self.tasks:
                 raise Fault(f"tasks of a floor of {team!r} are not of its members where they may run")
             self.tasks[j, s] = number(x, "tasks of a floor", 0)
         runs = dict.fromkeys(self.members, ZERO)

@@ -224,7 +224,7 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
     with tempfile.TemporaryDirectory() as folder:
         try:
             new = upgrade(Path(path), Path(folder) / "upgraded.json")
-        except InvalidInstance as error:
+        except FairoptError as error:
             return Verification(False, math.inf, "not proved:", (str(error),))
         return checker.verify(new, instance, time_limit=time_limit)
 

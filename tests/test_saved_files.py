@@ -258,3 +258,11 @@ def test_a_truth_value_or_a_text_is_no_number_in_files_of_earlier_versions_eithe
     file.write_text(json.dumps(data | part), encoding="utf-8")
     found = fo.verify(file)
     assert not found.ok and "a text or a truth value stands for a number" in str(found)
+
+
+def test_numbers_out_of_range_in_files_of_earlier_versions_are_not_proved(tmp_path: Path) -> None:
+    file, data = tmp_path / "a.json", raw("servers-constraints.json")
+    data["instance"]["capacities"][0][0] = 1e300
+    file.write_text(json.dumps(data), encoding="utf-8")
+    found = fo.verify(file)
+    assert not found.ok and "outside the range of floats" in str(found)

@@ -307,7 +307,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
     if data.get("placement") is not None:
         statement = f"proved: whole tasks that fit; {how}; {claim.text()}"
         return Verification(True, shown, statement, (), *about, left_out)
-    if shown > GAP:
+    if math.isinf(shown) or shown > GAP:
         what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
         return Verification(False, shown, "not proved:", (what,), *about)
     gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"

@@ -591,3 +591,14 @@ def test_places_of_prices_are_positions(place: list[Any], tmp_path: Path) -> Non
     prices[1 if place[0] != 0 else 0][:2] = place
     file.write_text(json.dumps(data))
     assert "is no position" in str(fo.verify(file))
+
+
+def test_a_gap_beyond_the_range_of_floats_is_said(tmp_path: Path) -> None:
+    pair = fo.Instance([[1], [1]], [[3], [3]])
+    policy = fo.Policy(2 * fo.MaxMin(fo.StandAloneShare()) + fo.Total())
+    file = policy.allocate(pair).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    data["instance"]["capacities"][0][0] = 1e300
+    data["evidence"][0]["prices"] = [[1e300], [1e300]]
+    found = fo.verify(changed(file, **{key: data[key] for key in ("instance", "evidence")}))
+    assert found.gap == float("inf") and "proves only a gap of inf" in str(found)

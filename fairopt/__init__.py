@@ -6,8 +6,8 @@ below. For maintainers, modules import only from those listed before them:
 * `tolerances`, `errors`, `hostlists`: tolerances that modules share; exceptions; lists such as ``n[1-3]``.
 * `runtime`: progress, time limits, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
-* `validation`, `labels`, `teams`, `dominance`, `fitting`: arguments of an `Instance`; dominant users of each resource;
-  tasks that fit on no server. `in_fractions`: the numbers of an instance as fractions.
+* `validation`, `labels`, `teams`, `limits`, `dominance`, `fitting`: arguments of an `Instance`; dominant users of each
+  resource; tasks that fit on no server. `in_fractions`: the numbers of an instance as fractions.
 * `checker`: proves saved answers; shares no code with the rest.
 * `instance`, `certificate`: the question; the record of what was measured.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.

@@ -79,6 +79,7 @@ def read(
     capacity_scale: float | None = None,
     backlog: bool | None = None,
     labels: Sequence[str] | None = None,
+    resources: Sequence[str] | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -119,6 +120,8 @@ def read(
         For the openb trace, as in `openb`.
     labels : sequence of str, optional
         For tables: columns of users that are labels, outermost first, such as ``["org", "team"]``.
+    resources : sequence of str, optional
+        For Kubernetes, as in `kubernetes`; ``pods`` is the number of pods of a server.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -162,6 +165,7 @@ def read(
                 capacity_scale=capacity_scale,
                 backlog=backlog,
                 labels=labels,
+                resources=resources,
             )
         )
 
@@ -227,9 +231,10 @@ def kubernetes(
         The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues; or the values of a label, as
         ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
         ClusterQueues, else namespaces.
-    tasks : {"mean", "shapes"}, default "mean"
+    tasks : {"auto", "mean", "shapes"}, default "mean"
         ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
-        whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
+        whose demand is their mean request. ``"shapes"``: only pods with equal requests do. ``"auto"``: shapes, if there
+        are at most 2,000, else means.
     merge : bool, default True
         Identical servers become one row with a count, named after all of them, as ``n[1-4]``.
     resources : sequence of str, optional
@@ -268,27 +273,34 @@ def kubernetes(
     capacity of their server, down to 0. All others count alike, running or pending, wherever they run now. Those with a
     ``nodeName`` are held there (`Instance.held`).
 
-    *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers
-    with neither, cordoned servers, and servers where none of the pods may run are left out. Where pods may run follows
-    from taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
+    *Parts of GPUs*, which the KAI Scheduler reads from the annotations ``gpu-fraction``, ``gpu-memory`` (MiB, of the
+    label ``nvidia.com/gpu.memory``) and ``gpu-fraction-num-devices``, are parts of ``nvidia.com/gpu``. The GPUs of a
+    server are one amount, so that a part may lie on two. Pods of ``kai-resource-reservation`` are left out.
+
+    *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers with
+    neither, and servers where none of the pods may run, are left out. A cordoned server has what runs there, for the
+    pods that run there. Where pods may run follows from taints (``NoSchedule``, ``NoExecute``) and tolerations, node
+    selectors and required node affinity.
 
     *Kueue.* A Workload that is neither finished nor inactive, and none of whose pods is listed, counts with its pod
     sets, less those that it reclaims, as pods that wait; one whose pods are listed counts by them. Pods belong to a
     Workload by its name in their annotation ``kueue.x-k8s.io/workload`` or label ``kueue.x-k8s.io/pod-group-name``, by
     the uid of an owner (also of an owner's owner, if all are in one list), or by the name of their job in a label. A
-    ClusterQueue is a team of weight ``fairSharing.weight``; pods in none, or in a LocalQueue of an unknown one, belong
-    to their namespaces. Cohorts are outer labels, ``cohort`` for the lowest level, then ``cohort2``; a cohort
-    needs no object. Nominal quotas, over all flavors, are guarantees of a ClusterQueue: what its pods take together if
-    their dominant shares rise evenly until its quotas, or the pods, are used up. Those of a cohort come on top of all
-    below it. A flavor counts where a pod of the queue may run on its servers; quotas of a flavor that exceed what its
-    servers have are scaled to it. Pods of a ClusterQueue run on servers with the ``nodeLabels`` of one of its flavors,
-    of each group of resources that they request, and have the tolerations of these flavors.
+    ClusterQueue is a team of weight ``fairSharing.weight``. Pods in none belong to the ClusterQueue of the LocalQueues
+    of their namespace, if these have only one, and else to the namespace. Cohorts are outer labels, ``cohort`` for the
+    lowest level, then ``cohort2``; a cohort needs no object. Nominal quotas, over all flavors, are guarantees of a
+    ClusterQueue: what its pods take together if their dominant shares rise evenly until its quotas, or the pods, are
+    used up. Those of a cohort come on top of all below it. A flavor counts where a pod of the queue may run on its
+    servers; quotas of a flavor that exceed what its servers have are scaled to it. Pods of a ClusterQueue run on
+    servers with the ``nodeLabels`` of one of its flavors, of each group of resources that they request, and have the
+    tolerations of these flavors.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
     preemption, zones of volumes, limits above requests, in-place resizing, resource quotas of namespaces, device
     topology and resource claims (DRA); of Kueue limits on borrowing and lending, admission checks, stopped queues,
     partial admission, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod sets. Notes
-    count what is there of required rules between pods and of Kueue's limits, checks and stopped queues. Pods with
+    count what is there of required rules between pods and of Kueue's limits, checks and stopped queues; and objects of
+    Volcano, KAI and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with
     scheduling gates count as waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
@@ -323,7 +335,7 @@ def slurm(
     nodes: Document,
     jobs: Document,
     users: str = "account",
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
     *,
     associations: Document | None = None,
@@ -338,8 +350,8 @@ def slurm(
         returns it. Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43) is supported.
     users : {"account", "user", "partition", "qos"}, default "account"
         The owners of jobs. Of several partitions the first counts.
-    tasks : {"mean", "shapes"}, default "mean"
-        As in `kubernetes`, of jobs instead of pods.
+    tasks : {"auto", "mean", "shapes"}, default "auto"
+        As in `kubernetes`, of jobs instead of pods. With ``"shapes"`` what is held is exact.
     merge : bool, default True
         Identical servers become one row with a count.
     associations : path-like or dict, optional
@@ -366,34 +378,44 @@ def slurm(
     Notes
     -----
     *Servers* have ``effective_cpus``, or else ``cpus`` less the specialised cores; ``real_memory`` less the specialised
-    memory; and ``gres`` less what is drained. Servers that are down, drained, failing, under maintenance, unknown,
-    in the future or not responding are left out; states are read in full or as sinfo shortens them (``drng``,
-    ``idle*``). Servers that are powered down count, since Slurm wakes them, and so do reserved ones. Other states count
-    as usable, with a note. The type of a server is that of its GPUs.
+    memory; and ``gres`` less what is drained. Servers that are down, drained, failing, under maintenance, unknown, in
+    the future or not responding are left out, or, where jobs run, have what runs there for these jobs; states are read
+    in full or as sinfo shortens them (``drng``, ``idle*``). Servers that are powered down count, since Slurm wakes
+    them, and so do reserved ones. Other states count as usable, with a note. The type of a server is that of its GPUs.
 
     *Jobs* on k servers (``node_count``, else ``node=`` in ``tres_req_str`` or ``tres_alloc_str``) are k tasks with a
-    k-th of the request each; an array is as many jobs as wait, and with a limit on jobs at once (``1-400%50``) as
-    many as may start beside those of the array that run. A task that no single server can hold counts, with a
-    note. Requests count, not allocations, whether jobs wait, run or are suspended: cores and memory of
-    ``tres_req_str``, else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic
-    resources of ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and
-    ``tres_per_socket``. Jobs on hold, finished jobs and those that another cluster of a federation runs are left out;
-    those that wait for a time, a licence or another job count. The tasks of running jobs are held on their ``nodes``
-    (`Instance.held`); suspended jobs hold nothing. Jobs that request all the memory of a server count
-    without memory. As in Slurm, ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
+    k-th of the request each, of which Slurm starts all or none; one that needs more servers than it may use is left
+    out. An array is as many jobs as wait, and with a limit on jobs at once (``1-400%50``) as many as may start beside
+    those of the array that run. A task that no single server can hold counts, with a note. Tasks that run take what is
+    allocated on their server: cores and memory of ``job_resources``, else of ``tres_alloc_str``; generic resources of
+    ``gres_detail``, else of ``tres_alloc_str``. Others take what they request: cores and memory of ``tres_req_str``,
+    else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
+    ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs that
+    take whole servers (``--exclusive``) and wait count with all cores and generic resources of the smallest server for
+    them. Jobs on hold, finished jobs and those that another cluster of a federation runs are left out; those that wait
+    for a time, a licence or another job count. The tasks of running jobs are held on their ``nodes`` (`Instance.held`);
+    suspended jobs hold nothing. Jobs that request all the memory of a server count without memory. As in Slurm,
+    ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
 
     *GPUs* are the resource ``gpu``, of all types. A type is a matter of placement: a request for one may run on servers
-    that have it, a request without a type on all. If a server has several types, a type that jobs request is also a
-    resource of its own, as ``gpu:a100``, and such jobs need both. The same holds for other generic resources.
+    that have it, a request without a type on those of its partition. Slices of GPUs (MIG, types such as ``1g.10gb``)
+    are a resource of their own each, as ``gpu:1g.10gb``. A request without a type that slices alone can meet takes
+    them; if slices and other devices can, it takes ``gpu:any``, of which a server has as many as devices, and all
+    requests need that too. Where a server has several types of whole GPUs, a request for one of them also needs
+    ``gpu:a100``, which limits only what fits there: elsewhere there is so much that no share depends on it. The same
+    holds for other generic resources.
 
     *Accounts* with a fairshare of 0, or below one, are left out. Jobs of an account that has accounts below it are
     members of it beside these accounts, and in no ``team``.
 
     *Placement* follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
     servers, and required servers if they are at least as many as the job takes. Not modelled are counts in constraints,
-    reservations, licences, limits of accounts, priorities, topology, exclusive servers, memory by GPU, and that
+    reservations, licences, limits of accounts, priorities, topology, memory by GPU, and that
     ``shard`` and ``mps`` are pieces of GPUs. Notes count the jobs that these concern, but for limits, priorities and
     topology.
+
+    *The rule.* Slurm's Fair Tree compares usage over time, which these files do not have; `fairopt.policies.FairTree`
+    is what it steers to.
 
     Source: Slurm's REST API, slurm.schedmd.com/rest_api.html, and the manuals of scontrol, squeue, sacctmgr and sbatch.
 
@@ -446,7 +468,7 @@ def clusterdata2019(
     users : {"collection", "user", "priority", "tier"}, default "collection"
         The owners of the trace's instances: jobs and alloc sets, the users who run them, priorities, or tiers of
         priorities (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
-    tasks : {"mean", "shapes"}, default "mean"
+    tasks : {"auto", "mean", "shapes"}, default "mean"
         As in `kubernetes`, of the trace's instances instead of pods.
     merge : bool, default True
         Identical servers become one row with a count.

@@ -89,7 +89,8 @@ class InFractions:
             parent, rows = self._of._parent
             return self.alike(parent).in_fractions.weights[rows]
         out, members = self.own_weights.copy(), self._of.teams.names
-        for name in sorted(self._of.team_weights, key=lambda team: len(members[team])):
+        given = [team for team in members if team in self._of.team_weights]
+        for name in sorted(given, key=lambda team: len(members[team])):
             mine = members[name]
             out[mine] *= self.team_weights[name] / out[mine].sum()
         return out

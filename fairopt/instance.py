@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -18,8 +19,9 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.hostlists import hostlist, names_of
 from fairopt.in_fractions import InFractions
 from fairopt.labels import by_label, joined, whole_name
+from fairopt.limits import Limit, limits_of, limits_on, masks_of
 from fairopt.runtime.lazy import later
-from fairopt.teams import Teams, split_weights
+from fairopt.teams import Teams, innermost_first, split_weights
 
 __all__ = ["Instance"]
 
@@ -59,13 +61,17 @@ class Instance:
     notes : sequence of str, optional
         What a reader of files left out or assumed. Equality and files ignore notes.
     teams : dict, optional
-        Labels of users, as ``{"team": ["vision", "vision", "nlp"], "org": [...]}``: for each kind of label one label
-        per user, None for none, or a dict by user. Dicts by user take names of teams too, and a user's own value wins;
-        not so `task_limits` of a team of several users.
+        Labels of users from the innermost out, as ``{"team": ["vision", "vision", "nlp"], "org": [...]}`` for teams
+        within orgs: for each kind of label one label per user, None for none, or a dict by user. Dicts by user take
+        names of teams too, and a user's own value wins; not so `task_limits` of a team of several users.
+    innermost_first : sequence of str, optional
+        The labels of `teams` from the innermost out, as ``["team", "org"]``: the weight of an org is divided among its
+        teams. Default: a label whose teams lie within those of another comes before it, and where two labels divide
+        users alike, the order in `teams` decides.
     guarantees : array-like of shape (n_users,) or dict by user or team, optional
         What users and teams get before anything else is shared: of a user tasks, of a team units of resources, as
         ``{"web": 10, "vision": {"gpu": 16}}``. Cut at what a user asks for (its task limit), and at what the tasks of
-        a team can use of it.
+        a team can use within it: ``{"cpu": 64, "gpu": 0}`` is for tasks without GPUs.
     rates : array-like of shape (n_users, n_servers) or dict by user or team, optional
         How fast the tasks of a user run on each server, for `ThroughputShare`; a dict holds a number per server, or a
         dict by server label. Tasks then count time. Users are not eligible where their rate is 0.
@@ -73,6 +79,10 @@ class Instance:
         Tasks that run now: by server row, or in all where the servers are not known. A dict holds a number in all, a
         number per server, or a dict by server label. For reports of what is held beside what is fair; no policy reads
         it.
+    limits : sequence of dict, optional
+        The most that users take together of a resource, on some servers or all of them, as ``{"name": "a100 of
+        vision", "resource": "gpu", "amount": 8, "of": {"vision": ["a100-1"]}}``: by user or team the labels of the
+        servers that count, None for all. Policies of blocks and `HDRF` keep them, as they do capacities.
 
     Raises
     ------
@@ -127,9 +137,11 @@ class Instance:
         units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
         teams: Mapping[str, Any] | None = None,
+        innermost_first: Sequence[str] | None = None,
         guarantees: Any = None,
         rates: Any = None,
         held: Any = None,
+        limits: Iterable[Any] | None = None,
     ) -> None:
         values, known = joined(
             dict(
@@ -181,7 +193,7 @@ class Instance:
         self.units: tuple[str, ...] | None = validation.units_of_resources(values["units"], names.resources)
         self.notes: tuple[str, ...] = validation.texts(notes, "notes")
         validation.check_numbers(dem, caps, names)
-        self.teams: Teams = Teams.of(teams, names.users)
+        self.teams: Teams = Teams.of(teams, names.users, innermost_first)
         of_users, of_teams = self._by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
         validation.check_per_user(own, "weights", (own > 0) & (own < np.inf), POSITIVE, names.users)
@@ -190,9 +202,9 @@ class Instance:
         self.weights: Float = validation.frozen(split_weights(own, self.team_weights, self.teams.names))
         validation.check_spread(self.weights, names.users)
         self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
-        limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
-        self.task_limits: Float = validation.frozen(limits)
-        validation.check_per_user(limits, "task_limits", limits >= 0, "give 0 or more, or None", names.users)
+        most = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
+        self.task_limits: Float = validation.frozen(most)
+        validation.check_per_user(most, "task_limits", most >= 0, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
         of_users, of_teams = self._by_user_or_team(values["guarantees"], "guarantees")
         validation.refuse_units_of_users(of_users)
@@ -206,6 +218,9 @@ class Instance:
         allowed = validation.checked_eligibility(everyone, dem, caps, names, self.rates)
         self.eligible: NDArray[np.bool_] = validation.frozen(allowed)
         self.held: Float | None = self._held(values["held"])
+        self.limits: tuple[Limit, ...] = ()
+        if limits:
+            self.limits = limits_of(limits, [*names.users, *self.teams.names], names.resources, names.servers)
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -225,7 +240,8 @@ class Instance:
         ----------
         **changes
             Any arguments of `Instance`. Users missing in a dict keep their values, as in `with_weights`,
-            `with_task_limits` and `with_eligible`; data frames and series are joined by label.
+            `with_task_limits` and `with_eligible`, and so do resources that the new guarantee of a team does not name:
+            None takes that of a resource away. Data frames and series are joined by label.
 
         Returns
         -------
@@ -247,8 +263,19 @@ class Instance:
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
             if isinstance(changes.get(name), Mapping) and before[name] is not None:
+                if name == "guarantees" and "resources" not in changes:
+                    changes[name] = self._with_other_resources(changes[name])
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})._read_as(self._fractions)
+
+    def _with_other_resources(self, guarantees: Mapping[Any, Any]) -> dict[Any, Any]:
+        """New guarantees, with those of teams for the resources that they do not name."""
+        out = dict(guarantees)
+        for team, before in self.team_guarantees.items():
+            if isinstance(units := out.get(team), Mapping):
+                named = {whole_name(resource, self.resources) for resource in units}
+                out[team] = {**{of: amount for of, amount in before.items() if of not in named}, **units}
+        return out
 
     def _read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
         """The new instance, with floats of an earlier one read as the fractions that were given there."""
@@ -285,9 +312,11 @@ class Instance:
             units=self.units,
             notes=self.notes,
             teams=self.teams or None,
+            innermost_first=None,
             guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self._has_guarantees else None,
             rates=self.rates,
             held=self.held,
+            limits=self.limits,
         )
 
     def _with_teams(self, by_user: Float, by_team: Mapping[str, Any]) -> Any:
@@ -425,6 +454,7 @@ class Instance:
             guarantees=self.guarantees[rows],
             rates=None if self.rates is None else self.rates[rows],
             held=None,
+            limits=self.limits,
             teams=self.teams.take(rows),
             team_weights=self.team_weights,
             team_guarantees=self.team_guarantees,
@@ -457,6 +487,7 @@ class Instance:
             guarantees=np.broadcast_to(0.0, n),
             rates=None,
             held=None,
+            limits=(),
             teams=Teams({}),
             team_weights={},
             team_guarantees={},
@@ -476,6 +507,7 @@ class Instance:
             eligible=self.eligible[:, rows],
             rates=None if self.rates is None else self.rates[:, rows],
             held=None,
+            limits=limits_on(self.limits, rows),
             _servers=self.servers[rows] if self._given_servers else None,
             server_types=None if self.server_types is None else self.server_types[rows],
             _merged_from=None,
@@ -520,7 +552,10 @@ class Instance:
             )
         if self.rates is not None and np.ptp(np.where(self.eligible, self.rates, self.rates.max()), axis=1).any():
             raise InvalidInstance("rates differ by server, so one pool cannot have them; give rates=None first")
+        if any(not all(where) for where in masks_of(self.limits)):
+            raise InvalidInstance("limits are of some servers, so one pool cannot have them; give limits=() first")
         one = dict.fromkeys(("eligible", "counts", "servers", "server_types", "rates"))
+        one["limits"] = tuple(replace(limit, of=tuple((who, None) for who, _ in limit.of)) for limit in self.limits)
         return self.replace(capacities=self.total_capacities, held=self.held_tasks, **one)
 
     def merged(self) -> Instance:
@@ -552,6 +587,7 @@ class Instance:
             servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
             held=self.held if self.held is None or self.held.ndim == 1 else self._sum_by_class(self.held),
+            limits=limits_on(self.limits, first),
         )
         merged._parent, merged._merged_from = self._parent, self
         return merged
@@ -595,6 +631,7 @@ class Instance:
             servers=names,
             server_types=types,
             held=held,
+            limits=limits_on(self.limits, row),
         )
         made._parent = self._parent
         return made
@@ -840,7 +877,7 @@ class Instance:
 
     @cached_property
     def _server_classes(self) -> NDArray[np.int64]:
-        """The class of each server, shape (n_servers,): equal capacities, eligibility and demands."""
+        """The class of each server, shape (n_servers,): equal capacities, eligibility, demands and limits."""
         ordered = self.capacities[np.lexsort(self.capacities.T)]
         if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all capacities differ
             return validation.frozen(np.arange(self.n_servers))
@@ -849,7 +886,7 @@ class Instance:
         number = Counter(capacities)
         same = len(number) == self.n_servers or bool(self.eligible.all())  # columns of eligibility do not matter
         columns = None if same else np.ascontiguousarray(self.eligible.T)
-        classes = np.empty(self.n_servers, dtype=np.int64)
+        classes, masks = np.empty(self.n_servers, dtype=np.int64), masks_of(self.limits)
         for s, key in enumerate(capacities):
             if number[key] > 1:
                 if columns is not None:
@@ -858,6 +895,7 @@ class Instance:
                     key += (self.demands[:, s, :] + 0.0).tobytes()
                 if self.rates is not None:
                     key += (self.rates[:, s] + 0.0).tobytes()
+                key += bytes(where[s] for where in masks)
             classes[s] = keys.setdefault(key, len(keys))
         return validation.frozen(classes)
 
@@ -1183,9 +1221,21 @@ class Instance:
             "rates",
             "held",
         )
-        labels = ("users", "resources", "servers", "server_types", "units", "teams", "team_weights", "team_guarantees")
-        return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
-            getattr(self, a) == getattr(other, a) for a in labels
+        labels = (
+            "users",
+            "resources",
+            "servers",
+            "server_types",
+            "units",
+            "teams",
+            "team_weights",
+            "team_guarantees",
+            "limits",
+        )
+        return (
+            all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names)
+            and all(getattr(self, a) == getattr(other, a) for a in labels)
+            and self.teams.outermost_first == other.teams.outermost_first
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
@@ -1208,6 +1258,8 @@ class Instance:
             parts.append("placement constraints")
         if self._has_guarantees:
             parts.append("guarantees")
+        if self.limits:
+            parts.append("limits")
         if self.rates is not None:
             parts.append("rates")
         if self.held is not None:
@@ -1265,10 +1317,15 @@ def entries_of(instance: Instance) -> dict[str, Any]:
     }
     if instance.teams:
         entries["teams"] = {by: list(instance.teams[by]) for by in instance.teams}
+    if len(instance.teams) > 1:
+        entries["innermost_first"] = innermost_first(instance.teams)
     if instance._has_guarantees:
         entries["guarantees"] = instance._with_teams(instance.guarantees, instance.team_guarantees)
     if instance.rates is not None:
         entries["rates"] = instance.rates
     if instance.held is not None:
         entries["held"] = instance.held
+    if instance.limits:
+        known = {*instance.users, *instance.teams.names}
+        entries["limits"] = [one.entry(instance.servers, known) for one in instance.limits]
     return entries

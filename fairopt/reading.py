@@ -224,7 +224,7 @@ def verify(path: str | Path, instance: Instance | None = None, *, time_limit: fl
     with tempfile.TemporaryDirectory() as folder:
         try:
             new = upgrade(Path(path), Path(folder) / "upgraded.json")
-        except InvalidInstance as error:
+        except FairoptError as error:
             return Verification(False, math.inf, "not proved:", (str(error),))
         return checker.verify(new, instance, time_limit=time_limit)
 
@@ -240,8 +240,8 @@ def upgrade(old: Path, new: Path) -> Path:
             warnings.simplefilter("ignore")  # of problems that were changed by hand
             save(load(old), made)
         before, after = _read_saved(old), _read_saved(made)
-        if any(_has_truth(before.get(name)) for name in ("objective", "tasks_by_server", "prices", "bundles")):
-            raise InvalidInstance(f"{old}: a truth value stands for a number; allocate it again")
+        if not all(_is_numbers(before.get(name)) for name in ("objective", "tasks_by_server", "prices", "bundles")):
+            raise InvalidInstance(f"{old}: a text or a truth value stands for a number; allocate it again")
         names = ("policy", "tasks_by_server", "bundles", "placement")
         same = {name: before.get(name) == after.get(name) for name in names}
         same["instance"] = not differences(before["instance"], after["instance"])
@@ -254,9 +254,11 @@ def upgrade(old: Path, new: Path) -> Path:
     return new
 
 
-def _has_truth(numbers: Any) -> bool:
-    """Whether a truth value is among numbers in lists."""
-    return any(map(_has_truth, numbers)) if isinstance(numbers, list) else isinstance(numbers, bool)
+def _is_numbers(value: Any) -> bool:
+    """Whether there are only numbers and nulls in lists."""
+    if isinstance(value, list):
+        return all(map(_is_numbers, value))
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _format_of(path: Path) -> str:

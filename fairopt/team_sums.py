@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.instance import Instance
 
-__all__ = ["TeamSums", "team_sums", "teams_shown"]
+__all__ = ["TeamSums", "guaranteed_units", "team_sums", "teams_shown"]
 
 Float = NDArray[np.float64]
 
@@ -63,7 +63,31 @@ def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
     return TeamSums(tuple(names), tuple(members), np.array(weights), units, dominant)
 
 
+def guaranteed_units(instance: Instance) -> dict[str, dict[str, float]]:
+    """What is guaranteed to each team in units: its own guarantee, and that of its users' tasks where it is more.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> pool = fo.Instance(
+    ...     [[4, 1], [1, 0]], [20, 10], resources=["cpu", "gpu"], teams={"team": ["vision", "vision"]},
+    ...     guarantees=[2, 0],
+    ... )
+    >>> guaranteed_units(pool)
+    {'vision': {'cpu': 8.0, 'gpu': 2.0}}
+    """
+    out = {team: dict(units) for team, units in instance.team_guarantees.items()}
+    if instance.demands.ndim == 3 or not instance.guarantees.any():
+        return out
+    used = np.minimum(instance.guarantees, instance.task_limits)[:, None] * instance.demands
+    for team, rows in instance.teams.names.items():
+        for name, units in zip(instance.resources, used[rows].sum(axis=0).tolist(), strict=True):
+            if units > out.get(team, {}).get(name, 0.0):
+                out.setdefault(team, {})[name] = units
+    return out
+
+
 def teams_shown(instance: Instance) -> str | None:
     """The innermost label with a team of several users, of which pictures show the teams; None if there is none."""
-    shown = (by for by in reversed(instance.teams.outermost_first) if instance.teams.labelling(by).mixed)
+    shown = (by for by in instance.teams if instance.teams.labelling(by).mixed)
     return next(shown, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, cmp_to_key
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label
 
-__all__ = ["Labelling", "Teams", "split_weights", "sums_by"]
+__all__ = ["Labelling", "Teams", "innermost_first", "split_weights", "sums_by"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -31,24 +32,40 @@ class Labelling(NamedTuple):
 
 
 class Teams(Mapping[str, "tuple[str | None, ...]"]):
-    """The labels of users: a mapping such as ``{"team": ("vision", "nlp", None)}``, one label or None per user."""
+    """The labels of users: a mapping such as ``{"team": ("vision", "nlp", None)}``, one label or None per user.
+
+    Labels stand from the innermost out: a team under one lies within a team under the next.
+    """
 
     def __init__(self, labellings: Mapping[str, Labelling]) -> None:
         self._labellings = dict(labellings)
 
     @classmethod
-    def of(cls, given: Any, users: Sequence[str]) -> Teams:
-        """The labels given to an `Instance`, checked: lists, or dicts by user."""
-        if given is None:
-            return cls({})
+    def of(cls, given: Any, users: Sequence[str], order: Sequence[str] | None = None) -> Teams:
+        """The labels given to an `Instance`, checked: lists, or dicts by user; and their order, the innermost first."""
         if isinstance(given, Teams):
-            return given._fitting(len(users))
-        if not isinstance(given, Mapping):
+            return given._fitting(len(users))._in_order(order)
+        if given is not None and not isinstance(given, Mapping):
             raise InvalidInstance(
                 f'teams is {given!r}; give a dict of labels for each user, such as {{"team": ["vision", "nlp", None]}}'
             )
-        made = cls({str(by): _labelling(str(by), by_label(labels), users) for by, labels in given.items()})
+        made = cls({str(by): _labelling(str(by), by_label(labels), users) for by, labels in (given or {}).items()})
         made._refuse_ambiguous(users)
+        return made._in_order(innermost_first(made) if order is None else order)
+
+    def _in_order(self, order: Sequence[str] | None) -> Teams:
+        """These labels in a given order, the innermost first; `InvalidInstance` if their nesting contradicts it."""
+        if order is None:
+            return self
+        if isinstance(order, str) or sorted(order) != sorted(self):
+            raise InvalidInstance(f"innermost_first is {order!r}; name each label of teams once: {list(self)}")
+        made = Teams({by: self._labellings[by] for by in order})
+        nested = innermost_first(made)
+        if nested != tuple(order):
+            raise InvalidInstance(
+                f"innermost_first is {list(order)}, but teams of {nested[0]!r} lie within those of another label; give "
+                f"{list(nested)}"
+            )
         return made
 
     def _fitting(self, n: int) -> Teams:
@@ -91,6 +108,14 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
     def __len__(self) -> int:
         return len(self._labellings)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        same_order = not isinstance(other, Teams) or list(self) == list(other)
+        return same_order and dict(self) == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content
+
     def __repr__(self) -> str:
         return f"Teams({dict(self)!r})"
 
@@ -105,7 +130,7 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
 
     @cached_property
     def names(self) -> dict[str, Indices]:
-        """The members of each team, by its name."""
+        """The members of each team, by its name; teams under inner labels come first."""
         out = {}
         for labelling in self._labellings.values():
             order = np.argsort(labelling.of_user, kind="stable")
@@ -122,16 +147,8 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
 
     @property
     def outermost_first(self) -> tuple[str, ...]:
-        """The labels from the outermost in: of two, the one whose teams have more members, for users with both."""
-        sizes = {}
-        for by, (names, of_user) in self._labellings.items():
-            sizes[by] = np.append(np.bincount(of_user[of_user >= 0], minlength=len(names)), 0)[of_user]
-
-        def compare(one: str, other: str) -> int:
-            both = (sizes[one] > 0) & (sizes[other] > 0)
-            return int(np.sign((sizes[other] - sizes[one])[both].sum()))
-
-        return tuple(sorted(self, key=cmp_to_key(compare)))
+        """The labels from the outermost in."""
+        return tuple(reversed(self._labellings))
 
     def take(self, rows: Any) -> Teams:
         """The labels of some users; teams may be left without members."""
@@ -178,6 +195,33 @@ def _labelling(by: str, given: Any, users: Sequence[str]) -> Labelling:
     return Labelling(tuple(position_of), index)
 
 
+def innermost_first(labels: Mapping[str, Sequence[str | None]]) -> tuple[str, ...]:
+    """The names of labels: one whose teams lie within those of another before it, else in their order.
+
+    Examples
+    --------
+    >>> innermost_first({"org": ["ml", "ml", "web"], "team": ["vision", "nlp", "front"]})
+    ('team', 'org')
+    >>> innermost_first({"org": ["ml", "web"], "team": ["vision", "front"]})
+    ('org', 'team')
+    """
+    left, out = list(labels), list[str]()
+    inside = {by: {one for one in left if one != by and _within(labels[one], labels[by])} for by in left}
+    while left:
+        by = next((by for by in left if not inside[by].intersection(left)), left[0])  # they may nest in a circle
+        out.append(by)
+        left.remove(by)
+    return tuple(out)
+
+
+def _within(inner: Sequence[str | None], outer: Sequence[str | None]) -> bool:
+    """Whether each team under a label lies within one of another label, for users with both, and some are smaller."""
+    of_inner, of_outer = Counter(inner), Counter(outer)
+    pairs = [(a, b, number) for (a, b), number in Counter(zip(inner, outer, strict=True)).items() if None not in (a, b)]
+    whole = all(number == of_inner[a] for a, _, number in pairs)
+    return whole and any(of_inner[a] < of_outer[b] for a, b, _ in pairs)
+
+
 def sums_by(group: Indices, values: Float, n_groups: int) -> Float:
     """Sums of values of shape (n,) or (n, k) by the group of each, shape (n_groups,) or (n_groups, k)."""
     if values.ndim == 2:
@@ -188,12 +232,13 @@ def sums_by(group: Indices, values: Float, n_groups: int) -> Float:
 def split_weights(weights: Float, team_weights: Mapping[str, float], members: Mapping[str, Indices]) -> Float:
     """Users' weights, with each team's weight divided among its members in proportion to theirs.
 
-    Teams within teams come first, so that the members of a team always have its weight together.
+    Teams within teams come first, and of teams with the same members those that ``members`` has first, so that the
+    members of a team always have its weight together.
     """
     if not team_weights:
         return weights
     out = np.array(weights, dtype=float)
-    for name in sorted(team_weights, key=lambda team: len(members[team])):
+    for name in sorted((team for team in members if team in team_weights), key=lambda team: len(members[team])):
         mine = members[name]
         out[mine] *= team_weights[name] / out[mine].sum()
     return out

@@ -15,6 +15,7 @@ __all__ = [
     "TERM_ROUNDING",
     "TINY",
     "VIOLATION_TOLERANCE",
+    "WHOLE_ROUNDING",
 ]
 
 # What certificates allow.
@@ -27,6 +28,7 @@ EPS = float(np.finfo(np.float64).eps)
 TERM_ROUNDING = 8 * EPS  # relative to the terms of a sum, in absolute value; exceeds its rounding error
 SUM_ROUNDING = 1e-13  # of a capacity: sums over users. Water-filling of 1e6 users left 7e-14 of a full one
 ROUNDING = 1e-12  # relative: what several operations leave in a level, a limit or a row
+WHOLE_ROUNDING = 1e-14  # of a capacity: what rounding leaves of the numbers given, in loads of whole tasks
 TINY = 1e-300  # below every capacity, mean and price in the units of a scaled model
 
 # What solvers leave.

@@ -324,7 +324,7 @@ def weights_of_teams(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Guarantees by team, in units by resource."""
+    """Guarantees by team, in units by resource: 0 of one beside others counts, and None is none of it."""
     position = {name: i for i, name in enumerate(resources)}
     out: dict[str, dict[str, float]] = {}
     for team, units in given.items():
@@ -336,6 +336,8 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
         some: dict[str, float] = {}
         named = set[str]()
         for resource, amount in units.items():
+            if amount is None:
+                continue
             name = resources[index_of(whole_name(resource, resources), position, len(resources), "resource")]
             if name in named:
                 raise InvalidInstance(f"guarantees of team {team!r} name resource {name!r} twice; give it once")
@@ -345,9 +347,8 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
                 raise InvalidInstance(
                     f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; give a finite number >= 0"
                 )
-            if number:
-                some[name] = float(number)
-        if some:
+            some[name] = float(number)
+        if any(some.values()):
             out[team] = some
     return out
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import fairopt as fo
 from fairopt.cli import app
 from fairopt.io.quotas.present import read_quotas
 from fairopt.operate import Quota
@@ -141,26 +142,31 @@ def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
     result = run("kube", "-p", "most-tasks", "--format", "kueue")
     made = {item["metadata"]["name"]: item for item in yaml.safe_load(result.stdout)["items"]}
     assert {item["apiVersion"] for item in made.values()} == {"kueue.x-k8s.io/v1beta1"}
-    expected = {name: json.loads(json.dumps(queue(name, "0", "0"))) for name in ("vision-queue", "nlp-queue")}
+    given = (("vision-queue", "8", "0"), ("nlp-queue", "4", "4"))
+    expected = {name: json.loads(json.dumps(queue(name, *gpus))) for name, *gpus in given}
     total = {}
     for name, item in made.items():
-        assert item["metadata"] == {"name": name} and "status" not in item
+        assert item["metadata"].keys() == {"name", "annotations"} and "status" not in item
         for mine, flavor in zip(
             expected[name]["spec"]["resourceGroups"][0]["flavors"],
             item["spec"]["resourceGroups"][0]["flavors"],
             strict=True,
         ):
             for one, other in zip(mine["resources"], flavor["resources"], strict=True):
-                one["nominalQuota"] = other["nominalQuota"]
-                total[name, one["name"]] = total.get((name, one["name"]), 0.0) + float(other["nominalQuota"])
+                one["borrowingLimit"] = other["borrowingLimit"]
+                key, told = (name, one["name"]), json.loads(item["metadata"]["annotations"]["fairopt/lent"])
+                fair = float(told[flavor["name"]][one["name"]]["fair"])
+                assert float(other["borrowingLimit"]) == max(fair - float(one["nominalQuota"]), 0)
+                total[key] = total.get(key, 0.0) + fair
         assert item["spec"] == expected[name]["spec"]
-    assert total["vision-queue", "nvidia.com/gpu"] == 8 and total["nlp-queue", "nvidia.com/gpu"] == 12
+    # of 16 big GPUs the quotas of the cohort have 12
+    assert total["vision-queue", "nvidia.com/gpu"] == 8 and total["nlp-queue", "nvidia.com/gpu"] == 4 + 4
 
 
 def test_one_list_on_standard_input_has_servers_queues_and_present_quotas(run):
     items = [item for document in (NODES, PODS, *KUEUE.values()) for item in document["items"]]
     given = json.dumps({"kind": "List", "items": items})
-    told = json.loads(run("-", "-p", "most-tasks", "--diff", "--json", given=given).stdout)
+    told = json.loads(run("-", "-p", "most-tasks", "--diff", "--json", given=given, code=4).stdout)
     assert told["target"] == "kueue"
     gpus = {(r["team"], r["flavor"]): r["present"] for r in told["changes"] if r["resource"] == "nvidia.com/gpu"}
     assert gpus == {
@@ -179,15 +185,17 @@ def test_a_missing_cohort_is_said(run, tmp_path):
 
 def test_the_difference_names_teams_that_hold_more_than_their_new_quota(run, tmp_path):
     with_kueue(tmp_path / "kube")
-    words = " ".join(run("kube", "-p", "most-tasks", "--diff").stdout.split())
-    assert "Quotas of nvidia.com/gpu team servers present new change held" in words
-    assert "vision-queue big 8 8 0 16" in words
-    assert "vision-queue holds 16 nvidia.com/gpu of big, more than its new quota of 8" in words
-    told = json.loads(run("kube", "-p", "most-tasks", "--diff", "--json").stdout)
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", code=4).stdout.split())
+    assert "Quotas of nvidia.com/gpu team servers owed present new change held" in words
+    assert "vision-queue big 8 8 " in words
+    assert "vision-queue holds 16 nvidia.com/gpu of big, more than its new quota of " in words
+    told = json.loads(run("kube", "-p", "most-tasks", "--diff", "--json", code=4).stdout)
     row = next(r for r in told["changes"] if (r["team"], r["flavor"], r["unit"]) == ("vision-queue", "big", ""))
-    assert (row["present"], row["new"], row["change"], row["held"], row["over"]) == (8, 8, 0, 16, True)
+    assert (row["present"], row["owed"], row["held"], row["over"]) == (8, 8, 16, True)
+    of_vision = [r for r in told["changes"] if (r["team"], r["unit"]) == ("vision-queue", "")]
+    assert row["change"] == row["new"] - 8 and sum(r["new"] for r in of_vision) == 8  # on big or small servers
     gpus = [r for r in told["changes"] if r["team"] == "nlp-queue" and r["resource"] == "nvidia.com/gpu"]
-    assert sum(r["change"] for r in gpus) == 4 and sum(r["held"] for r in gpus) == 2
+    assert sum(r["change"] for r in gpus) == 0 and sum(r["held"] for r in gpus) == 2
     assert told["format"] == "fairopt.quotas/1" and told["target"] == "kueue" and told["text"].startswith("# Quotas")
 
 
@@ -197,8 +205,93 @@ def test_limits_of_accounts_are_shown_beside_those_of_associations(run):
     where = "sacctmgr -i modify account where name="
     assert bio == f"{where}bio set GrpTRES=cpu=8,mem=32768M,gres/gpu=3,gres/gpu:a100=3,gres/gpu:h100=0"
     assert cfd == f"{where}cfd set GrpTRES=cpu=48,mem=196608M,gres/gpu=3,gres/gpu:a100=0,gres/gpu:h100=3"
-    words = " ".join(run("slurm", "--diff").stdout.split())
+    words = " ".join(run("slurm", "--diff", code=4).stdout.split())
     assert "bio all 2 3 1 3" in words and "holds" not in words
+
+
+def slurm_of(tmp_path, nodes, jobs):
+    (tmp_path / "slurm" / "nodes.json").write_text(json.dumps({"nodes": nodes}))
+    (tmp_path / "slurm" / "jobs.json").write_text(json.dumps({"jobs": jobs}))
+    (tmp_path / "slurm" / "associations.json").unlink()
+
+
+def limits_of(result):
+    """The limits of each account in lines of sacctmgr."""
+    found = {}
+    for line in result.stdout.splitlines():
+        if line.startswith("sacctmgr"):
+            account, limits = line.split(" where name=")[1].split(" set GrpTRES=")
+            assert len({one.split("=")[0] for one in limits.split(",")}) == len(limits.split(","))
+            found[account] = {name: int(amount) for name, amount in (one.split("=") for one in limits.split(","))}
+    return found
+
+
+def test_gpus_that_run_without_a_type_beside_a_server_of_two_types_are_in_the_limit_of_their_type(run, tmp_path):
+    nodes = [
+        {"name": "g1", "cpus": 64, "gres": "gpu:a100:8", "partitions": ["all"]},
+        {"name": "m1", "cpus": 64, "gres": "gpu:a100:2,gpu:1g.10gb:14", "partitions": ["mig"]},
+    ]
+    any_type = {"account": "bio", "tres_req_str": "cpu=1,gres/gpu=1", "partition": "all"}
+    jobs = [any_type | {"job_state": "RUNNING", "nodes": "g1", "job_id": k} for k in range(4)]
+    jobs += [
+        any_type | {"job_state": "PENDING", "array_task_string": "1-9", "job_id": 10},
+        {"account": "vis", "tres_req_str": "cpu=1,gres/gpu:a100=1", "array_task_string": "1-9", "job_id": 11},
+        {"account": "web", "tres_req_str": "cpu=1,gres/gpu:1g.10gb=1", "array_task_string": "1-20", "job_id": 12},
+    ]
+    slurm_of(tmp_path, nodes, jobs)
+    found = limits_of(run("slurm", "--format", "slurm"))
+    assert found == {
+        "bio": {"cpu": 5, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
+        "vis": {"cpu": 5, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
+        "web": {"cpu": 14, "gres/gpu": 14, "gres/gpu:1g.10gb": 14, "gres/gpu:a100": 0},
+    }
+    told = json.loads(run("slurm", "--format", "slurm", "--diff", "--json", code=4).stdout)
+    held = {(row["team"], row["flavor"]): row["held"] for row in told["changes"] if row["resource"] == "gpu"}
+    assert held["bio", ""] == held["bio", "a100"] == 4 and held["bio", "1g.10gb"] == 0
+
+
+def test_gpus_of_any_type_on_a_server_of_several_are_in_the_limits_of_those_that_are_left(run, tmp_path):
+    nodes = [{"name": "m1", "cpus": 64, "gres": "gpu:a100:2,gpu:t4:3,gpu:1g.10gb:7"}]
+    jobs = [
+        {"account": "any", "tres_req_str": "cpu=1,gres/gpu=1", "array_task_string": "1-20", "job_id": 1},
+        {"account": "one", "tres_req_str": "cpu=1,gres/gpu:a100=1", "array_task_string": "1-2", "job_id": 2},
+    ]
+    slurm_of(tmp_path, nodes, jobs)
+    result = run("slurm", "--format", "slurm")
+    assert limits_of(result) == {
+        "any": {"cpu": 10, "gres/gpu": 10, "gres/gpu:1g.10gb": 7, "gres/gpu:a100": 0, "gres/gpu:t4": 3},
+        "one": {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
+    }
+    assert "are counted as the type with the most left there" in result.stdout
+    table = [line.split(",") for line in run("slurm", "--format", "csv").stdout.splitlines()]
+    gpus = {(team, kind): int(amount) for team, resource, kind, amount, _ in table[1:] if resource == "gpu"}
+    assert {resource for _, resource, *_ in table[1:]} == {"cpu", "gpu"}
+    assert gpus == {
+        ("any", "1g.10gb"): 7,
+        ("any", "a100"): 0,
+        ("any", "t4"): 3,
+        ("one", "1g.10gb"): 0,
+        ("one", "a100"): 2,
+        ("one", "t4"): 0,
+    }
+
+
+def test_where_types_by_server_are_not_known_limits_of_gpus_are_in_total(run, tmp_path):
+    """A file has one row for servers that differ in type only."""
+    nodes = [{"name": f"{kind}-1", "cpus": 64, "gres": f"gpu:{kind}:8"} for kind in ("a100", "h100")]
+    nodes.append({"name": "m1", "cpus": 64, "gres": "gpu:a100:2,gpu:1g.10gb:14"})
+    jobs = [
+        {"account": "any", "tres_req_str": "cpu=1,gres/gpu=1", "array_task_string": "1-20", "job_id": 1},
+        {"account": "one", "tres_req_str": "cpu=1,gres/gpu:1g.10gb=1", "array_task_string": "1-2", "job_id": 2},
+    ]
+    slurm_of(tmp_path, nodes, jobs)
+    fo.datasets.write(fo.read(tmp_path / "slurm"), tmp_path / "cluster.json")
+    result = run("cluster.json", "--format", "slurm")
+    assert limits_of(result) == {"any": {"cpu": 20, "gres/gpu": 20}, "one": {"cpu": 2, "gres/gpu": 2}}
+    assert "types of GPUs by server are not known, so quotas are in total" in result.stdout
+    of_folder = limits_of(run("slurm", "--format", "slurm"))
+    assert of_folder["one"] == {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 2, "gres/gpu:a100": 0, "gres/gpu:h100": 0}
+    assert sum(of_folder["any"][f"gres/gpu:{kind}"] for kind in ("a100", "h100", "1g.10gb")) == 20
 
 
 def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):
@@ -216,20 +309,20 @@ def test_present_resource_quotas_of_other_namespaces_stay(run, tmp_path):
     spec = {"hard": {"requests.nvidia.com/gpu": "16"}}
     quotas = listed("ResourceQuota", *({"metadata": {"namespace": n}, "spec": spec} for n in ("vision", "gone")))
     (tmp_path / "kube" / "resourcequotas.json").write_text(json.dumps(quotas))
-    words = " ".join(run("kube", "-p", "most-tasks", "--diff").stdout.split())
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", code=4).stdout.split())
     assert "vision 16 8 -8 16" in words
     assert "quotas of others than these teams stay as they are: gone" in words
 
 
 def test_without_present_quotas_the_difference_says_so(run):
-    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--by", "team").stdout.split())
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--by", "team", code=4).stdout.split())
     assert "no present quotas of these are known: kube has none; give --present FILE" in words
     assert "vision holds 16 nvidia.com/gpu" in words
 
 
 def test_present_quotas_of_nobody_here_are_said_to_be_so(run, tmp_path):
     (tmp_path / "old.csv").write_text("team,resource,flavor,amount,unit\nvision,amd.com/gpu,,8,\n")
-    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--present", "old.csv").stdout.split())
+    words = " ".join(run("kube", "-p", "most-tasks", "--diff", "--present", "old.csv", code=4).stdout.split())
     assert "present quotas without new ones stay as they are: amd.com/gpu" in words
     assert "no quota in old.csv is for a team, a resource and servers of these" in words
     assert "kube has none" not in words

@@ -110,6 +110,36 @@ def test_teams_are_compared_under_fcfs_easy_and_hdrf_and_the_worst_is_named(run:
     assert shown["EASY"]["teams"] != shown["FCFS"]["teams"]
 
 
+def test_hdrf_compares_teams_by_the_fairshares_of_the_servers_and_says_which_weights_count(run: Any) -> None:
+    Path("slurm").mkdir()
+    accounts = {"bio": ("science", 3), "cfd": ("science", 1), "science": ("root", 5)}
+    parts = {
+        "nodes": [{"name": "n1", "cpus": 8, "state": ["IDLE"]}],
+        "jobs": [{"account": one, "job_state": "PENDING", "tres_req_str": "cpu=1"} for one in ("bio", "cfd")],
+        "associations": [{"account": a, "parent_account": p, "shares_raw": n} for a, (p, n) in accounts.items()],
+    }
+    for name, entries in parts.items():
+        Path(f"slurm/{name}.json").write_text(json.dumps({name: entries}))
+    Path("jobs.csv").write_text(
+        "user,team,arrival,duration,tasks,weight,cpu [core]\na,bio,0,10,8,2,1\nb,cfd,0,10,8,1,1\n"
+    )
+
+    def started_at_once(*words: str) -> dict[str, int]:
+        run("jobs.csv", *words, "--fair", "0", "--out", "tasks.csv", "--servers", "slurm", servers=False)
+        rows = [line.split(",") for line in Path("tasks.csv").read_text().splitlines()]
+        start, user = rows[0].index("start"), rows[0].index("user")
+        return {name: sum(row[user] == name and float(row[start]) == 0 for row in rows[1:]) for name in ("a", "b")}
+
+    assert started_at_once("-p", "hdrf") == {"a": 6, "b": 2}
+    assert started_at_once("-p", "hdrf:weights={bio: 1, cfd: 1}") == {"a": 4, "b": 4}
+    done = run("jobs.csv", "-p", "hdrf", "--json", "--fair", "0", "--servers", "slurm", servers=False)
+    assert json.loads(done.stdout)["notes"] == [
+        "hdrf: weights of teams are those of slurm: bio 3, cfd 1; hdrf:weights=... replaces them",
+        "hdrf: jobs have a team only, so weights of other teams, such as accounts above, do not count",
+        "hdrf: weights of jobs count inside their teams; hdrf:weights={nlp: 2} gives those of teams",
+    ]
+
+
 def test_output_of_sacct_is_replayed(run: Any) -> None:
     Path("sacct.txt").write_text(
         "JobID|User|Account|State|Submit|Elapsed|Timelimit|ReqTRES\n"

@@ -112,6 +112,60 @@ def test_guarantees_that_do_not_fit_are_infeasible_by_so_much():
             policy.allocate(teams)
 
 
+def test_what_does_not_fit_is_named_in_units_of_what_is_scarce_with_what_would_fit():
+    teams = {"team": ["a", "b"]}
+    given = {"a": {"cpu": 28, "gpu": 7}, "b": {"cpu": 32, "gpu": 8}}
+    pool = fo.Instance([[4, 1], [4, 1]], [100, 12], resources=["cpu", "gpu"], teams=teams, guarantees=given)
+    message = r"'a' \(7 gpu\) and team 'b' \(8 gpu\): .* too little gpu where .*; 5.6 gpu and 6.4 gpu would fit"
+    for policy in (fo.DRF(), fo.HDRF()):
+        with pytest.raises(Infeasible, match=message):
+            policy.allocate(pool)
+
+
+LENT = fo.Instance(  # the borrower has CPUs for tasks without GPUs
+    [[4, 1]] * 3,
+    [1000, 32],
+    resources=["cpu", "gpu"],
+    teams={"team": ["owner", "other", "borrower"]},
+    guarantees={
+        "owner": {"cpu": 32, "gpu": 8},
+        "other": {"cpu": 32, "gpu": 8},
+        "borrower": {"cpu": 64, "gpu": 0},
+    },
+)
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.HDRF(), fo.Policy(fo.Leximin(fo.OfTeam())), fo.NashWelfare()])
+def test_a_guarantee_of_none_of_a_resource_is_for_tasks_that_need_none_of_it(tmp_path, policy):
+    by_server = fo.Instance(**{**LENT.to_dict(), "capacities": [[500, 16]] * 2, **dict.fromkeys(("counts", "servers"))})
+    for instance in (LENT, by_server):
+        answer = policy.allocate(instance)
+        assert answer.tasks == pytest.approx(32 / 3)
+        answer.save(tmp_path / "answer.json")
+        assert fo.verify(tmp_path / "answer.json").ok
+    without = LENT.replace(guarantees={"borrower": {"gpu": None}})
+    assert policy.allocate(without).tasks == pytest.approx([8, 8, 16])
+    tasks = fo.Instance(
+        [[4, 1], [4, 0]],
+        [64, 8],
+        resources=["cpu", "gpu"],
+        teams={"team": ["a", "a"]},
+        guarantees={"a": {"cpu": 32, "gpu": 0}},
+    )
+    assert fo.Policy(fo.Total(fo.ResourceShare("gpu"))).allocate(tasks).tasks == pytest.approx([8, 8])
+
+
+def test_zeros_of_guarantees_are_kept_and_other_resources_are_not_dropped(tmp_path):
+    fo.datasets.write(LENT, tmp_path / "x.json")
+    fo.datasets.write(LENT, tmp_path / "tables")
+    for found in (fo.read(tmp_path / "x.json"), fo.read(tmp_path / "tables"), LENT.replace(weights=[1, 2, 3])):
+        assert found.team_guarantees == LENT.team_guarantees and found.team_guarantees["borrower"]["gpu"] == 0
+    assert "of 'borrower' with 0 gpu is for tasks that need none of it" in fo.read(tmp_path / "tables").notes[0]
+    more = LENT.replace(guarantees={"owner": {"gpu": 12}})
+    assert more.team_guarantees == LENT.team_guarantees | {"owner": {"cpu": 32, "gpu": 12}}
+    assert LENT.replace(guarantees={"owner": {"gpu": 0, "cpu": None}}).team_guarantees.keys() == {"other", "borrower"}
+
+
 def test_conflict_of_a_guarantee_with_a_constraint_names_both():
     both = fo.Instance([[1], [1]], [10], guarantees=[5, 2])
     with pytest.raises(Infeasible, match=r"MinTasks.*guarantees of users.* cannot hold together"):

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 ORDER = (
     ("errors", "hostlists", "runtime", "display", "tolerances", "checker"),
     ("labels",),
-    ("io", "validation", "dominance", "fitting", "in_fractions", "teams"),
+    ("io", "validation", "dominance", "fitting", "in_fractions", "teams", "limits"),
     ("instance", "certificate"),
     ("instances",),
     ("datasets", "allocation"),

@@ -249,8 +249,20 @@ def test_an_upgrade_that_fails_leaves_the_file_that_it_would_replace(
     assert new.read_text(encoding="utf-8") == "before"
 
 
-def test_a_truth_value_is_no_number_in_files_of_earlier_versions_either(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [{"prices": [[True] * 3]}, {"objective": "0.33333333333333337"}])
+def test_a_truth_value_or_a_text_is_no_number_in_files_of_earlier_versions_either(
+    part: dict[str, Any], tmp_path: Path
+) -> None:
     file, data = tmp_path / "a.json", raw("pool-drf.json")
-    file.write_text(json.dumps(data | {"prices": [[True] * 3]}), encoding="utf-8")
+    assert float(data["objective"]) == pytest.approx(1 / 3)
+    file.write_text(json.dumps(data | part), encoding="utf-8")
     found = fo.verify(file)
-    assert not found.ok and "a truth value stands for a number" in str(found)
+    assert not found.ok and "a text or a truth value stands for a number" in str(found)
+
+
+def test_numbers_out_of_range_in_files_of_earlier_versions_are_not_proved(tmp_path: Path) -> None:
+    file, data = tmp_path / "a.json", raw("servers-constraints.json")
+    data["instance"]["capacities"][0][0] = 1e300
+    file.write_text(json.dumps(data), encoding="utf-8")
+    found = fo.verify(file)
+    assert not found.ok and "outside the range of floats" in str(found)

@@ -122,7 +122,8 @@ def weights_of(instance: fo.Instance) -> Row:
     """Weights of users: those of a team are divided among its members in proportion to their own."""
     found = [decimal(w) for w in instance._own_weights]
     members = instance.teams.names
-    for name in sorted(instance.team_weights, key=lambda team: len(members[team])):  # teams within teams come first
+    given = [team for team in members if team in instance.team_weights]  # those under inner labels come first
+    for name in sorted(given, key=lambda team: len(members[team])):
         whole = sum((found[j] for j in members[name]), Fraction(0))
         for j in members[name]:
             found[j] *= decimal(instance.team_weights[name]) / whole

@@ -81,7 +81,12 @@ def guaranteed_tasks(instance: Instance) -> Float:
 
 
 def refuse_guarantees(instance: Instance, mechanism: str) -> None:
-    """`OutOfDomain` if the instance has guarantees, which a mechanism does not keep."""
+    """`OutOfDomain` if the instance has guarantees or limits, which a mechanism does not keep."""
+    if instance.limits:
+        raise OutOfDomain(
+            f"{mechanism} does not keep limits, and {instance!r} has some; use a policy such as DRF, or leave them "
+            "out: instance.replace(limits=())"
+        )
     if instance._has_guarantees:
         raise OutOfDomain(
             f"{mechanism} does not keep guarantees, and {instance!r} has some; use a policy such as DRF, or leave them "

@@ -23,7 +23,7 @@ from .instance import Cluster, check_keys, differences, digest
 from .numbers import GAP, ZERO, Fraction, at_least, numbers, together
 from .outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
 from .policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
-from .teams import guaranteed
+from .teams import guaranteed, limited
 from .tiers import KINDS, gap_of_tier, keep_level
 from .whole import leave_out_small_users, loss_of_whole_tasks, violations
 
@@ -60,8 +60,10 @@ INSTANCE = (
     "counts",
     "rates",
     "teams",
+    "innermost_first",
     "guarantees",
     "held",  # read by no policy
+    "limits",
 )
 LOADED = {  # keys of evidence for `Allocation.load` with the code of user-defined blocks, by kind
     "duals": ("duals", "stands_in", "unit", "variables", "units"),
@@ -147,18 +149,20 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         (proof,) = data["evidence"]
         if data.get("placement") is not None:
             raise Fault("HDRF gives no whole tasks")
-        faults = violations(cluster, data, [])
+        faults = violations(cluster, data, limited(cluster))
         gap, how = (ZERO, "") if faults else gap_of_filling(cluster, policy, proof, data.get("objective"))
         return gap, how, faults
     has_guarantees = any(cluster.guarantees) or cluster.team_guarantees
     if has_guarantees and (data.get("bundles") or data.get("placement")) is not None:
         raise CannotCheck("its instance has guarantees")
+    if cluster.together and data.get("bundles") is not None:
+        raise CannotCheck("its instance has limits")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
         gap, faults = gap_of_bundles(cluster, objective, conditions, bundles)
         return gap, "", violations(cluster, data, [], exactly=True) + faults
-    rows = guaranteed(cluster)
+    rows = guaranteed(cluster) + limited(cluster)
     for k, condition in enumerate(conditions):
         rows += impose(cluster, condition, k)
     faults = violations(cluster, data, rows)
@@ -279,7 +283,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
         except CannotCheck as reason:
             unchecked, gap, how = str(reason), None, ""
             again = Cluster(parsed(text), clock)
-            faults = violations(again, data, guaranteed(again) if again.floor_proofs else [])
+            faults = violations(again, data, (guaranteed(again) if again.floor_proofs else []) + limited(again))
         shown = math.inf if gap is None else at_least(gap)
     except FileNotFoundError:
         raise
@@ -303,7 +307,7 @@ def _verified(path: str | Path, instance: Any, clock: Clock) -> Verification:
     if data.get("placement") is not None:
         statement = f"proved: whole tasks that fit; {how}; {claim.text()}"
         return Verification(True, shown, statement, (), *about, left_out)
-    if shown > GAP:
+    if math.isinf(shown) or shown > GAP:
         what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
         return Verification(False, shown, "not proved:", (what,), *about)
     gap_is = "gap 0" if data.get("exact") else f"gap <= {rounded_up(shown)}"

@@ -246,6 +246,8 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
             held, floor = (f"{float(v):.9g}" for v in (-excess - row.bound, -row.bound))
             (team, i), has = floors[k], f"holds {held} of the {floor}"
             faults.append(f"team {team!r} {has} {cluster.resources[i]!r} guaranteed to it")
+        elif excess > BLOCK_VIOLATION * size and row.name.place == "limits of the instance":
+            faults.append(f"the limit {row.name.of!r} is exceeded by {float(excess / size):.2g} of it")
         elif excess > BLOCK_VIOLATION * size:
             faults.append(
                 f"row {k - len(floors)} of the policy's constraints is violated by {float(excess / size):.2g}"

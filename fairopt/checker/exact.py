@@ -33,6 +33,7 @@ from .numbers import (
     in_common,
     in_fractions,
     numbers,
+    position,
     rounds_to,
     together,
     written,
@@ -170,7 +171,7 @@ def exact_floors(floors: Mapping[str, Any]) -> dict[str, Any]:
     return {
         team: {
             of: {
-                "tasks": [[j, s, fraction(x)] for j, s, x in use.get("tasks") or ()],
+                "tasks": [[position(j), position(s), fraction(x)] for j, s, x in use.get("tasks") or ()],
                 "prices": [fraction(p) for p in use["prices"]],
             }
             for of, use in proofs.items()
@@ -184,6 +185,8 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
     if data.get("placement") is not None:
         raise Fault("an exact answer has no placement of whole tasks")
     cluster = Cluster(exact_data(data), clock)
+    if cluster.together:
+        raise CannotCheck("its instance has limits, which exact answers do not keep")
     for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
         if any(float(x) != float(exact) for x, exact in together(row, cluster.tasks[j])):
             raise Fault(f"the tasks of user {cluster.users[j]!r} are not those of the exact answer, rounded")

@@ -150,7 +150,7 @@ class Filling:
         self.rows += [self._of_prices(prices) for prices in entry.get("rows") or ()]
         self.full = set[int]()
         self.placements = list(entry.get("placements") or ())
-        self.watched = not is_one_pool(cluster)
+        self.watched = bool(cluster.together) or not is_one_pool(cluster)
         self.gap, self.shortage, self.words = ZERO, ZERO, ""
 
     def cut(self, x: Fraction) -> Fraction:
@@ -180,13 +180,20 @@ class Filling:
         """
         cluster, exact = self.cluster, not self.slack.level
         at_server: dict[int, list[tuple[int, Fraction]]] = {}
+        charged: dict[tuple[int, int], Fraction] = {}  # by limits
         of_team: dict[str, list[tuple[int, Fraction]]] = {}
         room = taken = ZERO
         for where, i, p in given:
             price = fraction(p) if exact else number(p, "a price")
             if price < 0:
                 raise Fault("a price is negative")
-            if isinstance(where, str):
+            if where is None:
+                limit = cluster.together[int(i)]
+                room += price * limit.amount
+                for pair in limit.pairs:
+                    needed = self.demands[pair[0]][limit.resource] if pair[0] in self.demands else ZERO
+                    charged[pair] = charged.get(pair, ZERO) + price * needed
+            elif isinstance(where, str):
                 of_team.setdefault(where, []).append((int(i), price))
                 taken += price * self.floors[where, int(i)] * cluster.capacity[int(i)]
             else:
@@ -194,13 +201,16 @@ class Filling:
                 room += price * cluster.room[int(where)][int(i)]
         costs: dict[int, Fraction] = {}
         for j, needs in self.demands.items():
-            least = min(exact_sum(p * needs[i] for i, p in at_server.get(s, ())) for s in cluster.open[j])
+            least = min(
+                exact_sum(p * needs[i] for i, p in at_server.get(s, ())) + charged.get((j, s), ZERO)
+                for s in cluster.open[j]
+            )
             teams = self._teams(j) & of_team.keys()
             earns = exact_sum(p * needs[i] for team in teams for i, p in of_team[team])
             if earns > least:
                 alone = exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
-                limit = cluster.limits[j]
-                room += (earns - least) * (alone if limit is None else min(limit, alone))
+                most = cluster.limits[j]
+                room += (earns - least) * (alone if most is None else min(most, alone))
             elif least - earns > self.slack.limit * earns:
                 costs[j] = self.cut(least - earns)
         if room <= 0:
@@ -387,6 +397,7 @@ class Filling:
         """
         cluster, exact = self.cluster, not self.slack.level
         near, load, runs = ZERO if exact else VIOLATION, dict[Place, Fraction](), dict[Any, Fraction]()
+        taken = [ZERO] * len(cluster.together)
         for j, s, given in placement:
             x = fraction(given) if exact else number(given, "tasks of a placement", 0)
             if x < 0 or j not in self.tasks or s not in cluster.open[j]:
@@ -394,6 +405,10 @@ class Filling:
             runs[self.kind(j)] = runs.get(self.kind(j), ZERO) + x
             for i in self.needs[j]:
                 load[s, i] = load.get((s, i), ZERO) + self.demands[j][i] * x
+            for k, limit in enumerate(cluster.together):
+                taken[k] += self.demands[j][limit.resource] * x if (j, s) in limit.pairs else ZERO
+        if any(used > limit.amount * (1 + near) for used, limit in zip(taken, cluster.together)):
+            return False
         if any(used > cluster.room[s][i] * (1 + near) for (s, i), used in load.items()):
             return False
         members: dict[Any, list[int]] = {}

@@ -13,13 +13,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from .numbers import (
     ONE,
     ZERO,
     Between,
     Fraction,
+    Pair,
     Place,
     Row,
     Table,
@@ -36,6 +37,15 @@ from .policy import COMPOSED, PARAMETERS, Block, as_list
 
 SPREAD = 10**100  # largest ratio of weights of an instance
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
+
+
+class Together(NamedTuple):
+    """A limit on what tasks of some users on some servers, ``pairs``, take of a resource."""
+
+    name: str
+    resource: int
+    amount: Fraction
+    pairs: frozenset[Pair]
 
 
 class Cluster:
@@ -59,7 +69,7 @@ class Cluster:
         self.capacities = numbers(instance["capacities"], "capacities", servers, m)
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in together(self.capacities, self.counts)]
-        self.teams: dict[str, list[str | None]] = dict(instance.get("teams") or {})
+        self.teams: dict[str, list[str | None]] = {by: instance["teams"][by] for by in innermost_first(instance)}
         given_to = [0.0] * n if instance.get("guarantees") is None else instance["guarantees"]
         self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
         self.guarantees, self.team_guarantees = self._with_teams(given_to, "guarantees")
@@ -123,8 +133,28 @@ class Cluster:
         self.floors: dict[str, dict[int, Fraction]] = {}  # of teams, by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
+        self.together = self._limits_of_several(instance)
         self.binding = None if "evidence" not in data else self.pairs_named(data["evidence"])
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
+
+    def _limits_of_several(self, instance: Mapping[str, Any]) -> list[Together]:
+        """The limits on what users take together."""
+        out, members = list[Together](), self.members | {user: [j] for j, user in enumerate(self.users)}
+        for given in instance.get("limits") or ():
+            check_keys(given, ("name", "resource", "amount", "of"), "a limit")
+            name, amount = str(given["name"]), number(given["amount"], "the amount of a limit", 0)
+            if not amount:
+                raise Fault(f"the limit {name!r} is 0, as no instance has it")
+            pairs = set[Pair]()
+            for who, where in given["of"].items():
+                if who not in members or (where is not None and {*where} - {*instance["servers"]}):
+                    raise Fault(f"the limit {name!r} names an unknown user, team or server")
+                rows = [s for s, server in enumerate(instance["servers"]) if where is None or server in where]
+                pairs |= {(j, s) for j in members[who] if j in self.active for s in {*rows} & {*self.open[j]}}
+            out.append(Together(name, self.resource(given["resource"]), amount, frozenset(pairs)))
+        if len({one.name for one in out}) < len(out):
+            raise Fault("two limits have one name")
+        return out
 
     def _refuse_negative_amounts(self, instance: Mapping[str, Any]) -> None:
         """Refuse negative weights and guarantees, and held tasks that are no amounts."""
@@ -145,7 +175,7 @@ class Cluster:
 
     @property
     def members(self) -> dict[str, list[int]]:
-        """The users of each team."""
+        """The users of each team, those under inner labels first."""
         out: dict[str, list[int]] = {}
         for labels in self.teams.values():
             for j, name in enumerate(labels):
@@ -165,7 +195,8 @@ class Cluster:
     def _divided(self) -> list[Fraction]:
         """The weights of users, with those of teams divided in proportion to them, outer teams last."""
         out, members = list(self.own_weights), self.members
-        for name in sorted(self.team_weights, key=lambda team: len(members[team])):
+        given = [team for team in members if team in self.team_weights]
+        for name in sorted(given, key=lambda team: len(members[team])):
             weight = number(self.team_weights[name], "weights", 0)
             total = exact_sum(out[j] for j in members[name])
             for j in members[name]:
@@ -438,6 +469,35 @@ def check_names(instance: Mapping[str, Any]) -> None:
             raise Fault(f"{user!r} is both a user and a team")
 
 
+def innermost_first(instance: Mapping[str, Any]) -> list[str]:
+    """The labels of users from the innermost out: as given, or, in older files, in the file's order and nested.
+
+    Of two labels that one is inner whose teams are all within teams of the other, and some smaller.
+    """
+    teams, given = instance.get("teams") or {}, instance.get("innermost_first")
+    if given is not None:
+        if sorted(texts(given, "innermost_first")) != sorted(teams):
+            raise Fault("innermost_first does not name each label of teams once")
+        return list(given)
+    out: list[str] = []
+    for by in teams:
+        around = [k for k, other in enumerate(out) if _lies_within(teams[by], teams[other])]
+        out.insert(min(around, default=len(out)), by)
+    return out
+
+
+def _lies_within(inner: list[str | None], outer: list[str | None]) -> bool:
+    """Whether all teams of a label are parts of teams of another, as far as users have both, and some not the whole."""
+    users_of: dict[tuple[int, str], set[int]] = {}
+    for k, labels in enumerate((inner, outer)):
+        for j, name in enumerate(labels):
+            if name is not None:
+                users_of.setdefault((k, name), set()).add(j)
+    both = {(a, b) for a, b in together(inner, outer) if a is not None and b is not None}
+    pairs = [(users_of[0, a], users_of[1, b]) for a, b in both]
+    return all(small <= large for small, large in pairs) and any(small < large for small, large in pairs)
+
+
 def texts(given: Any, what: str) -> list[str]:
     """A list of texts, in which each character can be written."""
     if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
@@ -519,10 +579,15 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         if rates is not None:
             fields |= {f"rate on {servers[s]!r}": plain(rates[j][s]) for s in runs}
         yield f"user {user!r}", fields
+    if len(order := innermost_first(instance)) > 1:
+        yield "labels", {"innermost first": order}
     users = {*instance["users"]}
     by_team = [
         {k: v for k, v in of.items() if k not in users} if isinstance(of, dict) else {} for of in (weights, guarantees)
     ]
+    for limit in sorted(instance.get("limits") or (), key=lambda one: str(one["name"])):
+        served = {f"servers of {who!r}": None if of is None else sorted(of) for who, of in limit["of"].items()}
+        yield f"limit {limit['name']!r}", {"resource": limit["resource"], "amount": plain(limit["amount"])} | served
     for team in sorted({*by_team[0], *by_team[1]}):
         floors = by_team[1].get(team) or {}
         of_team = {f"guarantee of {name!r}": plain(v) for name, v in floors.items()}

@@ -24,6 +24,7 @@ from .numbers import (
     exact_text,
     fraction,
     in_common,
+    position,
     rational,
     together,
 )
@@ -126,8 +127,8 @@ class ExactProof:
 
     def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows) -> None:
         self.cluster, self.rows_given = cluster, rows
-        prices = {(s, i): fraction(p) for s, i, p in entry.get("prices") or ()}
-        multipliers = {k: fraction(y) for k, y in entry.get("rows") or ()}
+        prices = {(position(s), position(i)): fraction(p) for s, i, p in entry.get("prices") or ()}
+        multipliers = {position(k): fraction(y) for k, y in entry.get("rows") or ()}
         places = cluster.usable_units()
         if prices.keys() - places.keys() or multipliers.keys() - {*range(len(rows))}:
             raise Fault("prices or multipliers are of unknown places or rows")
@@ -284,7 +285,7 @@ def table_of(cluster: Cluster, tasks: Iterable[tuple[int, int, str]]) -> Table:
     """Tasks by user and server from a list of those that are not 0."""
     table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
     for j, s, x in tasks:
-        table[j][s] += fraction(x)
+        table[position(j)][position(s)] += fraction(x)
     return table
 
 

@@ -385,6 +385,13 @@ def fraction(text: Any) -> Fraction:
     return Fraction(-_whole(digits) if n != digits else _whole(digits), _whole(d or "1"))
 
 
+def position(value: Any) -> int:
+    """A position in a list, from 0: no truth value, and not from the end."""
+    if type(value) is not int or value < 0:
+        raise Fault(f"{short(repr(value))} is no position")
+    return value
+
+
 def _whole(digits: str) -> int:
     """An integer of any number of digits; Python's own reading has a limit."""
     return int(Decimal(digits))

@@ -25,6 +25,7 @@ from .numbers import (
     exact_sum,
     number,
     numbers,
+    position,
     together,
 )
 from .outcome import CannotCheck, Fault
@@ -45,7 +46,7 @@ class Use:
         self.members = {j: cluster.limits[j] for j in cluster.members[team] if j in active}
         self.tasks: dict[tuple[int, int], Fraction] = {}
         for j, s, x in given.get("tasks") or ():
-            if j not in self.members or s not in cluster.open[j] or (j, s) in self.tasks:
+            if position(j) not in self.members or position(s) not in cluster.open[j] or (j, s) in self.tasks:
                 raise Fault(f"tasks of a floor of {team!r} are not of its members where they may run")
             self.tasks[j, s] = number(x, "tasks of a floor", 0)
         runs = dict.fromkeys(self.members, ZERO)
@@ -66,10 +67,10 @@ class Use:
 def floors_of(cluster: Cluster, team: str, proofs: Mapping[str, Any]) -> dict[int, Fraction]:
     """What a team is guaranteed of each resource, in units; ``proofs`` by resource."""
     given = cluster.team_guarantees[team].items()
-    named = {cluster.resource(what): v for what, units in given if (v := number(units, "guarantees", 0))}
-    if len({cluster.resource(what) for what, _ in given}) < len(given):
+    named = {cluster.resource(what): number(units, "guarantees", 0) for what, units in given}
+    some = (i for i in sorted(named) if named[i] and cluster.capacity[i])
+    if len(named) < len(given):
         raise Fault(f"the guarantee of {team!r} names a resource twice")
-    some = (i for i in sorted(named) if cluster.capacity[i])
     return {i: v for i in some if (v := floor_of(cluster, team, named, i, proofs.get(str(i)) or {}))}
 
 
@@ -130,6 +131,15 @@ def guaranteed(cluster: Cluster) -> Rows:
             held = {(j, s): -d for j in sorted(members) for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
             rows.append(Row(held, -v, False, RowName("guarantees", (team, str(cluster.resources[i])))))
     return rows
+
+
+def limited(cluster: Cluster) -> Rows:
+    """The limits on what users take together as rows."""
+    return [
+        Row(use, one.amount, False, RowName("limits of the instance", one.name))
+        for one in cluster.together
+        if (use := {(j, s): d for j, s in sorted(one.pairs) if (d := cluster.demands[j][s][one.resource])})
+    ]
 
 
 class Numbers:

@@ -33,6 +33,8 @@ from .policy import Block, is_linear
 from .sums import Evidence
 from .tiers import gap_of_tier
 
+WHOLE = Fraction(1, 10**14)  # of a capacity: what rounding leaves of the numbers given
+
 
 def placement_violations(cluster: Cluster, placement: Any) -> list[str]:
     """Violations by tasks on individual servers; row s stands for ``counts[s]`` of them."""
@@ -45,7 +47,7 @@ def placement_violations(cluster: Cluster, placement: Any) -> list[str]:
             cluster.clock.check()
             for i, room in enumerate(cluster.capacities[s]):
                 used = exact_sum(cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k])
-                if used > room * min(1 + VIOLATION, cluster.usable[i] * (1 + BLOCK_VIOLATION)):
+                if used > room * min(1 + WHOLE, cluster.usable[i] * (1 + BLOCK_VIOLATION)):
                     faults.append(f"{cluster.resources[i]!r} on individual server {k}: tasks exceed what may be used")
         if any(sum(row[begin : begin + q]) != cluster.tasks[j][s] for j, row in enumerate(placed)):
             faults.append(f"placement: other tasks on server {s} than in tasks_by_server")

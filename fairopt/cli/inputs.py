@@ -61,8 +61,17 @@ _OPTIONS: dict[str, Any] = {
         _option(
             "--tasks",
             "Kubernetes, Slurm, ClusterData: one user per owner and kind of task with its 'mean' request, or one per "
-            "distinct request ('shapes').",
+            "distinct request ('shapes'); 'auto', the default of Slurm, is shapes if there are at most 2,000.",
             "HOW",
+        ),
+    ],
+    "resources": Annotated[
+        str | None,
+        _option(
+            "--resources",
+            "Kubernetes: what is shared, such as 'cpu,memory,pods', of which pods is their number. Default: all that "
+            "pods request.",
+            "NAMES",
         ),
     ],
     "at": Annotated[int | None, _option("--at", "ClusterData: time of the snapshot, in microseconds.", "TIME")],
@@ -116,6 +125,7 @@ class Source:
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
+    team_weights: dict[str, float] = field(default_factory=dict)  # of the users that `read_servers` leaves out
 
     @property
     def _name(self) -> str:
@@ -134,7 +144,7 @@ class Source:
         out = [self.path]
         for name, value in given.items():
             option = f"--{name.replace('_', '-')}"
-            if name == "teams":
+            if name in ("teams", "resources"):
                 out += [option, ",".join(value)]
             elif isinstance(value, (list, tuple)):
                 out += [word for one in value for word in (option, one)]
@@ -163,6 +173,7 @@ class Source:
         else:
             instance = self._read()
             say_notes(note for note in instance.notes if not note.startswith(NO_USERS))
+        self.team_weights.update(instance.team_weights)
         instance = instance.select_users([])
         return instance.pooled() if self.pooled else instance
 
@@ -244,6 +255,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         changes = {name: options.pop(name) for name in _CHANGES if name not in own}
         teams = options.pop("teams")
         options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
+        names = options.pop("resources")
+        options["resources"] = None if names is None else [name.strip() for name in names.split(",")]
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         source = None if input is None else Source(input, asked, **changes)
         try:

@@ -32,6 +32,7 @@ from fairopt.report import files
 from fairopt.report.quotas import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt.runtime.clock import begin
 
+CHANGED = 4  # the exit code of --diff if a quota changes
 ENDINGS = {"csv": (".csv",), "kubernetes": (".yaml", ".yml"), "kueue": (".yaml", ".yml"), "slurm": (".sh", ".txt")}
 QUOTAS = """Make quotas of teams from the fair answer, in whole tasks, and write them for the cluster.
 
@@ -40,12 +41,12 @@ of memory. Quotas never add up to more than there is. Notes say how whole tasks 
 certified divisible answer, and what could not be placed.
 
 \b
-[bold]Kubernetes[/]: a ResourceQuota named fairopt in each namespace
+[bold]Kubernetes[/]: the ResourceQuotas of INPUT by their names, with other amounts; or new ones named fairopt
   fairopt quotas now/ --users namespace --format kubernetes > quotas.yaml
   kubectl apply -f quotas.yaml
 
 \b
-[bold]Kueue[/]: the ClusterQueues of INPUT with other nominal quotas, by flavor; or new ones
+[bold]Kueue[/]: the ClusterQueues of INPUT with what is lent to them, by flavor; or new ones
   fairopt quotas now/ --format kueue --diff
   fairopt quotas now/ --format kueue --out queues.yaml
 
@@ -59,9 +60,9 @@ certified divisible answer, and what could not be placed.
   fairopt quotas cluster/ -p drf --out quotas.csv
   fairopt quotas cluster/ -p drf --present quotas.csv --diff
 
---diff shows present, new and held amounts, and names teams that hold more than their new quota. Present quotas come \
-from INPUT: clusterqueues.json, resourcequotas.json (kubectl get resourcequotas -A -o json) or associations.json \
-(sacctmgr show associations --json) in its folder, or from --present.
+--diff shows present, new and held amounts, and names teams that hold more than their new quota; the exit code is 4 \
+if a quota changes, else 0. Present quotas come from INPUT: clusterqueues.json, resourcequotas.json (kubectl get \
+resourcequotas -A -o json) or associations.json (sacctmgr show associations --json) in its folder, or from --present.
 
 Without --out and --diff a chosen --format is printed alone, and notes go to stderr.
 
@@ -136,6 +137,7 @@ def quotas(
             teams=team,
             resources=resource,
             queues=queues,
+            present=(present or source.path) if target == "kubernetes" else None,
             api_version=api_version,
             integral="rounded" if rounded else True,
             time_limit=clock.left,
@@ -166,6 +168,8 @@ def quotas(
         write_whole(out, made.text())
         if not as_json:
             written(out)
+    if changes is not None and any(row.is_change for row in changes.rows):
+        raise typer.Exit(CHANGED)
 
 
 def _check_teams(target: str, source: Source, of_queues: bool) -> None:

@@ -191,7 +191,8 @@ def replay_jobs(
     cluster = source.read_servers()
     with working(f"reading {jobs}"):
         trace = read_jobs(jobs, cluster, users=users, pods=pods, compress=compress)
-    say_notes(trace.notes)
+    notes = [*trace.notes, *(_said_of_weights(trace, source) if _HDRF in rules.values() else ())]
+    say_notes(notes)
     if placement == "pooled":
         _by_types(trace, cluster)
     schedulers: dict[str, Scheduler | WholeJobs] = {}
@@ -203,7 +204,9 @@ def replay_jobs(
         if order == BACKFILL:
             schedulers[name] = BackfillScheduler(cluster, placement=placement)
         elif order == "hdrf":
-            schedulers[name] = HierarchicalScheduler(cluster, weights, placement=placement)
+            known = {team: weight for team, weight in source.team_weights.items() if team in teams}
+            given = known if weights is None else weights
+            schedulers[name] = HierarchicalScheduler(cluster, given, placement=placement)
         else:
             half = half_life if order == "share" else None
             schedulers[name] = Scheduler(
@@ -214,7 +217,7 @@ def replay_jobs(
     def show() -> None:
         if as_json:
             done = {name: timeline_data(run, threshold) for name, run in runs.items()}
-            show_json("fairopt.simulations/1", {"notes": trace.notes, "policies": done})
+            show_json("fairopt.simulations/1", {"notes": notes, "policies": done})
         elif runs:
             console_for().print(timelines_table(runs))
             if (waits := waits_table(runs, threshold)) is not None:
@@ -279,6 +282,9 @@ class _Rule(NamedTuple):
     weights: Mapping[str, float] | None = None
 
 
+_HDRF = _Rule("HDRF", DominantShare(), "hdrf")  # with the weights of the servers' folder
+
+
 def _rule(text: str) -> _Rule:
     """A policy by its name."""
     if text.strip().lower() == FIRST_COME:
@@ -289,7 +295,7 @@ def _rule(text: str) -> _Rule:
     if isinstance(found, HDRF):
         if found.by != ("team",):
             raise InvalidBlock(f"policy {text!r} has the labels {found.by!r}, and jobs have a team only; leave by out")
-        return _Rule("HDRF", DominantShare(), "hdrf", found.weights)
+        return _HDRF._replace(weights=found.weights)
     if not isinstance(found, Policy):
         problem = "is not an objective of shares"
     elif found.constraints:
@@ -302,6 +308,20 @@ def _rule(text: str) -> _Rule:
         f"policy {text!r} {problem}; give Leximin or MaxMin alone, such as drf, 2df, kdf:k=3, tsf or "
         f"'Leximin(PNormShare(2))', or hdrf, {FIRST_COME} or {BACKFILL}"
     )
+
+
+def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
+    """Which weights of the inputs count between teams under HDRF, and which do not."""
+    teams = {job.team for job in trace if job.team is not None}
+    notes = []
+    if known := {team: weight for team, weight in sorted(source.team_weights.items()) if team in teams}:
+        listed = ", ".join(f"{team} {weight:g}" for team, weight in [*known.items()][:5]) + ", ..." * (len(known) > 5)
+        notes.append(f"hdrf: weights of teams are those of {source.title}: {listed}; hdrf:weights=... replaces them")
+    if source.team_weights.keys() - teams:
+        notes.append("hdrf: jobs have a team only, so weights of other teams, such as accounts above, do not count")
+    if any(job.weight != 1 and job.team is not None for job in trace):
+        notes.append("hdrf: weights of jobs count inside their teams; hdrf:weights={nlp: 2} gives those of teams")
+    return notes
 
 
 def _by_types(trace: JobTrace, cluster: Instance) -> None:

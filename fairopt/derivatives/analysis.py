@@ -284,8 +284,9 @@ def _term(policy: Any, instance: Instance) -> tuple[Term, Objective]:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
         raise OutOfDomain(f"{name} has constraints, under which derivatives are not known; leave them out")
-    if instance._has_guarantees:
-        raise OutOfDomain(f"{instance!r} has guarantees, under which derivatives are not known; leave them out")
+    if instance._has_guarantees or instance.limits:
+        what = "guarantees" if instance._has_guarantees else "limits"
+        raise OutOfDomain(f"{instance!r} has {what}, under which derivatives are not known; leave them out")
     if not term.is_simple and term.measure is None:
         raise OutOfDomain(
             f"derivatives of {objective} are not known; the objective must be one AlphaFair, concave "

@@ -26,6 +26,7 @@ from fairopt.blocks.base import (
 )
 from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
 from fairopt.blocks.guarantees import guarantees_of, team_floors
+from fairopt.blocks.limits import kept_limits
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
@@ -79,8 +80,8 @@ class Program:
         self.read_blocks()
 
     def implied(self) -> tuple[Constraint, ...]:
-        """The constraints that follow from the instance and the objective: guarantees, and bases."""
-        return (*guarantees_of(self.given), *kept_bases(self.objective))
+        """The constraints that follow from the instance and the objective: guarantees, limits, and bases."""
+        return (*guarantees_of(self.given), *kept_limits(self.given), *kept_bases(self.objective))
 
     def read_blocks(self) -> None:
         """Check the blocks, and combine constraints that are bounds into `low`, `high` and `usable`."""

@@ -3,19 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import MaxMin, Objective
 from fairopt.errors import Infeasible
-from fairopt.formulation.program import Indices, Program
+from fairopt.formulation.program import Float, Indices, Program
 from fairopt.instance import Instance
-from fairopt.tolerances import VIOLATION_TOLERANCE
+from fairopt.tolerances import VIOLATION_TOLERANCE, WHOLE_ROUNDING
 
 # Relative difference below which capacities, bounds on whole tasks and levels are equal; with rounding, still within
 # the tolerance of certificates.
 SAME = 0.99 * VIOLATION_TOLERANCE
+
+
+def slack(instance: Instance, capacities: Float) -> Float:
+    """By how much sums of floats may exceed capacities (n_rows, n_resources) and mean what fits.
+
+    That is a part of `SAME`, but less than half of the least difference of two loads: in whole tasks these are
+    multiples of a common unit of the decimals that the numbers print as. A task of 100.5 beside 1e12 of 1e12 does
+    not fit.
+    """
+    grid = [
+        _common_unit(np.append(instance.demands[..., i], instance.capacities[:, i]))
+        for i in range(len(instance.resources))
+    ]
+    return np.maximum(np.minimum(SAME * capacities, np.array(grid) / 2), WHOLE_ROUNDING * capacities)
+
+
+def _common_unit(numbers: Float) -> float:
+    """The largest power of ten of which numbers are multiples, as they print."""
+    exponents = [Decimal(repr(x)).normalize().as_tuple().exponent for x in np.unique(numbers).tolist() if x]
+    return float(10.0 ** min((e for e in exponents if isinstance(e, int)), default=0))
+
+
+def overfull(instance: Instance, placement: Float) -> bool:
+    """Whether whole tasks exceed a capacity by more than rounding; each row of the instance is one server."""
+    needs, at_least = instance.per_server_demands, 1 + WHOLE_ROUNDING
+    for i in range(instance.n_resources):
+        load, room = np.einsum("js,js->s", placement, needs[:, :, i]), instance.capacities[:, i]
+        for s in np.flatnonzero(load > room * (1 + WHOLE_ROUNDING / 2)).tolist():
+            some = np.flatnonzero(placement[:, s])
+            exact = sum(Fraction(placement[j, s]) * Fraction(needs[j, s, i]) for j in some.tolist())
+            if exact > Fraction(room[s]) * Fraction(at_least):
+                return True
+    return False
 
 
 def number_of(tier: Objective) -> Objective:

@@ -115,13 +115,17 @@ def arguments_of_tables(
         units=units,
         notes=notes,
         teams={name: [team or None for team in users.texts(column)] for name, column in known.items()},
-        **_with_teams(by_user, user_labels, teams, servers.path, dict(zip(headers, resources, strict=True))),
+        **_with_teams(by_user, user_labels, teams, servers.path, dict(zip(headers, resources, strict=True)), notes),
     )
     return Arguments({**of_users, **of_servers, **values}, (users.path, servers.path))
 
 
 def _labels_of_users(users: InputTable, labels: Sequence[str]) -> dict[str, str]:
-    """The columns of users that are labels, by the name of the label: those named come first."""
+    """The columns of users that are labels, by the name of the label, from the innermost out.
+
+    That is their order, and ``labels`` that are no such column after them; ``labels`` give their own order, the
+    outermost first.
+    """
     known: dict[str, str] = {}
     for column in users.columns:
         name, unit = _resource_of(column)
@@ -133,11 +137,20 @@ def _labels_of_users(users: InputTable, labels: Sequence[str]) -> dict[str, str]
     for label in labels:
         if label not in possible:
             raise InvalidInstance(f"{users.path}: there is no column {label!r} of labels; {nearest(label, possible)}")
-    return {**{label: known.get(label, label) for label in labels}, **known}
+    known |= {label: label for label in reversed(labels) if label not in known}
+    labels = [*dict.fromkeys(labels)]
+    given = reversed(labels)
+    order = [next(given) if name in labels else name for name in known]
+    return {name: known[name] for name in order}
 
 
 def _with_teams(
-    by_user: dict[str, Any], users: list[str], teams: InputTable | None, servers: str, resources: dict[str, str]
+    by_user: dict[str, Any],
+    users: list[str],
+    teams: InputTable | None,
+    servers: str,
+    resources: dict[str, str],
+    notes: list[str],
 ) -> dict[str, Any]:
     """Weights and guarantees by user, and by team if there is a table of teams."""
     if teams is None:
@@ -149,10 +162,22 @@ def _with_teams(
             problem = f"the column {header!r} is not a resource of {servers}; {nearest(header, list(resources))}"
             raise InvalidInstance(f"{teams.path}: {problem}")
     names = teams.labels(TEAM)
-    amounts = {resources[header]: teams.numbers(Column(header, blank=0.0)).tolist() for header in units}
+    blank = "give a finite number >= 0, or leave it empty for no guarantee of it"
+    columns = {resources[header]: Column(header, fix=blank, blank=np.inf, infinite=True) for header in units}
+    amounts = {of: teams.numbers(column).tolist() for of, column in columns.items()}
     given: dict[str, dict[str, Any]] = {
-        "guarantees": {name: {of: amounts[of][row] for of in amounts} for row, name in enumerate(names)}
+        "guarantees": {
+            name: {of: units[row] for of, units in amounts.items() if units[row] < np.inf}
+            for row, name in enumerate(names)
+        }
     }
+    for name, floor in given["guarantees"].items():
+        if any(floor.values()) and not all(floor.values()):
+            none = ", ".join(of for of, units in floor.items() if not units)
+            notes.append(
+                f"the guarantee of {short(name)} with 0 {none} is for tasks that need none of it; leave a cell empty "
+                "for no guarantee"
+            )
     if WEIGHT.name in teams.columns:
         weights = teams.numbers(replace(WEIGHT, blank=np.inf, infinite=True)).tolist()
         given["weights"] = {name: weight for name, weight in zip(names, weights, strict=True) if weight < np.inf}
@@ -371,6 +396,8 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     only defaults (weights of 1, no task limits, ...) are omitted; numbers keep their precision. The eligible servers of
     a user are a list, or, if ``joined``, text separated by ``|``; None means all servers.
     """
+    if instance.limits:
+        raise InvalidInstance("tables cannot hold the limits of this instance; write to a .json file")
     units = instance.units or ("",) * instance.n_resources
     headers = headers_of(instance)
     for name, unit, header in zip(instance.resources, units, headers, strict=True):
@@ -446,7 +473,7 @@ def _table_of_teams(instance: Instance, headers: list[str]) -> dict[str, TableCo
         table[WEIGHT.name] = np.array([weights.get(name, np.inf) for name in names])
     for resource, header in zip(instance.resources, headers, strict=True):
         if any(resource in floor for floor in floors.values()):
-            table[header] = np.array([floors.get(name, {}).get(resource, 0.0) for name in names])
+            table[header] = np.array([floors.get(name, {}).get(resource, np.inf) for name in names])
     return {"teams": table} if names else {}
 
 

@@ -50,13 +50,14 @@ def _events(name: str) -> tuple[str, ...]:
 
 
 _OF_WORK = ("users", "tasks")
+_OF_PODS = (*_OF_WORK, "resources")
 _KUEUE = tuple(
     (f"{kind}.json",) for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors")
 )
 _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _KUEUE, _OF_WORK),
+    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _KUEUE, _OF_PODS),
     _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_WORK),
     _Folder(
         "ClusterData 2019",
@@ -143,7 +144,7 @@ def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Argu
     """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...] = _OF_WORK
     if "kind" in data and ("items" in data or "metadata" in data):
-        what, reader = "one of Kubernetes", "kubernetes:read_list"
+        what, reader, options = "one of Kubernetes", "kubernetes:read_list", _OF_PODS
     elif {"nodes", "jobs"} <= data.keys():
         what, reader = "one of Slurm", "slurm:read_together"
     else:

@@ -71,6 +71,21 @@ _Guarantee = Annotated[
 ]
 
 
+class _Limit(BaseModel):
+    """The most of a resource that users take together."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: str | None = None
+    """Its name in messages."""
+    resource: str
+    """The label of the resource."""
+    amount: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """The most units."""
+    of: dict[str, _Rows[str] | None]
+    """By label of a user or team, the labels of the servers on which its use counts, null for all."""
+
+
 class _File(BaseModel):
     """An instance of fair resource allocation: demands of one task of each user, and capacities of servers."""
 
@@ -110,6 +125,9 @@ class _File(BaseModel):
     """How many identical servers each row of capacities stands for. Default 1."""
     teams: dict[str, _Labels] | None = None
     """Labels of users, as team or org: of each a list by user, null for none, or an object by user's label."""
+    innermost_first: _Rows[str] | None = None
+    """The names of the labels in `teams` from the innermost out, as team before org. Default: where the teams of one
+    label lie within those of another, it is the inner one; else the order in `teams`."""
     guarantees: Annotated[
         Annotated[_Amount | None, Tag("<one>")]
         | Annotated[_Rows[_Amount], Tag("<list>")]
@@ -130,6 +148,8 @@ class _File(BaseModel):
         Discriminator(_one_two_or_object),
     ] = None
     """Tasks that run now, for reports: users x servers, a list by user, or an object by label of a user."""
+    limits: _Rows[_Limit] | None = None
+    """The most that users take together of a resource on some servers."""
 
 
 def schema() -> dict[str, Any]:

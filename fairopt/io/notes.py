@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fairopt.errors import InvalidInstance, nearest
 
 _PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
-_PLURALS |= {f"{verb}s": verb for verb in ("count", "request", "take", "wait")}
+_PLURALS |= {f"{verb}s": verb for verb in ("count", "need", "request", "take", "wait")}
 
 
 class Notes:

@@ -1,65 +1,196 @@
-"""What quotas secure for teams: the units that their tasks take together, filled evenly within the quotas."""
+"""What quotas by kind of servers secure for teams: tasks of their users, filled evenly within the quotas."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-Quotas = Sequence[tuple[Mask, Mapping[str, float]]]  # units by resource on the servers of each flavor
-_FULL = 1e-12  # relative
+FULL = 1e-10  # relative
+PRICED = 1e-7  # of all that a step is worth: more than solver noise
 
 
-def secured_units(
-    quotas: Mapping[str, Quotas],
-    members: Mapping[str, Collection[int]],
-    demands: Float,
-    limits: Float,
-    able: Mask,
-    resources: Sequence[str],
-    capacities: Float,
-) -> dict[str, dict[str, float]]:
-    """Units by resource for each team with quotas; ``able`` (n_users, n_servers) says where a task fits.
+@dataclass(frozen=True, eq=False)
+class Quota:
+    """The units of a resource that teams are owed together on some servers, which may differ by team."""
 
-    The members' dominant shares rise together from what smaller teams secure for them, until a quota of what they need
-    is used up or their tasks run out. So the units are what tasks take together, which the most of each resource alone
-    might not be. Users whose tasks fit nowhere secure nothing. Of teams with the same users the inner ones come first
-    in ``quotas``.
+    resource: str
+    amount: float
+    on: Mapping[str, Mask]
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """The most units of a resource that teams use together, each on the servers that it marks."""
+
+    name: str
+    resource: str
+    amount: float
+    of: Mapping[str, tuple[bool, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Owed:
+    """What teams are owed, and limits.
+
+    ``of_team`` are the quotas of each team. ``of_outer`` are those of teams of teams, the inner ones first, by name,
+    with their teams. ``weights`` are those of teams.
     """
-    total = capacities.sum(axis=0)
-    shares = np.max(demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)
-    tasks = np.zeros(len(demands))
-    out: dict[str, dict[str, float]] = {}
-    for team in sorted(quotas, key=lambda team: len(members[team])):
-        named = [i for i, name in enumerate(resources) if any(name in units for _, units in quotas[team])]
-        mine = [j for j in members[team] if able[j].any() and demands[j, named].any()]
-        usable = {j: frozenset(f for f, (on, _) in enumerate(quotas[team]) if (able[j] & on).any()) for j in mine}
+
+    of_team: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
+    of_outer: Mapping[str, tuple[Sequence[str], Sequence[Quota]]] = field(default_factory=dict)
+    limits: Sequence[Limit] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """Users as arrays: demands (n, m), limits (n,), where a task fits (n, n_servers), and the users of each team."""
+
+    demands: Float
+    limits: Float
+    able: Mask
+    members: Mapping[str, Collection[int]]
+    resources: Sequence[str]
+    capacities: Float
+
+
+def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]], float]:
+    """Tasks by user that quotas secure, units of teams of teams, and the part of the tasks that fits on the servers.
+
+    Users of a team rise together in dominant shares until a quota of what they need is used up or their tasks run out;
+    of teams of teams all users rise on from there, in proportion to weights, within the limits too. So what is secured
+    fits together. A user with a request that no quota of its team names is secured nothing.
+    """
+    total = work.capacities.sum(axis=0)
+    shares = np.max(work.demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)
+    tasks = np.zeros(len(work.demands))
+    for team, quotas in owed.of_team.items():
+        mine = np.array(sorted(work.members.get(team, ())), dtype=np.intp)
+        named = [work.resources.index(name) for name in {one.resource for one in quotas}]
+        mine = mine[work.able[mine].any(axis=1) & work.demands[mine][:, named].any(axis=1)]
+        if len(mine):
+            tasks[mine] = _Filling(work, mine, quotas, dict.fromkeys(mine.tolist(), team)).run(
+                tasks[mine], 1.0 / shares[mine]
+            )
+    everyone = np.flatnonzero(tasks > 0)
+    part = _Filling(work, everyone, (), {}, by_server=True).part_that_fits(tasks[everyone]) if len(everyone) else 1.0
+    tasks *= part
+    of_teams = np.where(tasks > FULL, tasks, 0.0)
+    floors: dict[str, dict[str, float]] = {}
+    team_of = {j: team for team in owed.of_team for j in work.members.get(team, ())}
+    for outer, (teams, quotas) in owed.of_outer.items():
+        inside = {j for team in teams for j in work.members.get(team, ()) if work.able[j].any()}
+        if not inside:
+            continue
+        kept = np.array(sorted(inside | {*np.flatnonzero(tasks > 0).tolist()}), dtype=np.intp)
+        limits = [
+            Quota(one.resource, one.amount, {team: np.array(on, dtype=np.bool_) for team, on in one.of.items()})
+            for one in owed.limits
+        ]
+        rates = np.array([owed.weights.get(team_of[j], 1.0) / shares[j] if j in inside else 0.0 for j in kept.tolist()])
+        filling = _Filling(work, kept, [*quotas, *limits], team_of, by_server=True)
+        tasks[kept] = filling.run(tasks[kept], rates)
+        rows = sorted(inside)
+        units = tasks[rows] @ work.demands[rows]
+        named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
+        floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
+    return of_teams, floors, part
+
+
+class _Filling:
+    """Users whose tasks rise together, in tasks by user and class of servers that are alike in all rows."""
+
+    def __init__(
+        self,
+        work: Users,
+        users: Indices,
+        quotas: Sequence[Quota],
+        team_of: Mapping[int, str],
+        by_server: bool = False,
+    ) -> None:
+        self.limits = work.limits[users]
+        masks = list({id(on): on for one in quotas for on in one.on.values()}.values())
+        keys = [*masks, *work.able[users]] if by_server else masks
+        table = np.array(keys, dtype=float).T.reshape(work.able.shape[1], len(keys))
+        if by_server:
+            table = np.hstack([table, work.capacities])
+        _, first, of_server = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        of_server = of_server.ravel()
+        able = np.zeros((len(users), len(first)), dtype=np.bool_)
+        for k in range(len(first)):
+            able[:, k] = work.able[np.ix_(users, np.flatnonzero(of_server == k))].any(axis=1)
+        self.user, place = np.nonzero(able)
+        demands = work.demands[users]
         rows, right = [], []
-        for flavors in sorted(_unions({*usable.values()}), key=sorted):
-            inside = np.array([usable[j] <= flavors for j in mine], dtype=np.bool_)
-            for i in named:
-                rows.append(np.where(inside, demands[mine, i], 0.0))
-                right.append(sum(quotas[team][f][1].get(resources[i], 0.0) for f in flavors))
-        if mine:
-            tasks[mine] = _filled(tasks[mine], 1.0 / shares[mine], limits[mine], np.array(rows), np.array(right))
-        units = tasks[list(members[team])] @ demands[list(members[team])]
-        out[team] = {resources[i]: float(units[i]) for i in named if units[i] > 0}
-    return out
+        for one in quotas:
+            needs = demands[:, work.resources.index(one.resource)]
+            row = np.zeros(len(self.user))
+            teams = [team_of.get(j, "") for j in users.tolist()]
+            for team, on in one.on.items():
+                mine = np.array([name == team for name in teams], dtype=np.bool_)
+                row += np.where(mine[self.user] & on[first][place], needs[self.user], 0.0)
+            if row.any():
+                rows.append(row)
+                right.append(one.amount)
+        if by_server:
+            sizes = np.bincount(of_server, minlength=len(first))
+            for k, s in enumerate(first.tolist()):
+                for i in np.flatnonzero(demands.any(axis=0)).tolist():
+                    row = np.where(place == k, demands[self.user, i], 0.0)
+                    if row.any():
+                        rows.append(row)
+                        right.append(float(work.capacities[s, i] * sizes[k]))
+        self.rows, self.right = np.array(rows).reshape(len(rows), len(self.user)), np.array(right)
+        self.sums = np.zeros((len(users), len(self.user)))
+        self.sums[self.user, np.arange(len(self.user))] = 1.0
 
+    def run(self, start: Float, rates: Float) -> Float:
+        """The tasks at which limits or rows have stopped all users that rise from a start at given rates."""
+        if len(self.user) == len(start):  # one class of servers each
+            return _filled(start, rates, self.limits, self.rows, self.right)
+        at, rising = start.copy(), (rates > 0) & (start < self.limits * (1 - FULL))
+        while rising.any():
+            speed = np.where(rising, rates, 0.0)
+            level, worth = self._highest(at, speed)
+            at = np.minimum(at + level * speed, self.limits)
+            stopped = rising & ((worth > PRICED) | (at >= self.limits * (1 - FULL)))
+            rising &= ~(stopped if stopped.any() else rising)  # by rounding, all
+        return at
 
-def _unions(sets: Collection[frozenset[int]]) -> set[frozenset[int]]:
-    """The sets, and all unions of those that overlap: what may run on some flavors, and on no others, is within them.
+    def _highest(self, at: Float, speed: Float) -> tuple[float, Float]:
+        """How far users can rise from tasks at given speeds, and by what parts each of them stops all."""
+        from scipy.optimize import linprog
 
-    Unions of sets that do not overlap say nothing more.
-    """
-    out, new = set[frozenset[int]](), {*sets}
-    while new:
-        out |= new
-        new = {one | other for one in new for other in sets if one & other} - out
-    return out
+        unit = np.maximum(self.limits, FULL)
+        columns = unit[self.user]
+        fast = float(np.max(speed / unit))
+        lower = np.hstack([-self.sums * columns / unit[:, None], (speed / unit / fast)[:, None]])
+        size = np.where(self.right > 0, self.right, 1.0)
+        upper = np.hstack([self.rows * columns / size[:, None], np.zeros((len(self.right), 1))])
+        gain = np.zeros(len(self.user) + 1)
+        gain[-1] = -1.0
+        most = float(np.min(((self.limits - at) / np.where(speed > 0, speed, 1.0))[speed > 0])) * fast
+        bounds = [(0, None)] * len(self.user) + [(0, max(most, 0.0))]
+        matrix, right = np.vstack([lower, upper]), np.concatenate([-at / unit, self.right / size])
+        found = linprog(gain, matrix, right, bounds=bounds, method="highs-ds")
+        if found.x is None:  # what is at the start uses up rows but for rounding
+            return 0.0, np.where(speed > 0, 1.0, 0.0)
+        worth = np.maximum(-found.ineqlin.marginals[: len(at)], 0.0) * speed / unit / fast
+        return max(float(found.x[-1]), 0.0) / fast, worth
+
+    def part_that_fits(self, tasks: Float) -> float:
+        """The largest part of tasks, at most 1, that fits."""
+        if len(self.user) == len(tasks):
+            use = self.rows @ tasks
+            return float(min([1.0, *(self.right[use > 0] / use[use > 0])]))
+        level, _ = self._highest(np.zeros(len(tasks)), np.minimum(tasks, self.limits))
+        return 1.0 if level > 1 - 1e-9 else level
 
 
 def _filled(start: Float, rates: Float, limits: Float, rows: Float, right: Float) -> Float:
@@ -67,8 +198,8 @@ def _filled(start: Float, rates: Float, limits: Float, rows: Float, right: Float
     tasks, right = start.copy(), np.maximum(right, rows @ start)
     while True:
         slack = right - rows @ tasks
-        full = slack <= _FULL * np.maximum(right, 1.0)
-        rising = (tasks < limits * (1 - _FULL)) & ~(rows[full] > 0).any(axis=0)
+        full = slack <= 1e-12 * np.maximum(right, 1.0)
+        rising = (rates > 0) & (tasks < limits * (1 - 1e-12)) & ~(rows[full] > 0).any(axis=0)
         if not rising.any():
             return tasks
         speed = np.where(rising, rates, 0.0)

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.secured import Quotas, secured_units
+from fairopt.io.secured import Owed, Users, secured
 
-TASKS = ("mean", "shapes")
+TASKS = ("auto", "mean", "shapes")
+MOST_SHAPES = 2_000  # distinct requests of owners: 6,000 take HDRF 11 s, and their means 0.2 s
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
@@ -52,27 +53,30 @@ def arguments_of_work(
     units: dict[str, str] | None = None,
     notes: Notes | None = None,
     word: str = "task",
+    limiting: Collection[str] = (),
     labels: Mapping[str, Mapping[str, str | None]] | None = None,
     weights: Mapping[str, float] | None = None,
-    quotas: Mapping[str, Quotas] | None = None,
+    owed: Owed | None = None,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do, and so do tasks larger
-    than any server where they may run, and those whose mean would be. Users come in the order of owners' names, then in
-    decreasing order of the dominant share of all tasks together.
+    than any server where they may run, and those whose mean would be. ``"auto"``: shapes, if there are at most
+    `MOST_SHAPES`, else means. Users come in the order of owners' names, then in decreasing order of the dominant share
+    of all tasks together.
 
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
-    without one, so that owners count equally. ``quotas`` of teams are guarantees of what they secure together. A user's
+    without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
+    user's
     task limit is its number of tasks; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
     that restricts them, as ``ml/8 gpu@accelerator=large``, if it bars servers that have what they need. Of
-    ``"shapes"`` the whole request is given. If two names are equal, they give all digits and all rules, or else the
-    servers.
+    ``"shapes"`` the whole request is given. Resources that are only ``limiting``, as ``gpu:a100`` beside ``gpu``, are
+    not named. If two names are equal, they give all digits and all rules, or else the servers.
 
     Notes count what is left out: tasks that fit on no server (not eligible anywhere, or needing a resource that no
     eligible server has) and resources without capacity. Tasks larger than any server where they may run stay, and a
@@ -99,7 +103,8 @@ def arguments_of_work(
     if not fitting:
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     large = _large_tasks(fitting, caps, resources, notes, word)
-    kinds = _kinds(fitting, large, caps, tasks == "shapes", notes)
+    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
+    kinds = _kinds(fitting, large, caps, by_shape, notes)
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
@@ -117,7 +122,8 @@ def arguments_of_work(
     for owner, of_owner in kinds.items():
         users += of_owner
         names += [
-            f"{owner}/{name}" for name in _names(of_owner, resources, units or {}, servers, caps, tasks == "shapes")
+            f"{owner}/{name}"
+            for name in _names(of_owner, resources, units or {}, servers, caps, tasks == "shapes", limiting)
         ]
         owners += [owner] * len(of_owner)
     named = {"team": {owner: owner for owner in kinds}} if labels is None else labels
@@ -126,11 +132,13 @@ def arguments_of_work(
     of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
     demands = np.array([kind.request for kind in users])
     limits = [kind.count for kind in users]
-    return dict(
+    of_owed = _secured(owed, teams, users, names, resources, caps, notes) if owed else {}
+    return of_owed | dict(
         demands=demands[:, kept],
         capacities=caps[:, kept],
         weights={team: weight for team, weight in of_teams.items() if team in present},
         teams=teams,
+        innermost_first=list(teams),
         task_limits=limits,
         eligible=np.array([kind.servers for kind in users]),
         users=names,
@@ -140,33 +148,40 @@ def arguments_of_work(
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
         held=_held(users, len(servers)),
-        guarantees=_guarantees(quotas or {}, teams, demands, np.array(limits), users, resources, caps),
     )
 
 
-def _guarantees(
-    quotas: Mapping[str, Quotas],
+def _secured(
+    owed: Owed,
     teams: Mapping[str, Sequence[str | None]],
-    demands: NDArray[np.float64],
-    limits: NDArray[np.float64],
-    users: Sequence[_Kind],
+    kinds: Sequence[_Kind],
+    names: Sequence[str],
     resources: Sequence[str],
     capacities: NDArray[np.float64],
-) -> dict[str, dict[str, float]] | None:
-    """What quotas secure for the teams that have users; None for nothing."""
+    notes: Notes,
+) -> dict[str, Any]:
+    """Guarantees of users and outer teams, and limits on the resources that servers have."""
     members: dict[str, list[int]] = {}
     for of_users in teams.values():
         for j, team in enumerate(of_users):
-            if team is not None and team in quotas:
+            if team is not None:
                 members.setdefault(team, []).append(j)
-    if not members:
-        return None
+    demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.count for kind in kinds])
     able = np.array(
-        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(users)]
+        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
     )
-    present = {team: quotas[team] for team in members}
-    found = secured_units(present, members, demands, limits, able, resources, capacities)
-    return {team: units for team, units in sorted(found.items()) if units} or None
+    users = Users(demands, limits, able, members, resources, capacities)
+    tasks, of_outer, part = secured(owed, users)
+    what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
+    notes.add(what.format(part=part), number=part < 1)
+    found = {name: x for name, x in zip(names, tasks.tolist(), strict=True) if x > 0} | of_outer
+    has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
+    kept = [
+        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
+        for one in owed.limits
+        if one.resource in has and (of := {team: on for team, on in one.of.items() if team in members})
+    ]
+    return {"guarantees": found or None, "limits": kept or None}
 
 
 def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64] | None:
@@ -193,6 +208,11 @@ def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[lis
             known[key] = bool((able if each.servers is None else able & each.servers).any())
         parts[not known[key]].append(each)
     return parts
+
+
+def _number_of_shapes(work: list[Work]) -> int:
+    """The distinct requests of owners, with where they may run."""
+    return len({(w.owner, w.request, None if w.servers is None else w.servers.tobytes()) for w in work})
 
 
 def _large_tasks(
@@ -277,6 +297,8 @@ def _kinds(
         "the different requests of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them separate",
         *(f"{owner}: {number:,} requests" for owner, number in averaged.items()),
     )
+    running = [owner for owner in averaged if any(kind.held for kind in kinds[owner])]
+    notes.add("of {owner} with averaged requests, what runs counts with these means too", *running)
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.total_share, kind.request, kind.servers.tobytes()))
     return kinds
@@ -305,8 +327,12 @@ def _names(
     servers: Sequence[str],
     capacities: NDArray[np.float64],
     whole: bool,
+    limiting: Collection[str],
 ) -> list[str]:
-    """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it."""
+    """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it.
+
+    What only limits is not named beside what it limits, whose name it begins with.
+    """
     short = without_vendor(resources)
 
     def text(i: int, amount: float | None, digits: int) -> str:
@@ -315,6 +341,8 @@ def _names(
 
     def named(kind: _Kind, digits: int, place: str, whole: bool) -> str:
         needed = [i for i, amount in enumerate(kind.request) if amount > 0]
+        bases = Counter(resources[i].partition(":")[0] for i in needed)
+        needed = [i for i in needed if resources[i] not in limiting or bases[resources[i].partition(":")[0]] == 1]
         special = [i for i in needed if resources[i] not in _USUAL]
         usual = [i for i in needed if i not in special]
         shown = special + usual if whole else special or usual[:1]

@@ -77,25 +77,40 @@ def _refuse_on_servers(program: Program, low: Float, teams: list[Rows], what: st
     scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), 1e-300))]
     because = f": there is too little {' and '.join(scarce)} where their tasks may run" if scarce else ""
     names = (what, *(f"the capacity of {resource}" for resource in scarce))
-    who = _in_conflict(instance, low, [y * -one.right for y, one in zip(found.multipliers[2:], floors, strict=True)])
-    raise Infeasible(f"{what} cannot be kept, only {part:.4g} times as much for {who}{because}", names)
+    worth = [y * -one.right for y, one in zip(found.multipliers[2:], floors, strict=True)]
+    who, fit = _in_conflict(instance, low, worth, scarce, float(part))
+    fits = f"; {fit} would fit"
+    raise Infeasible(f"{what} cannot be kept, only {part:.4g} times as much for {who}{because}{fits}", names)
 
 
-def _in_conflict(instance: Instance, low: Float, worth: Sequence[Float]) -> str:
-    """The users and teams whose guarantees conflict, and these.
+def _in_conflict(
+    instance: Instance, low: Float, worth: Sequence[Float], scarce: Sequence[str], part: float
+) -> tuple[str, str]:
+    """The users and teams whose guarantees conflict, with these, and the parts of these that fit.
 
-    By complementary slackness it is those whose lower bounds, of users and then of teams, are ``worth`` something.
+    By complementary slackness it is those whose lower bounds, of users and then of teams, are ``worth`` something. Of a
+    team with a guarantee of what is ``scarce`` that is named.
     """
     least = USED * max(float(some.max(initial=0.0)) for some in worth)
-    by_team: dict[str, list[str]] = {}
+    by_team: dict[str, list[tuple[float, str]]] = {}
     if len(worth) > 1:
         floors = [(team, floor.units) for team, floor in team_floors(instance).items()]
         held = [(team, i, float(units[i])) for team, units in floors for i in np.flatnonzero(units > 0).tolist()]
         for (team, i, units), value in zip(held, worth[1], strict=True):
             if value > least:
-                by_team.setdefault(team, []).append(f"{units:.6g} {instance.resources[i]}")
-    listed = [f"team {team!r} ({' and '.join(units)})" for team, units in by_team.items()]
+                by_team.setdefault(team, []).append((units, instance.resources[i]))
+        for team, found in by_team.items():
+            of_scarce = [(units, instance.resources[i]) for name, i, units in held if name == team]
+            by_team[team] = [one for one in of_scarce if one[1] in scarce] or found
+    of = [(f"team {team!r}", amounts) for team, amounts in by_team.items()]
     users = np.flatnonzero(low > 0)[worth[0] > least].tolist()
-    listed += [f"user {instance.users[j]!r} ({low[j]:.6g} tasks)" for j in users]
-    listed = listed[:NAMED] + ([f"{len(listed) - NAMED} more"] if len(listed) > NAMED else [])
-    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
+    of += [(f"user {instance.users[j]!r}", [(float(low[j]), "tasks")]) for j in users]
+    who = [f"{name} ({' and '.join(f'{units:.6g} {what}' for units, what in amounts)})" for name, amounts in of]
+    fit = [f"{part * units:.4g} {what}" for _, amounts in of for units, what in amounts]
+    return _listed(who), _listed(fit)
+
+
+def _listed(names: list[str]) -> str:
+    """The first names, and how many more there are."""
+    some = names[:NAMED] + ([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])
+    return " and ".join([", ".join(some[:-1]), some[-1]] if len(some) > 1 else some)

@@ -13,10 +13,12 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.guarantees import guaranteed_tasks
+from fairopt.blocks.limits import limited_units
 from fairopt.blocks.teams import kept_bases
 from fairopt.display import label
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.limits import Limit
 from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.words import sentences
@@ -389,6 +391,15 @@ class Explainer:
                 binding.append(make("limit", changes))
             elif not abs(moved) <= LEAST:
                 also.append(make("limit", changes))
+        for limit in self._reached_together(subject):
+            changes = [Change("together", limit.name)]
+
+            def make_limit(kind: str, changes: list[Change], limit: Limit = limit) -> Binding:
+                return self.binding(subject, kind, f"the limit on {limit.name}", changes, None, amount=limit.amount)
+
+            able.append((changes, make_limit))
+            if self.moved(subject, changes) > LEAST:
+                binding.append(make_limit("block", changes))
         own = self._own_floor(subject)
         for k, constraint in enumerate(self.constraints):
             changes = [Change("block", k)]
@@ -442,6 +453,15 @@ class Explainer:
                 return self.binding(subject, kind, name, changes, more, amount=there)
 
             out.append(([Change("limit", j) for j in users], make))
+        return out
+
+    def _reached_together(self, subject: Subject) -> list[Limit]:
+        """The limits on what users take together that are reached, and that its users are in."""
+        out = list[Limit]()
+        for limit, units in zip(self.instance.limits, limited_units(self.instance), strict=True):
+            full = float((units * self.base).sum()) >= limit.amount * (1 - FULL)
+            if full and units[subject.members].any():
+                out.append(limit)
         return out
 
     def _guaranteed(self, subject: Subject) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
-from fairopt.io.quotas.accounts import to_sacctmgr, tres_name
-from fairopt.io.quotas.cluster_queues import InputQueues, read_queues, to_cluster_queues
+from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.quotas.accounts import to_sacctmgr
+from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
-from fairopt.io.quotas.objects import resource_name
-from fairopt.io.quotas.present import read_quotas
+from fairopt.io.quotas.objects import quota_of, resource_name
+from fairopt.io.quotas.present import read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 from fairopt.labels import whole_name
+from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.teams import Labelling
 
@@ -52,6 +54,8 @@ class Change:
         The new quota.
     held : float or None
         What the team's tasks take now; None if it is not known.
+    owed : float or None
+        Of Kueue the nominal quota, which stays; None elsewhere.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class Change:
     present: float | None
     new: float
     held: float | None
+    owed: float | None = None
 
     @property
     def change(self) -> float | None:
@@ -75,8 +80,13 @@ class Change:
 
     @property
     def is_over(self) -> bool:
-        """Whether the team holds more than the new quota."""
-        return self.held is not None and self.held > self.new * ABOVE + _RELATIVE
+        """Whether the team holds more than the new quota, and than it is owed."""
+        return self.held is not None and self.held > max(self.new, self.owed or 0.0) * ABOVE + _RELATIVE
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the new quota is not the present one."""
+        return self.present is None or bool(self.change)
 
     @property
     def words(self) -> str:
@@ -126,7 +136,8 @@ class QuotaChanges:
         """
         pd = optional("pandas", "parquet", "to_frame()")
         rows = [asdict(row) | {"change": row.change} for row in self.rows]
-        return pd.DataFrame(rows, columns=["team", "resource", "flavor", "unit", "present", "new", "change", "held"])
+        names = ["team", "resource", "flavor", "unit", "present", "new", "change", "held"]
+        return pd.DataFrame(rows, columns=names + ["owed"] * any(row.owed is not None for row in self.rows))
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,7 +241,7 @@ class Quotas:
             known = list(present.rows)
         else:
             known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
-        return self._source.changes(self.rows, known)
+        return self._source.changes(self.rows, known, self.format)
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas frame with a row for each quota, and the columns of `Quota`.
@@ -247,9 +258,9 @@ class Quotas:
         0  user1      gpu            4.0
         """
         pd = optional("pandas", "parquet", "to_frame()")
-        return pd.DataFrame(
-            [asdict(row) for row in self.rows], columns=["team", "resource", "flavor", "amount", "unit"]
-        )
+        names = ["team", "resource", "flavor", "amount", "unit"]
+        names += ["owed"] * any(row.owed is not None for row in self.rows)
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
 
     def __repr__(self) -> str:
         shown = [f"{self.rows[0].team} " if self.rows else "no quotas"]
@@ -268,10 +279,11 @@ def quotas_of(
     resources: Sequence[str] | None = None,
     queues: Any = None,
     api_version: str | None = None,
+    present: Any = None,
     integral: bool | str = True,
     time_limit: float | None = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case."""
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``."""
     instance = answer.instance
     _checked_format(format or FORMATS[0])
     label = _label(by, instance.teams)
@@ -279,13 +291,16 @@ def quotas_of(
         labelling = Labelling(instance.users, np.arange(instance.n_users))
     else:
         labelling = instance.teams.labelling(label)
-    present = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
-    chosen = _chosen("team", teams, present)
+    with_users = [name for t, name in enumerate(labelling.names) if (labelling.of_user == t).any()]
+    chosen = _chosen("team", teams, with_users)
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
+    known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    source = _Source(whole, label, labelling, tuple(chosen), tuple(kept), found, api_version)
+    source = _Source(
+        whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, known, every_team=teams is None
+    )
     return source.quotas(format or FORMATS[0])
 
 
@@ -330,7 +345,9 @@ class _Source:
     resources: tuple[str, ...]
     queues: InputQueues
     api_version: str | None
+    resource_quotas: Sequence[Mapping[str, Any]] | None = None  # those there are, None if that is not known
     notes: tuple[str, ...] = ()
+    every_team: bool = False  # whether no teams were chosen
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -372,14 +389,24 @@ class _Source:
     @cached_property
     def _members(self) -> list[NDArray[np.intp]]:
         index = {name: t for t, name in enumerate(self.labelling.names)}
-        return [np.flatnonzero(self.labelling.of_user == index[name]) for name in self.teams]
+        return [np.flatnonzero(self.labelling.of_user == index.get(name, -2)) for name in self.teams]
+
+    @cached_property
+    def _gpus(self) -> GpuTypes | None:
+        """The types of GPUs; None without several types."""
+        return gpu_types(self.whole.servers)
+
+    def _gpus_for(self, format: str) -> GpuTypes | None:
+        """The types of GPUs by which a format has quotas: Slurm's, and tables where several resources count GPUs."""
+        gpus = self._gpus if format in ("csv", "slurm") else None
+        return gpus if gpus is not None and (format == "slurm" or gpus.are_resources) else None
 
     def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
         """The servers of each flavor in which a team's quota of a resource is given, disjoint."""
         everywhere = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
         if format == "kueue" and team in self.queues.raw:
             return self._of_queue(team, resource)
-        if format == "kubernetes" or not self._types or (format == "slurm" and tres_name(resource) != "gres/gpu"):
+        if format in ("kubernetes", "slurm") or not self._types:
             return {"": everywhere}
         i = self.whole.servers.resource_index(resource)
         has = self.whole.servers.capacities[:, i] > 0
@@ -411,29 +438,59 @@ class _Source:
     def quotas(self, format: str) -> Quotas:
         """The quotas for a format, with their text."""
         _checked_format(format)
-        if format == "kueue" and self.queues.raw and any(team not in self.queues.raw for team in self.teams):
+        if format == "kueue" and self.queues.raw and {*self.teams} != {*self._queues_to_write}:
             return self._of_cluster_queues()
         rows, notes = self._rows(format)
         notes = [*self.whole.notes, *self.notes, *notes]
         return _written(self, rows, notes, format)
 
-    def _of_cluster_queues(self) -> Quotas:
-        """The quotas for Kueue of the teams that are ClusterQueues of the input."""
+    @property
+    def _queues_to_write(self) -> tuple[str, ...]:
+        """The ClusterQueues of the input that are teams, and unless teams are chosen those without tasks now."""
         kept = tuple(team for team in self.teams if team in self.queues.raw)
+        whole = self.every_team and self.by == TEAM and kept
+        return kept + (tuple(name for name in self.queues.raw if name not in kept) if whole else ())
+
+    def _of_cluster_queues(self) -> Quotas:
+        """The quotas for Kueue of ClusterQueues of the input."""
+        kept = self._queues_to_write
         if not kept:
             raise InvalidInstance(
                 f"{self.teams[0]!r} is no ClusterQueue of the input, and no other team is; give teams that are "
                 "(--users queue), or leave the ClusterQueues out for new ones"
             )
-        others = _listed(team for team in self.teams if team not in kept)
-        made = replace(self, teams=kept, notes=(f"in no ClusterQueue of the input, and so without a quota: {others}",))
-        return made.quotas("kueue")
+        notes = []
+        if others := [team for team in self.teams if team not in kept]:
+            notes.append(f"in no ClusterQueue of the input, and so without a quota: {_listed(others)}")
+        if idle := [name for name in kept if name not in self.teams]:
+            notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
+        return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
+
+    def _promised(self) -> list[str]:
+        """The nominal quotas of all queues and cohorts beside what servers have, as they are after applying."""
+        servers, parts, over = self.whole.servers, list[str](), list[str]()
+        for (flavor, name), amount in self.queues.promised.items():
+            resource = matching(name, self.resources)
+            if resource is None or flavor not in self.queues.servers:
+                continue
+            made = quota_of("", name, flavor, amount)
+            rows = [server in self.queues.servers[flavor] for server in servers.servers]
+            there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
+            text = f"{made.amount:,.6g} of {there:,.6g} {_words(resource, flavor, made.unit)}"
+            (over if made.amount > there * ABOVE else parts).append(text)
+        notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
+        if over:
+            notes.append(f"nominal quotas promise more than there is, before and after: {', '.join(over)}")
+        return notes
 
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        notes: list[str] = []
+        gpus = self._gpus_for(format)
+        typed, notes = self._of_gpu_types(gpus, in_all=format == "slurm") if gpus else ([], [])
         for resource in self.resources:
+            if gpus and resource in gpus.resources:
+                continue
             i = self.whole.servers.resource_index(resource)
             unit = self._units_of[resource]
             step = step_of(resource, unit, whole_cores=format == "slurm")
@@ -444,39 +501,53 @@ class _Source:
             room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for _, flavor in keys}
             counts = rounded_within(amounts, [flavor for _, flavor in keys], room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=True):
+                owed = self._owed(self.teams[t], resource, flavor) if format == "kueue" else None
                 rows[self.teams[t], resource, flavor] = Quota(
-                    self.teams[t], resource, flavor, float(count * step), unit
+                    self.teams[t], resource, flavor, float(count * step), unit, owed
                 )
             for t, team in enumerate(self.teams):
                 outside = self._used[t, :, i].sum() - sum(self._used[t, mask, i].sum() for mask in places[t].values())
                 if outside > _NEAR:
                     where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
                     notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
-        ordered = [row for team in self.teams for row in rows.values() if row.team == team]
-        if format == "slurm":
-            ordered = [made for row in ordered for made in self._with_total(row, ordered)]
+        ordered = [row for team in self.teams for row in (*rows.values(), *typed) if row.team == team]
         without = np.flatnonzero((self.labelling.of_user < 0) & (self.whole.placement.sum(axis=1) > 0))
         if len(without):
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
             notes.append(f"without a team, and so without a quota: {user}{more}")
-        if len(self.teams) == len({*self.labelling.of_user.tolist()} - {-1}):
-            notes += self._in_no_quota(rows.values())
+        if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
+            once = typed if format != "slurm" else [row for row in typed if not row.flavor]
+            notes += self._in_no_quota([*rows.values(), *once], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
-        given = [(resource, self._units_of[resource]) for resource in self.resources]
+        if format == "kueue" and self.queues.raw:
+            notes += self._promised()
+            notes.append(
+                "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
+            )
+        given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
 
-    def _in_no_quota(self, rows: Iterable[Quota]) -> list[str]:
+    def _owed(self, team: str, resource: str, flavor: str) -> float | None:
+        """The nominal quota of a ClusterQueue of the input."""
+        for of, entry in cells_of(self.queues.raw.get(team, {})):
+            if (of, entry["name"]) == (flavor, resource_name(resource)):
+                return quota_of(team, entry["name"], flavor, quantity(entry["nominalQuota"])).amount
+        return None
+
+    def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> list[str]:
         """How much of each resource no team's quota has."""
         total = dict(zip(self.whole.servers.resources, self.whole.servers.total_capacities.tolist(), strict=True))
+        if gpus is not None:
+            total[gpus.resource] = float(gpus.devices(self.whole.servers.total_capacities))
         left = total.copy()
         for row in rows:
             left[row.resource] -= row.amount
         parts = [
-            f"{left[name]:,.6g} of {total[name]:,.6g} {_words(name, '', self._units_of[name])}"
-            for name in self.resources
-            if left[name] >= step_of(name, self._units_of[name])
+            f"{left[name]:,.6g} of {total[name]:,.6g} {_words(name, '', unit)}"
+            for name, unit in {row.resource: row.unit for row in rows}.items()
+            if left[name] >= step_of(name, unit)
         ]
         return [f"in no quota: {', '.join(parts)}"] if parts else []
 
@@ -484,20 +555,39 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    @staticmethod
-    def _with_total(row: Quota, rows: Sequence[Quota]) -> list[Quota]:
-        """A quota of a type of GPU for Slurm, before the first of them their sum, which includes other servers'."""
-        if not row.flavor:
-            return [row]
-        alike = [one for one in rows if (one.team, one.resource) == (row.team, row.resource)]
-        total = Quota(row.team, row.resource, "", sum(one.amount for one in alike), row.unit)
-        typed = [row] if row.flavor.replace("_", "").replace("-", "").replace(".", "").isalnum() else []
-        return [total, *typed] if alike[0] == row else typed
+    def _of_gpu_types(self, gpus: GpuTypes, in_all: bool) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs of each type, or ``in_all`` and of each type that Slurm can name; and notes."""
+        if not gpus.resources & {*self.resources}:
+            return [], []
+        there = float(gpus.devices(self.whole.servers.total_capacities))
+        if not gpus.types:
+            devices = gpus.devices(self._used).sum(axis=1).tolist()
+            in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
+            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, in_total, strict=True)]
+            return rows, ["types of GPUs by server are not known, so quotas are in total"]
+        used, chosen = gpus.used(self._used)
+        keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
+        room = {kind: gpus.total(kind) for kind in gpus.types}
+        amounts = [float(used[kind][t]) for t, kind in keys]
+        rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
+        counts = dict(zip(keys, rounded, strict=True))
+        rows = []
+        for t, team in enumerate(self.teams):
+            of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
+            rows += [Quota(team, gpus.resource, "", sum(of_team.values()))] if in_all else []
+            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind) or not in_all]
+        notes = [
+            "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
+            "get another type wait once its limit is reached"
+        ]
+        return rows, notes * chosen
 
     # -- present quotas -----------------------------------------------------------------------------------------
 
-    def changes(self, rows: Sequence[Quota], present: Sequence[Quota]) -> QuotaChanges:
+    def changes(self, rows: Sequence[Quota], present: Sequence[Quota], format: str) -> QuotaChanges:
         """New quotas beside present ones and what is held."""
+        gpus = self._gpus_for(format)
+        held = {} if gpus is None or self._held is None else gpus.used(self._held)[0]
         known, notes = self._present(rows, present)
         made = [
             Change(
@@ -507,7 +597,8 @@ class _Source:
                 row.unit,
                 known.get(row.key),
                 row.amount,
-                self._held_of(row),
+                self._held_of(row, gpus, held),
+                row.owed,
             )
             for row in rows
         ]
@@ -534,7 +625,7 @@ class _Source:
             if one.team not in self.teams:
                 other_teams[one.team] = None
                 continue
-            resource = matching(one.resource, self.resources)
+            resource = matching(one.resource, {row.resource: None for row in rows})
             flavor = written.get((one.team, resource or "", one.flavor.lower()), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
@@ -551,9 +642,14 @@ class _Source:
             notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
         return out, notes
 
-    def _held_of(self, row: Quota) -> float | None:
+    def _held_of(self, row: Quota, gpus: GpuTypes | None, held: Mapping[str, Float]) -> float | None:
         """What tasks of a team that run now take of what a quota is for; None if it is not known."""
-        t, i = self.teams.index(row.team), self.whole.servers.resource_index(row.resource)
+        t = self.teams.index(row.team)
+        if gpus is not None and row.resource == gpus.resource:
+            if row.flavor:
+                return float(held[row.flavor][t]) if row.flavor in held else None
+            return None if self._held_in_all is None else float(gpus.devices(self._held_in_all[t]))
+        i = self.whole.servers.resource_index(row.resource)
         if not row.flavor:
             return None if self._held_in_all is None else float(self._held_in_all[t, i])
         if self._held is None:
@@ -585,9 +681,11 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     elif format == "kueue":
         text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
         notes += more
+    elif format == "kubernetes":
+        text, more = to_resource_quotas(rows, source.resource_quotas, comments)
+        notes += more
     else:
-        write: Callable[..., str] = to_resource_quotas if format == "kubernetes" else to_sacctmgr
-        text = write(rows, comments)
+        text = to_sacctmgr(rows, comments)
     if source.api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
     return Quotas(tuple(rows), tuple(notes), by, format, source, text)
@@ -600,7 +698,7 @@ def _cohorts(source: _Source) -> dict[str, str]:
     if source.by is None or order.index(source.by) == 0:
         return {}
     names, of_user = teams.labelling(order[order.index(source.by) - 1])
-    outer = {team: of_user[rows[0]] for team, rows in zip(source.teams, source._members, strict=True)}
+    outer = {team: of_user[rows[0]] for team, rows in zip(source.teams, source._members, strict=True) if len(rows)}
     return {team: names[t] for team, t in outer.items() if t >= 0}
 
 

@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
     ``kind`` is "capacity" (``of`` a server row and a resource), "limit", "weight" or "guarantee" (of a user or team),
     "floor" or "ceiling" (of a user or team: shares that it has at least or at most), "block" (of a constraint, relaxed
-    or left out), or "guarantees" (of all but these users, lowered).
+    or left out), "guarantees" (of all but these users, lowered), or "together" (a limit on what users take together).
     """
 
     kind: str
@@ -139,6 +139,7 @@ def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
     capacities, limits = np.array(instance.capacities, dtype=float), np.array(instance.task_limits, dtype=float)
     weights: dict[str, float] = {}
     guarantees: dict[str, Any] = {}
+    together: dict[str, float] = {}
     for kind, of, by in changes:
         if kind == "capacity":
             capacities[of] *= 1 + by
@@ -152,11 +153,18 @@ def _changed(instance: Instance, changes: Iterable[Change]) -> Instance:
             guarantees[instance.users[of]] = float(instance.guarantees[of]) * (1 + by)
         elif kind == "guarantees":
             guarantees |= _lowered_guarantees(instance, of, by)
+        elif kind == "together":
+            together[of] = by
     new: dict[str, Any] = {"capacities": capacities, "task_limits": limits}
     if weights:
         new["weights"] = weights
     if guarantees:
         new["guarantees"] = guarantees
+    if together:
+        new["limits"] = tuple(
+            replace(one, amount=one.amount * (1 + together[one.name])) if one.name in together else one
+            for one in instance.limits
+        )
     return instance.replace(**new)
 
 

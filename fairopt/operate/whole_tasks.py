@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
+from fairopt.blocks.limits import beyond_limits, limited_units
 from fairopt.blocks.objectives import MaxMin, Total
 from fairopt.blocks.shares import DominantShare, Tasks
-from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.methods.whole.rounding import FROM_WHOLE, WholeTasks, rounded
 from fairopt.policy import Policy, label
 from fairopt.teams import Labelling
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 __all__ = ["WholeAnswer", "whole_answer"]
 
@@ -53,20 +54,51 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
     if answer.placement is not None:
         return WholeAnswer(answer, each, answer.placement, _of_whole(name, answer, None))
     policy = answer.policy
-    if isinstance(policy, Policy) and not decides_bundles(policy.objective):
-        made = policy.allocate(answer.instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
+    made = _solved_whole(answer, integral, time_limit)
+    if made is not None and made.placement is not None:
         placement = made.placement
-        assert placement is not None  # of whole tasks there always is one
         notes, words = _of_whole(name, made, answer), "fewer whole tasks than in the divisible answer, rounded down"
     else:
         placement = _rounded(answer, teams, time_limit)
         notes = (f"{name}: {_number(answer, placement)}, rounded by largest remainder within each team",)
         words = "could not be placed whole"
     free = not isinstance(policy, Policy) or not policy.constraints
-    placement = _where_they_run(answer.instance, placement) if free else placement
+    placement = _within_limits(each, placement, answer.tasks)
+    moved = _where_they_run(answer.instance, placement) if free else placement
+    placement = placement if beyond_limits(each, moved) > VIOLATION_TOLERANCE else moved
     return WholeAnswer(
         answer, each, placement, (*notes, *_lost(answer, placement, teams), *_below(answer, placement, words))
     )
+
+
+def _solved_whole(answer: Allocation, integral: bool | str, time_limit: float | None) -> Allocation | None:
+    """The answer of a policy of blocks in whole tasks; None of others, and if guarantees and limits leave none."""
+    policy, instance = answer.policy, answer.instance
+    if not isinstance(policy, Policy) or decides_bundles(policy.objective):
+        return None
+    parts_of_tasks = bool((instance.guarantees != np.floor(instance.guarantees)).any()) or bool(
+        instance.team_guarantees
+    )
+    try:
+        return policy.allocate(instance, integral=integral, time_limit=time_limit)  # type: ignore[arg-type]
+    except (Infeasible, NotCertified):
+        if not (parts_of_tasks or instance.limits):
+            raise
+        return None
+
+
+def _within_limits(each: Instance, placement: Float, tasks: Float) -> Float:
+    """A placement without the tasks that limits of an instance do not allow: first of users most above their tasks."""
+    if beyond_limits(each, placement) <= VIOLATION_TOLERANCE:
+        return placement
+    placement = placement.copy()
+    for limit, units in zip(each.limits, limited_units(each), strict=True):
+        while float((units * placement).sum()) > limit.amount * (1 + VIOLATION_TOLERANCE):
+            able = ((units > 0) & (placement >= 1)).any(axis=1)
+            j = int(np.argmax(np.where(able, placement.sum(axis=1) - tasks, -np.inf)))
+            s = int(np.argmax((units[j] > 0) & (placement[j] >= 1)))
+            placement[j, s] -= 1
+    return placement
 
 
 def _number(answer: Allocation, placement: Float) -> str:

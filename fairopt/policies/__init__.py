@@ -4,6 +4,8 @@ The names for users, beside the notions and mechanisms at the top of `fairopt`:
 
 * `named_policy`: a policy from text, such as ``"kdf:k=3"``. `known_policies`: all of them by short name.
 * `bottleneck_fairness`: whether an allocation is bottleneck fair.
+* `FairTree`: the rule of Slurm's Fair Tree, ``slurm`` on the command line.
+* `Kueue`: the fair sharing of Kueue.
 
 The files:
 
@@ -12,7 +14,8 @@ The files:
 * `bargaining`: the bargaining solutions of Nash, and of Kalai and Smorodinsky.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
-* `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
+* `hierarchical`: HDRF. `fair_tree`: the rule of Slurm. `kueue`: that of Kueue. `sequential`: SequentialMinMax.
+  `dynamic`: dynamic DRF.
 * `measured`: values and levels of tasks that were found elsewhere, without a proof.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr. `amounts`:
   bounds such as ``MaxShare("vision=16gpu")``, as fractions of a cluster.

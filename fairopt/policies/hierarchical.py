@@ -238,7 +238,7 @@ def written(allocation: Allocation) -> dict[str, Any]:
     of_class = [np.flatnonzero(classes == k).tolist() for k in range(int(classes.max()) + 1)]
     part = instance.counts / np.bincount(classes, weights=instance.counts)[classes]
     rows = [
-        [[s, i, p] for k, i, p in row for s in ([k] if isinstance(k, str) else of_class[k])]
+        [[s, i, p] for k, i, p in row for s in (of_class[k] if isinstance(k, int) else [k])]
         for row in entry.get("rows") or ()
     ]
     placements = [
@@ -258,7 +258,7 @@ def of_classes(instance: Instance, entry: Mapping[str, Any]) -> dict[str, Any]:
     classes = instance._server_classes.tolist()
     try:
         rows = [
-            [[*key, p] for key, p in {(k if isinstance(k, str) else classes[k], i): p for k, i, p in row}.items()]
+            [[*key, p] for key, p in {(classes[k] if isinstance(k, int) else k, i): p for k, i, p in row}.items()]
             for row in entry.get("rows") or ()
         ]
         placements = []

@@ -25,7 +25,9 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
+from fairopt.policies.fair_tree import FairTree
 from fairopt.policies.hierarchical import HDRF
+from fairopt.policies.kueue import Kueue
 from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy, parse_share
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
@@ -99,10 +101,12 @@ def _own() -> dict[str, Notion]:
         "h-ffmra": HFFMRA,
         "ps-dsf": PSDSF,
         "hdrf": HDRF,
+        "kueue": Kueue,
         "per-server": _per_server,
         "bottleneck": BottleneckFairness,
         "sequential-minmax": SequentialMinMax,
         "dynamic-drf": DynamicDRF,
+        "slurm": FairTree,
     }
     return {name: _described(name, make) for name, make in own.items()}
 

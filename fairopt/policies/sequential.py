@@ -13,6 +13,7 @@ from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.shares import DominantShare, Share, coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.program import Float, require_instance
+from fairopt.formulation.whole import slack
 from fairopt.instance import Instance
 from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
@@ -133,7 +134,7 @@ class SequentialMinMax:
             many = f"{most[j]:.3g} tasks, and up to {MOST:g} are placed one by one; give it a task limit"
             raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
         each, units = instance.individual(), _units(instance)
-        servers = Servers(each.capacities)
+        servers = Servers(each.capacities, slack(each, each.capacities))
         allowed = [None] * n if instance._everywhere else each.eligible
         requests = [servers.request(units[j], allowed[j]) for j in range(n)]
         check("placing tasks one after the other")

@@ -1,9 +1,10 @@
 """Evidence in files: prices by server and resource, and multipliers of rows that are named by what they are about.
 
 A row has a place and a label. The place is the position of its constraint in the policy, or ``"guarantees"`` of teams,
-``"limits"`` or ``"floors"`` of users' tasks, or ``"tier k"``, by which later tiers keep tier k (from 0). The label is a
-user, a team, a pair of these, or empty (`Rows.labels`). Multipliers are in natural units: of the objective, per unit of
-the row's right-hand side. So readers find rows by their own reading of the policy.
+``"limits of the instance"``, ``"limits"`` or ``"floors"`` of users' tasks, or ``"tier k"``, by which later tiers keep
+tier k (from 0). The label is a user, a team, a limit, a pair of these, or empty (`Rows.labels`). Multipliers are in
+natural units: of the objective, per unit of the row's right-hand side. So readers find rows by their own reading of the
+policy.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast, KeptLevel, KeptShares
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.guarantees import TeamGuarantees
+from fairopt.blocks.limits import KeptLimits
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.rows import BlockRows
@@ -36,6 +38,8 @@ class Named:
             block = one.block if isinstance(one, MadeRows) else one
             if isinstance(block, TeamGuarantees):
                 out.append((block, "guarantees"))
+            elif isinstance(block, KeptLimits):
+                out.append((block, "limits of the instance"))
             elif isinstance(block, (KeptLevel, KeptShares)):
                 out.append((block, f"tier {tiers}"))
                 tiers += 1

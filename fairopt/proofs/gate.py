@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
+from fairopt.blocks.limits import beyond_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
@@ -27,7 +28,7 @@ from fairopt.errors import FairoptError, NotCertified
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.rising import who_stays
-from fairopt.formulation.whole import whole_instance
+from fairopt.formulation.whole import overfull, whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, hierarchy
 from fairopt.proofs.entries import Named, priced
@@ -312,12 +313,12 @@ def _apart(made: Allocation, answer: Allocation, gap: float) -> str:
 
 
 def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
-    """Whether shares of users are compared by weights that are parts of those of their teams."""
-    return any(
-        program.given.team_weights and term.share and not term.share._counts_teams and term.kind.levels_users
-        for program in tiers
-        for term in program.objective.terms()
-    )
+    """Whether shares of users are compared by weights that are parts of those of their teams, and not teams before."""
+    for program in tiers:
+        for term in program.objective.terms():
+            if program.given.team_weights and term.share and term.kind.levels_users:
+                return not term.share._counts_teams
+    return False
 
 
 def unfinished(
@@ -437,7 +438,7 @@ def whole(
         raise ValueError("the divisible answer is of another instance")
     table = instance._by_row(placement)
     each = instance.individual()
-    violation = feasibility(each, placement)
+    violation = _violation_of_whole(each, placement, feasibility(each, placement))
     gaps, of_blocks, value = [0.0], 0.0, 0.0
     with np.errstate(all="ignore"):
         own, variables = Program(instance, first.objective, first.constraints), dict[str, Float]()
@@ -471,6 +472,11 @@ def whole(
     return Allocation(
         instance, policy, table, certificate, value, evidence=tuple(kept), placement=placement, variables=variables
     )
+
+
+def _violation_of_whole(each: Instance, placement: Float, violation: float) -> float:
+    """The violation of whole tasks on individual servers: infinite within tolerance if not all tasks fit."""
+    return np.inf if violation <= VIOLATION_TOLERANCE and overfull(each, placement) else violation
 
 
 def _lost(program: Program, answer: Answer, table: Float) -> Float:
@@ -531,6 +537,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
     spread = instance._spread(tasks)
+    short = max(short, beyond_limits(merged, tasks))
     certificate = _certificate(
         begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note
     )
@@ -551,7 +558,7 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
     certificate = _certificate(
         begun,
         gap=gap,
-        violation=placed.violation,
+        violation=_violation_of_whole(instance.individual(), placed.placement, placed.violation),
         block_violation=np.inf if len(placed.unsatisfied) else 0.0,
         method="one after the other" if len(part) else "empty",
         whole=True,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.guarantees import team_floors
+from fairopt.blocks.limits import beyond_limits, limited_units
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 
@@ -139,10 +140,11 @@ class _Confirmation:
                     units = floor.units[i] / instance.total_capacities[i]
                     self.floors[tree.names.index(team), int(i)] = float(units)
         self.all_floors = dict(self.floors)
+        self.limited = list(limited_units(instance))
         self.uses, self.taken = self._rows(entry.get("rows") or ())
         self.full = np.zeros(len(self.taken), dtype=bool)
         self.asleep = np.zeros(len(self.tasks), dtype=bool)
-        self.watched = instance.n_servers > 1
+        self.watched = instance.n_servers > 1 or bool(instance.limits)
         self.begun = False  # before, rows that are full stop users who had nothing to wait for
         self.gap, self.shortage, self.words = 0.0, 0.0, ""
 
@@ -160,17 +162,21 @@ class _Confirmation:
         uses, taken = [tree.ratios], [np.zeros(self.m)]
         for row in given:
             prices, earns, floor = np.zeros(room.shape), np.zeros(n), 0.0
+            charged, limited = np.zeros(eligible.shape), 0.0
             for where, i, p in row:
                 if not 0 <= p < np.inf:
                     raise _Unconfirmed("a price is negative")
-                if isinstance(where, str):
+                if where is None:
+                    charged += p * self.limited[i][tree.users]
+                    limited += p * instance.limits[i].amount
+                elif isinstance(where, str):
                     k = tree.names.index(where)
                     earns[self._below(k)] += p * demands[self._below(k), i]
                     floor += p * self.floors[k, i] * instance.total_capacities[i]
                 else:
                     prices[where, i] += p
-            least = np.where(eligible, demands @ prices.T, np.inf).min(axis=1)
-            worth = (prices * room).sum() + np.where(earns > least, (earns - least) * most, 0.0).sum()
+            least = np.where(eligible, demands @ prices.T + charged, np.inf).min(axis=1)
+            worth = (prices * room).sum() + limited + np.where(earns > least, (earns - least) * most, 0.0).sum()
             if not worth > 0:
                 raise _Unconfirmed("a row has no prices")
             uses.append((np.where(least - earns > TIE * earns, least - earns, 0.0) / worth)[:, None])
@@ -325,6 +331,8 @@ class _Confirmation:
             return False
         load = np.einsum("js,ji->si", table, instance.demands)
         if (load > instance.capacities * instance.counts[:, None] * (1 + FITS)).any():
+            return False
+        if beyond_limits(instance, table) > FITS:
             return False
         kinds = np.hstack([instance.demands[tree.users], instance.eligible[tree.users], tree.parent[:, None]])
         _, kind = np.unique(kinds, axis=0, return_inverse=True)

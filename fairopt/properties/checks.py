@@ -281,8 +281,9 @@ CHECKS: dict[str, Callable[[Allocation, float, Clock, Work | None], Verdict]] = 
 def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     """Canonical names of the properties to check, in order."""
     if properties is None:
-        pool = allocation.instance.merged().n_servers == 1
-        return [p for p in USUAL_CHECKS if pool or p != "bottleneck"]
+        pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
+        left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()
+        return [p for p in USUAL_CHECKS if p not in left_out]
     if not isinstance(properties, (str, Iterable)):
         raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
     names = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
@@ -293,6 +294,11 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
         if name.startswith("strategy"):
             other += " or fo.properties.best_misreport(policy, instance, user)"
         raise InvalidBlock(f"{name} is a property of a mechanism, not of one allocation; use {other}")
+    if names & {"bottleneck", "pareto"} and allocation.instance.limits:
+        raise OutOfDomain(
+            f"{min(names & {'bottleneck', 'pareto'})} is not checked beside limits on what several take together, and "
+            f"{allocation.instance!r} has some; leave it out"
+        )
     if "bottleneck" in names and allocation.instance.merged().n_servers > 1:
         raise OutOfDomain(
             f"bottleneck fairness is a notion for one pool, and {allocation.instance!r} has servers that differ; leave "

@@ -26,7 +26,7 @@ from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.tables import Column, numbers, percents
 from fairopt.server_sums import part_of
-from fairopt.team_sums import TeamSums, team_sums, teams_shown
+from fairopt.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
 
 if TYPE_CHECKING:
     import jinja2
@@ -339,7 +339,7 @@ def _of_team(allocation: Allocation, by: str) -> Grid:
 
 def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
     """The units that are guaranteed to teams."""
-    floors = instance.team_guarantees
+    floors = guaranteed_units(instance)
     out = []
     for name, title in zip(instance.resources, without_vendor(instance.resources), strict=True):
         given = [floors.get(team, {}).get(name, 0.0) for team in sums.names]

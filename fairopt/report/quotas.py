@@ -58,6 +58,8 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
             "change": lambda row: row.change,
             "held": lambda row: row.held,
         }
+        if any(row.owed is not None for row in rows):
+            cells = {"owed": lambda row: row.owed} | cells
         found = [np.nan if (number := value(row)) is None else number for value in cells.values() for row in rows]
         texts = numbers(found)  # with the same decimals
         for k, header in enumerate(cells):

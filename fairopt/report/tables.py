@@ -18,7 +18,7 @@ from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
 from fairopt.server_sums import ByType, part_of
-from fairopt.team_sums import team_sums
+from fairopt.team_sums import guaranteed_units, team_sums
 from fairopt.tolerances import GAP_TOLERANCE, NOISE
 
 __all__ = [
@@ -176,7 +176,7 @@ def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
     if (sums.weights != 1).any():
         about.append(Column("weight", numbers(sums.weights[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
-    units, floors = list[Column](), allocation.instance.team_guarantees
+    units, floors = list[Column](), guaranteed_units(allocation.instance)
     for i, (name, title) in enumerate(
         zip(allocation.instance.resources, names(allocation.instance.resource_titles), strict=True)
     ):
@@ -336,6 +336,7 @@ def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any
     """Members, weight, guarantee, tasks, dominant share and units of each team, by label and team."""
     instance = allocation.instance
     out: dict[str, dict[str, dict[str, Any]]] = {}
+    floors = guaranteed_units(instance)
     for by in instance.teams:
         sums = team_sums(allocation, by)
         numbers_of = zip(sums.members, sums.weights.tolist(), sums.dominant.tolist(), sums.units, strict=True)
@@ -343,7 +344,7 @@ def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any
             name: {
                 "users": [instance.users[j] for j in members],
                 "weight": weight,
-                "guarantee": instance.team_guarantees.get(name, {}),
+                "guarantee": floors.get(name, {}),
                 "tasks": float(allocation.tasks[members].sum()),
                 "dominant_share": dominant,
                 "units": _by_resource(instance, units),

@@ -137,7 +137,7 @@ def _instances(
         given["guarantees"] = [part / 4 * tasks / len(parts) for part, tasks in zip(parts, alone.tolist(), strict=True)]
     orgs = draw(outer)
     if drawn and orgs:
-        given["teams"] = {"org": [orgs[t][0] for t in numbers], "team": [f"team{t + 1}" for t in numbers]}
+        given["teams"] = {"team": [f"team{t + 1}" for t in numbers], "org": [orgs[t][0] for t in numbers]}
         of_teams = {f"team{t + 1}": orgs[t][1] for t in sorted({*numbers}) if orgs[t][1] != 1}
         if of_teams:
             given["weights"] = {**{f"user{j + 1}": w for j, w in enumerate(weights)}, **of_teams}

@@ -143,8 +143,10 @@ def test_an_answer_without_events_is_loaded_with_those_of_a_new_filling(tmp_path
 
 def test_a_team_in_two_teams_is_refused(tmp_path: Path) -> None:
     data = saved("deep", tmp_path)
-    data["instance"]["teams"]["team"] = ["y", "y", "y", "y", "y"]
-    assert proved(data, tmp_path) == (False, False)
+    data["instance"]["teams"]["team"] = ["y", "y", "y", "y", "y"]  # so that groups are within teams
+    with pytest.raises(fo.errors.InvalidInstance, match="lie within those of another label"):
+        proved(data, tmp_path)
+    assert not fo.verify(tmp_path / "changed.json").ok
 
 
 def test_exact_levels_that_differ_by_little_are_refused(tmp_path: Path) -> None:

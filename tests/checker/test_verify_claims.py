@@ -378,6 +378,8 @@ def test_the_digest_is_of_what_decides_answers() -> None:
         {"demands": [[1, 2], [3, 1]]},
         {"users": ["a", "c"]},
         {"eligible": {"b": ["t"]}},
+        {"teams": {"team": ["s", "t"], "org": ["x", "y"]}},
+        {"teams": {"org": ["x", "y"], "team": ["s", "t"]}},  # team is around org
     ]
     assert len({held, *(digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
 
@@ -577,3 +579,26 @@ def test_where_nobody_takes_part_an_unknown_policy_is_not_proved(text: str, tmp_
     for policy in (fo.DRF(), fo.HDRF()):
         file = policy.allocate(nobody).save(tmp_path / "a.json")
         assert fo.verify(file).ok and not fo.verify(changed(file, policy=text, objective=0.0)).ok
+
+
+@pytest.mark.parametrize("place", [[True, 0], [-1, 0], [0, False], ["0", 0]])
+def test_places_of_prices_are_positions(place: list[Any], tmp_path: Path) -> None:
+    pair = fo.Instance([[1], [1]], [[3], [3]], users=["a", "b"])
+    file = fo.DRF().allocate(pair, exact=True).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    prices = data["exact"]["proof"][0]["levels"][0]["prices"]
+    assert [one[:2] for one in prices] == [[0, 0], [1, 0]] and fo.verify(file).ok
+    prices[1 if place[0] != 0 else 0][:2] = place
+    file.write_text(json.dumps(data))
+    assert "is no position" in str(fo.verify(file))
+
+
+def test_a_gap_beyond_the_range_of_floats_is_said(tmp_path: Path) -> None:
+    pair = fo.Instance([[1], [1]], [[3], [3]])
+    policy = fo.Policy(2 * fo.MaxMin(fo.StandAloneShare()) + fo.Total())
+    file = policy.allocate(pair).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    data["instance"]["capacities"][0][0] = 1e300
+    data["evidence"][0]["prices"] = [[1e300], [1e300]]
+    found = fo.verify(changed(file, **{key: data[key] for key in ("instance", "evidence")}))
+    assert found.gap == float("inf") and "proves only a gap of inf" in str(found)

@@ -114,8 +114,8 @@ def test_what_a_team_is_guaranteed_needs_evidence(tmp_path):
         assert message in str(fo.verify(written(path, floors=wrong)))
     assert "without evidence" in str(fo.verify(written(path, floors=None)))
     given = json.loads(path.read_text(encoding="utf-8"))["instance"]
-    with_zero = given | {"guarantees": given["guarantees"] | {"b": {"r1": 0, "r2": 8}}}  # guarantees nothing of r1
-    assert fo.verify(written(path, instance=with_zero, floors=floors)).ok
+    with_zero = given | {"guarantees": given["guarantees"] | {"b": {"r1": 0, "r2": 8}}}  # for tasks that need no r1
+    assert "of which it has none" in str(fo.verify(written(path, instance=with_zero, floors=floors)))
     assert fo.verify(written(path, instance=given)).ok
 
 

@@ -176,3 +176,18 @@ def test_a_cluster_and_jobs_without_memory_need_no_note_of_it(written):
         written(HEADER + FIRST.replace("mem=32G", "mem=0").replace("gres/gpu", "gres/x")), servers
     )
     assert trace[0].demands == (8.0,) and "memory" not in " ".join(trace.notes)
+
+
+def test_slices_of_gpus_are_no_whole_gpus_and_types_of_servers_may_have_numbers(written):
+    servers = fo.Instance(
+        [],
+        [[64, 2, 14], [64, 8, 0]],
+        resources=["cpu", "gpu", "gpu:1g.10gb"],
+        server_types=["1g.10gb:14|a100:2", "h100"],
+    )
+    row = "101|ann|bio|COMPLETED|2026-03-01T08:00:00|2026-03-01T08:00:10|2026-03-01T09:00:10|01:00:00|02:00:00|1|"
+    tres = ("cpu=8,gres/gpu=2,gres/gpu:1g.10gb=2", "cpu=8,gres/gpu=1,gres/gpu:a100=1", "cpu=8,gres/gpu:2g.20gb=1")
+    trace = fo.online.read_jobs(written(HEADER + "".join(f"{row}{one}\n" for one in tres)), servers)
+    assert [job.demands for job in trace] == [(8, 0, 2), (8, 1, 0), (8, 1, 0)]
+    assert trace[1].eligible == ("1g.10gb:14|a100:2",)
+    assert "1 job that requests slices of GPUs that no server has counts with whole ones (101)" in trace.notes

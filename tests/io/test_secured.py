@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairopt.io.secured import secured_units
+from fairopt.io.secured import Limit, Owed, Quota, Users
+from fairopt.io.secured import secured as secured_by
 
 ON = np.array([True])
 
@@ -18,7 +19,12 @@ def secured(demands, limits, units, able=None, flavors=None):
     members = range(len(demands))
     capacities = np.full((able.shape[1], demands.shape[1]), 100.0)
     names = ["cpu", "gpu"][: demands.shape[1]]
-    return secured_units({"t": quotas}, {"t": members}, demands, np.array(limits, float), able, names, capacities)["t"]
+    given = [Quota(name, amount, {"t": on}) for on, of in quotas for name, amount in of.items()]
+    users = Users(demands, np.array(limits, float), able, {"t": members}, names, capacities)
+    tasks, _, part = secured_by(Owed({"t": given}), users)
+    assert part == 1
+    used = dict(zip(names, (tasks @ demands).tolist(), strict=True))
+    return {name: used[name] for name in {one.resource for one in given} if used[name]}
 
 
 def test_tasks_of_one_kind_fill_the_quota_that_they_use_up_first():
@@ -53,11 +59,33 @@ def test_flavors_that_two_kinds_can_use_are_not_secured_twice():
 
 
 def test_a_team_around_others_secures_what_they_do_and_more():
-    demands, able = np.array([[1.0], [1.0]]), np.ones((2, 1), dtype=bool)
-    quotas = {"all": [(ON, {"cpu": 10.0})], "a": [(ON, {"cpu": 4.0})], "b": [(ON, {"cpu": 1.0})]}
-    members = {"all": [0, 1], "a": [0], "b": [1]}
-    found = secured_units(quotas, members, demands, np.array([50.0, 2.0]), able, ["cpu"], np.array([[100.0]]))
-    assert found == {"a": {"cpu": 4}, "b": {"cpu": 1}, "all": {"cpu": 10}}
+    """From 4 and 1 on they rise together, up to a limit of 6 of the first and to the 2 tasks of the second."""
+    users = Users(
+        np.array([[1.0], [1.0]]),
+        np.array([50.0, 2.0]),
+        np.ones((2, 1), bool),
+        {"a": [0], "b": [1]},
+        ["cpu"],
+        np.array([[100.0]]),
+    )
+    of_team = {"a": [Quota("cpu", 4.0, {"a": ON})], "b": [Quota("cpu", 1.0, {"b": ON})]}
+    outer = {"all": (["a", "b"], [Quota("cpu", 10.0, {"a": ON, "b": ON})])}
+    tasks, floors, _ = secured_by(Owed(of_team, outer), users)
+    assert tasks.tolist() == [4, 1] and floors == {"all": {"cpu": pytest.approx(10)}}
+    limit = Limit("a", "cpu", 6.0, {"a": (True,)})
+    assert secured_by(Owed(of_team, outer, [limit]), users)[1] == {"all": {"cpu": pytest.approx(6 + 2)}}
+
+
+def test_what_does_not_fit_on_the_servers_together_is_secured_in_part():
+    demands, able, on = np.array([[3.0, 0.0], [1.0, 1.0]]), np.ones((2, 2), bool), np.array([True, True])
+    users = Users(
+        demands, np.array([9.0, 9.0]), able, {"a": [0], "b": [1]}, ["cpu", "gpu"], np.array([[4.0, 4], [4, 0]])
+    )
+    owed = Owed(
+        {"a": [Quota("cpu", 6.0, {"a": on})], "b": [Quota("cpu", 4.0, {"b": on}), Quota("gpu", 4.0, {"b": on})]}
+    )
+    tasks, _, part = secured_by(owed, users)
+    assert part == pytest.approx(0.8) and tasks == pytest.approx([1.6, 3.2])
 
 
 numbers = st.integers(0, 6)

@@ -63,9 +63,9 @@ def test_rates_stand_beside_demands_by_server(tmp_path):
     assert read(tmp_path) == by_server
 
 
-def test_columns_named_as_labels_come_first(folder):
+def test_columns_named_as_labels_are_labels(folder):
     path = folder(users=USERS.replace("org [team]", "org"))
-    assert list(read(path, labels=["org"]).teams) == ["org", "team"]
+    assert list(read(path, labels=["org"]).teams) == ["team", "org"]
     frame = pytest.importorskip("pandas").read_csv(path / "users.csv").drop(columns="guarantee")
     servers = pytest.importorskip("pandas").read_csv(path / "servers.csv")
     found = fo.Instance.from_frames(frame, servers, labels=["team", "org"])
@@ -134,7 +134,7 @@ def test_wrong_tables_are_refused_with_the_place(folder, tables, message):
     ],
 )
 def test_wrong_keys_of_json_are_refused_with_the_place(tmp_path, changes, message):
-    data = FULL.to_dict() | {"weights": None, "guarantees": None} | changes
+    data = FULL.to_dict() | {"weights": None, "guarantees": None, "innermost_first": None} | changes
     (tmp_path / "x.json").write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
     with pytest.raises(InvalidInstance, match=message):
         read(tmp_path / "x.json")
@@ -154,9 +154,63 @@ def test_shards_refuse_columns_that_they_cannot_keep(tmp_path, instance, column)
 
 
 def test_labels_are_ordered_from_the_outermost_in():
-    teams = {"team": ["a", "b", "c", None], "org": ["x", "x", "y", "y"], "group": ["g", "h", "i", None]}
+    teams = {"org": ["x", "x", "y", "y"], "team": ["a", "b", "c", None], "group": ["g", "h", "i", None]}
     labels = fo.Instance([[1]] * 4, [1], teams=teams).teams.outermost_first
-    assert labels == ("org", "team", "group")
+    assert labels == ("org", "group", "team")  # the group is around the team that it equals, as they are given
+
+
+ALIKE = {
+    "teams": {"team": ["a", "a", "b"], "org": ["eng", "eng", "sci"]},
+    "weights": {"eng": 3},
+    "users": ["x", "x2", "y"],
+}
+
+
+def test_the_weight_of_an_outer_team_counts_where_it_has_the_members_of_an_inner_one(tmp_path, folder):
+    """Org eng has 9 of 12 by its weight of 3, and its only team divides it; sci has 3."""
+    users = "user,{},cpu\nx,{},1\nx2,{},1\ny,{},1\n"
+    tables = {"servers": "server,cpu\none,12\n", "teams": "team,weight\neng,3\n"}
+    columns = users.format("team,org [team]", "a,eng", "a,eng", "b,sci")
+    named = users.format("org,team", "eng,a", "eng,a", "sci,b")
+    made = fo.Instance([[1]] * 3, [12], **ALIKE)
+    outside_first = ALIKE | {"teams": dict(reversed(ALIKE["teams"].items())), "innermost_first": ["team", "org"]}
+    write(made, tmp_path / "x.json")
+    write(made, tmp_path / "tables")
+    found = [
+        made,
+        fo.Instance([[1]] * 3, [12], **outside_first),
+        read(tmp_path / "x.json"),
+        read(tmp_path / "tables"),
+        fo.Instance.from_frames(*made.to_frames()),
+        read(folder(users=columns, **tables)),
+        read(folder(users=named, **tables), labels=["org", "team"]),
+    ]
+    for instance in found:
+        assert instance.teams.outermost_first == ("org", "team")
+        assert fo.HDRF(by=("org", "team")).allocate(instance).tasks.tolist() == [4.5, 4.5, 3]
+        assert instance.weights.tolist() == [1.5, 1.5, 1]
+        answer = fo.DRF().allocate(instance)
+        answer.save(tmp_path / "answer.json")
+        assert fo.verify(tmp_path / "answer.json").ok
+    assert fo.DRF().allocate(found[0]).tasks == pytest.approx([4.5, 4.5, 3])
+    both = [{**ALIKE, "weights": weights} for weights in ({"eng": 3, "a": 5}, {"a": 5, "eng": 3})]
+    assert [fo.Instance([[1]] * 3, [12], **given).weights.tolist() for given in both] == [[1.5, 1.5, 1]] * 2
+
+
+def test_the_order_of_labels_is_kept_in_files_and_nesting_is_not_contradicted(tmp_path):
+    teams = {"team": ["a", "b", "c"], "org": ["x", "x", "y"]}
+    with pytest.raises(InvalidInstance, match=r"innermost_first is \['org', 'team'\], but teams of 'team' lie within"):
+        fo.Instance([[1]] * 3, [1], teams=teams, innermost_first=["org", "team"])
+    with pytest.raises(InvalidInstance, match=r"name each label of teams once: \['team', 'org'\]"):
+        fo.Instance([[1]] * 3, [1], teams=teams, innermost_first=["team"])
+    alike = fo.Instance([[1]] * 3, [12], **ALIKE)
+    other = alike.replace(innermost_first=["org", "team"])
+    assert other != alike and fo.HDRF(by=other.teams.outermost_first).allocate(other).tasks.tolist() == [3, 3, 6]
+    data = json.loads(json.dumps(other.to_dict(), sort_keys=True))  # as other tools may write it
+    assert fo.Instance.from_dict(data) == other
+    before = {key: value for key, value in alike.to_dict().items() if key != "innermost_first"}
+    (tmp_path / "old.json").write_text(json.dumps({key: v for key, v in before.items() if v is not None}))
+    assert read(tmp_path / "old.json") == alike  # the order of the file, innermost first
 
 
 def test_sums_of_teams_are_those_of_their_members():

@@ -326,7 +326,7 @@ def test_unknown_names_are_refused(options, message):
 
 def test_several_labels_without_team_must_be_chosen_from():
     labels = two_types(teams={"org": ["a", "b", "b"], "lab": ["c", "d", "e"]})
-    with pytest.raises(InvalidBlock, match="users have the labels org, lab; name that of the teams"):
+    with pytest.raises(InvalidBlock, match="users have the labels lab, org; name that of the teams"):
         fo.DRF().allocate(labels).quotas()
     assert {row.team for row in fo.DRF().allocate(labels).quotas(by="org").rows} == {"a", "b"}
     with pytest.raises(InvalidBlock, match="users have no labels, so there are no quotas by 'org'"):

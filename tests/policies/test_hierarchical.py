@@ -499,3 +499,9 @@ def test_malformed_evidence_is_no_proof_and_no_crash(tmp_path):
     file.write_text(json.dumps(held))
     again = fo.Allocation.load(file).certificate
     assert not again.ok and "malformed" in again.note
+
+
+def test_guarantees_of_all_tasks_leave_nothing_to_fill():
+    for capacity, guarantee in ((8, 8), (9, 8), (8, 4)):
+        pool = fo.Instance([[1, 1]], [32, capacity], task_limits=[8], guarantees=[guarantee], teams={"team": ["a"]})
+        assert fo.HDRF().allocate(pool).tasks.tolist() == [8]

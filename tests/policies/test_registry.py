@@ -51,7 +51,7 @@ def test_short_names_mean_the_notions(text, policy):
 
 
 def test_every_known_notion_can_be_made_and_says_what_it_is():
-    needed = {"fds": ":alpha=1", "gfj": ":alpha=1", "pnorm": ":p=1,alpha=1"}
+    needed = {"fds": ":alpha=1", "gfj": ":alpha=1", "pnorm": ":p=1,alpha=1", "slurm": ":billing=max"}
     known = fo.policies.known_policies()
     others = {
         "mlf-drs",
@@ -63,6 +63,8 @@ def test_every_known_notion_can_be_made_and_says_what_it_is():
         "sequential-minmax",
         "dynamic-drf",
         "hdrf",
+        "slurm",
+        "kueue",
     }
     bargaining = {"nash-bargaining", "kalai-smorodinsky"}
     shares = {"drf", "2df", "kdf", "drfh", "tsf", "fds", "gfj", "pnorm", "nash", "most-tasks"}

@@ -224,3 +224,32 @@ def test_levels_have_a_loss_each_and_a_total_has_one() -> None:
     levels = fo.DRF().allocate(PAIR, integral=True).certificate
     assert len(levels.gaps) == 2 and levels.gap == max(levels.gaps)
     assert fo.MostTasks().allocate(PAIR, integral=True).certificate.gaps == ()
+
+
+NEARLY = fo.Instance([[1e12], [100.4534]], [1e12])  # beside the first, no task of the second fits
+
+
+@pytest.mark.parametrize("integral", [True, "rounded"])
+def test_whole_tasks_fit_without_a_tolerance(integral: object, tmp_path: Path) -> None:
+    assert fo.DRF().allocate(NEARLY, integral=integral).tasks.tolist() == [1, 0]
+    close = fo.Instance([[5e11], [5e11 + 100.4534]], [1e12])
+    assert fo.DRF().allocate(close, integral=integral).tasks.tolist() == [0, 1]
+    tenths = fo.Instance([[0.1], [0.3], [5 / 7]], [[1], [5]], eligible=[[1, 0], [1, 0], [0, 1]])
+    for counts in ([4, 2, 7], [7, 1, 7]):  # fill both servers, up to the rounding of 5/7
+        limited = tenths.with_task_limits(counts)
+        assert fo.MostTasks().allocate(limited, integral=integral).tasks.tolist() == counts
+
+
+def test_one_after_the_other_fills_no_server_beyond_its_capacity() -> None:
+    assert fo.SequentialMinMax().allocate(NEARLY.with_task_limits([1, 9])).tasks.tolist() in ([1, 0], [0, 9])
+
+
+def test_a_file_whose_whole_tasks_exceed_a_capacity_by_less_than_the_tolerance_is_refused(tmp_path: Path) -> None:
+    pair = fo.Instance([[5e11], [5e11]], [1e12])
+    file = fo.DRF().allocate(pair, integral=True).save(tmp_path / "a.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    data["instance"]["demands"][1] = [5e11 + 100.4534]
+    file.write_text(json.dumps(data))
+    assert "exceed what may be used" in str(fo.verify(file))
+    assert fo.Allocation.load(file).certificate.violation == np.inf

@@ -3,6 +3,9 @@
 * `reader`: the arguments of an instance from all of them.
 * `objects`: nodes, pods, and lists of objects. `placement`: taints, tolerations, node selectors and affinity.
 * `kueue`: Workloads, ClusterQueues, LocalQueues, Cohorts and ResourceFlavors. `queues`: what they mean.
+  `cohorts`: trees of cohorts as numbers.
+* `shared_gpus`: parts of GPUs, by annotations of the KAI Scheduler.
+* `unread`: notes on objects and annotations of other schedulers.
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 """
 

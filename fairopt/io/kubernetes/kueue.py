@@ -8,10 +8,12 @@ In a ClusterQueue of v1beta1 the cohort is ``spec.cohort``, in v1beta2 ``spec.co
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
 from fairopt.io.kubernetes.objects import Object, Owner, PodSpec, add_unique, at, listed
 from fairopt.io.kubernetes.placement import Toleration
-from fairopt.io.kubernetes.quantities import Quantity
+from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH, standard_input
 
 GROUP = "kueue.x-k8s.io"
@@ -29,11 +31,44 @@ COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavo
 FILES = tuple(f"{kind}.json" for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors"))
 
 
+LENT = "fairopt/lent"
+"""The annotation of ClusterQueues with what is lent for now, in JSON by flavor and resource: what the queue may use
+(``fair``), the borrowing limit written for it (``borrowing``), and that of its owners (``before``, null for none)."""
+Lent = dict[str, dict[str, dict[str, Any]]]
+
+
+def lent_of(metadata: Mapping[str, Any]) -> Lent:
+    """The annotation `LENT` of an object, empty without one."""
+    annotations = metadata.get("annotations")
+    text = annotations.get(LENT) if isinstance(annotations, Mapping) else None
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+        for of_flavor in found.values():
+            for one in of_flavor.values():
+                for name in ("fair", "borrowing", "before"):
+                    quantity(one[name] if one[name] is not None else 0)
+    except (TypeError, ValueError, KeyError, AttributeError, InvalidInstance):
+        name, fix = shown(metadata.get("name")), "take the annotation off, or have fairopt quotas write it again"
+        raise InvalidInstance(f"the annotation {LENT} of {name} is not what fairopt writes; {fix}") from None
+    return dict(found)
+
+
+def own_limit(lent: Lent, flavor: str, entry: Mapping[str, Any]) -> Any:
+    """The borrowing limit that the owners of a queue gave, as given: that of `LENT`, if it stands there, is not it."""
+    told, limit = lent.get(flavor, {}).get(entry["name"]), entry.get("borrowingLimit")
+    if told is None or limit is None or told["borrowing"] is None:
+        return limit
+    now = limit if isinstance(limit, Fraction) else quantity(limit)
+    return told["before"] if now == quantity(told["borrowing"]) else limit
+
+
 class _Quota(Part):
     name: Name
     nominalQuota: Quantity
-    borrowingLimit: object = None
-    lendingLimit: object = None
+    borrowingLimit: Quantity | None = None
+    lendingLimit: Quantity | None = None
 
 
 class FlavorQuotas(Part):
@@ -49,6 +84,11 @@ class ResourceGroup(Part):
     coveredResources: list[str] = Field(default_factory=list)
     flavors: list[FlavorQuotas] = Field(default_factory=list)
 
+    @property
+    def covered(self) -> set[str]:
+        """The resources."""
+        return {*self.coveredResources, *(quota.name for flavor in self.flavors for quota in flavor.resources)}
+
 
 class _FairSharing(Part):
     weight: Quantity = Fraction(1)
@@ -61,11 +101,19 @@ class _WithQuotas(Object):
     groups: list[ResourceGroup] = at("spec", "resourceGroups", default=list)
     fair_sharing: _FairSharing = at("spec", "fairSharing", default=_FairSharing)
 
-    @property
-    def limited(self) -> bool:
-        """Whether a quota has a limit on what is borrowed or lent."""
-        quotas = [quota for group in self.groups for flavor in group.flavors for quota in flavor.resources]
-        return any(quota.borrowingLimit is not None or quota.lendingLimit is not None for quota in quotas)
+    @cached_property
+    def lent(self) -> Lent:
+        """What `fairopt quotas` wrote into it."""
+        return lent_of(self.metadata)
+
+    def borrowing(self, flavor: str, quota: _Quota) -> Fraction | None:
+        """The borrowing limit of its owners: what `fairopt quotas` wrote over it is not theirs."""
+        limit = own_limit(self.lent, flavor, {"name": quota.name, "borrowingLimit": quota.borrowingLimit})
+        return None if limit is None else limit if isinstance(limit, Fraction) else quantity(limit)
+
+    def covers(self, resource: str) -> bool:
+        """Whether it has quotas of a resource."""
+        return any(resource in group.covered for group in self.groups)
 
 
 class ClusterQueue(_WithQuotas):
@@ -153,6 +201,7 @@ class Workload(Object):
     pod_sets: list[PodSet] = at("spec", "podSets", default=list)
     queue: str = at("spec", "queueName", default="")
     active: bool = at("spec", "active", default=True)
+    priority: int | None = at("spec", "priority", default=None)
     conditions: list[_Condition] = at("status", "conditions", default=list)
     admission: _Admission = at("status", "admission", default=_Admission)
     other_cluster: str = at("status", "clusterName", default="")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -148,6 +148,19 @@ class Placement(Part):
     def key(self) -> str:
         """A text that is equal for pods with equal rules."""
         return repr((self.nodeSelector, self.affinity.nodeAffinity, self.tolerations))
+
+    def placed_as(self, other: Placement) -> Self:
+        """The same with the rules of another."""
+        return self._with(nodeSelector=other.nodeSelector, affinity=other.affinity, tolerations=other.tolerations)
+
+    def without_labels(self, labels: Collection[str]) -> Self:
+        """The same without some labels in the node selector."""
+        kept = {key: value for key, value in self.nodeSelector.items() if key not in labels}
+        return self._with(nodeSelector=kept)
+
+    def _with(self, **changes: Any) -> Self:
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self).model_construct(**fields | changes)
 
     @property
     def texts(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What the objects of Kueue say of a cluster: waiting pods, the team of each pod, guarantees, weights and placement."""
+"""What the objects of Kueue say of a cluster: waiting pods, the team of each pod, what is owed, limits, placement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, nearest
+from fairopt.errors import nearest
 from fairopt.io.json_text import shown
-from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, Cohort, KueueObjects, Workload
+from fairopt.io.kubernetes.cohorts import Cohorts
+from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, KueueObjects, PodSet, ResourceGroup, Workload
 from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
 from fairopt.io.kubernetes.placement import Toleration
 from fairopt.io.notes import Notes
+from fairopt.io.secured import Limit, Owed, Quota
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
 _CLUSTER_QUEUE, _LOCAL_QUEUE = f"{GROUP}/cluster-queue-name", f"{GROUP}/queue-name"
@@ -29,7 +31,10 @@ _JOB_NAMES = (  # labels of pods with the name of the job that a Workload is of
 )
 _SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 _ROUNDED = 1 + 1e-9  # on capacities
+_POD_SET = f"{GROUP}/podset"
+_GATE = f"{GROUP}/admission"
 _Link = tuple[str, ...]
+_Asked = tuple[str, str, str]
 Mask = NDArray[np.bool_]
 
 
@@ -52,9 +57,17 @@ class Queues:
     ``parents`` are the uids of the owners of objects that are no pods, by uid, such as those of a Job in a JobSet.
     """
 
-    def __init__(self, found: KueueObjects, parents: Mapping[str, Collection[str]], notes: Notes) -> None:
+    def __init__(
+        self,
+        found: KueueObjects,
+        parents: Mapping[str, Collection[str]],
+        notes: Notes,
+        amount: Callable[[Fraction, str], float],
+    ) -> None:
         self._found, self._parents, self._notes = found, parents, notes
+        self._cohorts = Cohorts(found, amount)
         self._unknown = set[str]()  # flavors
+        self._shared = set[tuple[str, str]]()  # flavors and queues with servers of several flavors
         self._queue_of: dict[str, str] = {}  # of a LocalQueue's namespace and name
         for name, local in found.local_queues.items():
             if local.cluster_queue in found.cluster_queues:
@@ -79,12 +92,15 @@ class Queues:
             for link in self._links_of_workload(workload):
                 known.setdefault(link, workload)
         with_pods = set[str]()
-        for pod in pods:
-            mine = next((known[link] for link in self._links_of_pod(pod) if link in known), None)
+        found = [next((known[link] for link in self._links_of_pod(pod) if link in known), None) for pod in pods]
+        queues = [self._queue_of_pod(pod, mine) for pod, mine in zip(pods, found, strict=True)]
+        given = self._given_selectors(pods, found, queues)
+        for pod, mine, queue in zip(pods, found, queues, strict=True):
             if mine is not None:
                 with_pods.add(mine.name)
-            queue = self._queue_of_pod(pod, mine)
-            yield Tasks(pod.name, pod.namespace, pod.labels, pod.spec, 1.0, pod.runs_on, queue)
+            spec = self._as_given(pod, mine, queue, given)
+            yield Tasks(pod.name, pod.namespace, pod.labels, spec, 1.0, pod.runs_on, queue)
+        self._note_workloads(waiting)
         for name, workload in waiting.items():
             if name not in with_pods:
                 yield from self._pod_sets(workload)
@@ -100,6 +116,58 @@ class Queues:
                 self._notes.add("{workload} on another cluster {was} left out", f"{name} on {workload.other_cluster}")
             else:
                 yield name, workload
+
+    def _note_workloads(self, waiting: Mapping[str, Workload]) -> None:
+        """Say what of Workloads is not modelled."""
+        if len({one.priority for one in waiting.values()}) > 1:
+            ranked = [name for name, one in waiting.items() if one.priority]
+            self._notes.add(
+                "the priorities of {workload} are left out: within a queue kinds of pods share evenly", *ranked
+            )
+        several = [name for name, one in waiting.items() if sum(part.count for part in one.pod_sets) > 1]
+        what = "{workload} of several pods, which Kueue admits whole: here pods are counted one by one"
+        self._notes.add(what, *several)
+
+    # -- what Kueue adds to pods ----------------------------------------------------------------------------------
+
+    def _as_given(self, pod: Pod, mine: Workload | None, queue: str | None, given: Collection[_Asked]) -> PodSpec:
+        """The pod as its owner gave it: Kueue adds the labels of the flavor and its tolerations where it is admitted.
+
+        Placement is that of its set of pods in the Workload. Without that, labels of a flavor of its queue are taken
+        off a pod that Kueue admitted, unless pods that wait ask for the same.
+        """
+        part = None if mine is None else _part_of(pod, mine)
+        if part is not None:
+            return pod.spec.placed_as(part.template.spec)
+        if queue is None or not self._admitted(pod):
+            return pod.spec
+        for flavor in self._flavors_of(queue):
+            added = self._found.flavors[flavor].node_labels if flavor in self._found.flavors else {}
+            if added and added.items() <= pod.spec.nodeSelector.items() and _asked(pod, queue) not in given:
+                what = "labels of flavors in the node selectors of {pod} count as added by Kueue, and not as asked for"
+                self._notes.add(what, pod.name)
+                return pod.spec.without_labels(added)
+        return pod.spec
+
+    def _given_selectors(
+        self, pods: Sequence[Pod], found: Sequence[Workload | None], queues: Sequence[str | None]
+    ) -> set[_Asked]:
+        """The requests and node selectors of pods that wait for Kueue, which are as their owners gave them."""
+        return {
+            _asked(pod, queue)
+            for pod, mine, queue in zip(pods, found, queues, strict=True)
+            if queue is not None and mine is None and not self._admitted(pod)
+        }
+
+    def _admitted(self, pod: Pod) -> bool:
+        """Whether Kueue has admitted a pod of a queue."""
+        gates = {gate.get("name") for gate in pod.spec.schedulingGates if isinstance(gate, Mapping)}
+        marked = _POD_SET in pod.labels or _WORKLOAD in pod.annotations
+        return pod.runs_on is not None or (marked and _GATE not in gates)
+
+    def _flavors_of(self, queue: str) -> list[str]:
+        groups = self._found.cluster_queues[queue].groups
+        return list(dict.fromkeys(flavor.name for group in groups for flavor in group.flavors))
 
     def _pod_sets(self, workload: Workload) -> Iterator[Tasks]:
         queue = self._queue_of_workload(workload)
@@ -159,12 +227,23 @@ class Queues:
         self._notes.add(what, *self._found.cluster_queues)
 
     def owners(self, tasks: Sequence[Tasks]) -> list[str]:
-        """The ClusterQueue of each, else the namespace, with a mark if a ClusterQueue has its name."""
-        without = [one.name for one in tasks if one.queue is None]
-        self._notes.add("{pod} in no cluster queue {counts} by namespace", *without)
+        """The ClusterQueue of each or, in no queue, the only one of its namespace; else the namespace.
+
+        So a team is one, whether its pods are in its queue or not. A namespace with the name of a ClusterQueue that is
+        not its own gets a mark.
+        """
+        of_space: dict[str, set[str]] = {}
+        for name, queue in self._queue_of.items():
+            of_space.setdefault(name.partition("/")[0], set()).add(queue)
+        only = {space: next(iter(queues)) for space, queues in of_space.items() if len(queues) == 1}
+        without = [one for one in tasks if one.queue is None]
+        beside = [one.name for one in without if one.namespace in only]
+        self._notes.add("{pod} in no cluster queue {counts} for the team of the queue of the namespace", *beside)
+        alone = [one.name for one in without if one.namespace not in only]
+        self._notes.add("{pod} in no cluster queue {counts} by namespace", *alone)
         taken = self._found.cluster_queues
         spaces = {one.namespace: one.namespace + " (in no queue)" * (one.namespace in taken) for one in tasks}
-        return [one.queue or spaces[one.namespace] for one in tasks]
+        return [one.queue or only.get(one.namespace) or spaces[one.namespace] for one in tasks]
 
     def labels(self, owners: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
         """The labels of owners, and the shown names of cohorts.
@@ -172,7 +251,7 @@ class Queues:
         A cohort has one label everywhere: those at the top have the last, ``cohort2`` in a tree of two levels. A cohort
         with the name of an owner gets a mark.
         """
-        paths = {owner: self._above(owner) for owner in sorted(owners)}
+        paths = {owner: self._cohorts.above(owner) for owner in sorted(owners)}
         names = {one: one + " (cohort)" * (one in paths) for path in paths.values() for one in path}
         depth = max(map(len, paths.values()), default=0)
         labels: dict[str, dict[str, str | None]] = {"team": {owner: owner for owner in paths}}
@@ -186,18 +265,6 @@ class Queues:
         missing = sorted(names.keys() - self._found.cohorts.keys())
         self._notes.add("{cohort} without an object {counts} as one without a parent, as in Kueue", *missing)
         return labels, names
-
-    def _above(self, queue: str) -> list[str]:
-        """The cohorts above a ClusterQueue, the nearest first."""
-        found = self._found.cluster_queues.get(queue)
-        out: list[str] = []
-        one = found.cohort if found else ""
-        while one:
-            if one in out:
-                raise InvalidInstance(f"the cohort {shown(one)} is above itself; correct its spec.parentName")
-            out.append(one)
-            one = self._found.cohorts[one].parent if one in self._found.cohorts else ""
-        return out
 
     def weights(self, owners: Collection[str], names: Mapping[str, str]) -> dict[str, float]:
         """The weights of ClusterQueues and cohorts."""
@@ -214,107 +281,191 @@ class Queues:
         self._notes.add(what, *zero)
         return {name: float(weight or least) for name, weight in given.items()}
 
-    def quotas(
-        self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers
-    ) -> dict[str, list[tuple[Mask, dict[str, float]]]]:
-        """Nominal quotas of ClusterQueues with tasks, and of their cohorts that have some, with those of all below.
+    # -- what is owed, and limits -------------------------------------------------------------------------------
 
-        They are units by resource on the servers of a flavor. ``places`` are tasks with the servers where they may run.
-        A quota of a flavor counts where a task of the queue that requests the resource may run on its servers; quotas
-        of a flavor beyond what its servers have are scaled.
+    def admissible(self, tasks: Sequence[Tasks]) -> list[Tasks]:
+        """The tasks that Kueue may ever admit: of queues with quotas of all that they request, or something to borrow.
+
+        Resources without a quota that admitted pods of some queue request are those that Kueue is set to ignore.
+        """
+        queues, ignored = self._found.cluster_queues, set[str]()
+        for one in tasks:
+            if one.queue is not None and one.runs_on is not None:
+                ignored |= {name for name in one.spec.request if not queues[one.queue].covers(name)}
+        out = []
+        for one in tasks:
+            lacks = [] if one.queue is None else [n for n in one.spec.request if not queues[one.queue].covers(n)]
+            lacks = [name for name in lacks if name not in ignored]
+            if lacks:
+                what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
+                self._notes.add(what, f"{one.name}: {lacks[0]}", number=one.count, queue=str(one.queue))
+            elif one.queue is not None and not self._may_have(one, one.queue):
+                what = "{pod} of {queue}, which neither has nor may borrow what they request, {was} left out"
+                self._notes.add(what, one.name, number=one.count, queue=one.queue)
+            else:
+                out.append(one)
+        return out
+
+    def _may_have(self, tasks: Tasks, queue: str) -> bool:
+        """Whether some flavor of each group has, or may borrow, of all that tasks request."""
+        branch = self._cohorts.queues[queue]
+        return all(
+            any(all(branch.at_most((flavor.name, name)) > 0 for name in names) for flavor in group.flavors)
+            for group in self._found.cluster_queues[queue].groups
+            if (names := [name for name in group.covered if tasks.spec.requests(name)])
+        )
+
+    def owed(self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers) -> Owed:
+        """What nominal quotas owe to queues, and to cohorts in cohorts; and the limits of queues and cohorts.
+
+        ``places`` are tasks with the servers where they may run. Quotas of a flavor beyond what its servers have, as
+        far as tasks want them, are scaled.
         """
         of_queue: dict[str, list[tuple[Tasks, Mask]]] = {}
         for place in places:
             if place[0].queue is not None:
                 of_queue.setdefault(place[0].queue, []).append(place)
-        below = {
-            cohort: [queue for queue in of_queue if cohort in self._above(queue)]
-            for cohort in names
-            if cohort in self._found.cohorts and self._found.cohorts[cohort].groups
-        }
-        quotas: dict[tuple[str, str], dict[str, float]] = {}  # by flavor and resource, then by team
-        for queue, mine in of_queue.items():
-            self._add_quotas(quotas, queue, self._found.cluster_queues[queue], mine, servers)
-            self._note_unmodelled(queue, self._found.cluster_queues[queue])
-        for cohort, queues in below.items():
-            mine = [place for queue in queues for place in of_queue[queue]]
-            self._add_quotas(quotas, names[cohort], self._found.cohorts[cohort], mine, servers)
-        out: dict[str, dict[str, dict[str, float]]] = {}  # by team, flavor and resource
-        for (flavor, resource), of_teams in quotas.items():
-            there, given = servers.total(self._servers_of(flavor, servers), resource), sum(of_teams.values())
+        masks = {queue: self._masks(queue, servers) for queue in of_queue}
+        of_team: dict[str, list[Quota]] = {queue: [] for queue in of_queue}
+        limits, cells = list[Limit](), [cell for cell in self._cohorts.cells if cell[1] in servers.resources]
+        most: dict[tuple[str, str], dict[str, float]] = {}
+        for flavor, resource in cells:
+            mine = {queue: of[flavor, resource] for queue, of in masks.items() if (flavor, resource) in of}
+            most[flavor, resource] = wanted = {
+                queue: sum(
+                    one.count * servers.amount(one.spec.requests(resource), resource)
+                    for one, able in of_queue[queue]
+                    if (able & on).any()
+                )
+                for queue, on in mine.items()
+            }
+            nominal = {queue: self._cohorts.queues[queue].quotas[flavor, resource].nominal for queue in mine}
+            unused = [f"{resource} of {flavor} of {queue}" for queue in mine if nominal[queue] and not wanted[queue]]
+            self._notes.add("{quota} of flavors where no pod of their queue may run {counts} for nothing", *unused)
+            needed = sum(min(nominal[queue], wanted[queue]) for queue in mine)
+            there = servers.total(self._servers_of(flavor, servers), resource)
+            part = min(1.0, there / needed) if needed else 1.0
             what = "{quota} beyond what the servers of their flavors have: scaled to it, for all of their queues"
-            example = f"{given:,.6g} {resource} of {flavor}, of which there is {there:,.6g}"
-            self._notes.add(what, example, number=given > there * _ROUNDED)
-            for team, amount in of_teams.items():
-                _add(out, team, flavor, resource, amount * min(1.0, there / given))
-        own = {team: {flavor: dict(units) for flavor, units in of_team.items()} for team, of_team in out.items()}
-        for cohort, queues in below.items():
-            paths = [self._above(queue) for queue in queues]
-            inner = {one for path in paths for one in path[: path.index(cohort)] if one in below}
-            for team in (*queues, *(names[one] for one in sorted(inner))):
-                for flavor, units in own.get(team, {}).items():
-                    for resource, amount in units.items():
-                        _add(out, names[cohort], flavor, resource, amount)
-        return {
-            team: [(self._servers_of(flavor, servers), units) for flavor, units in of_flavors.items()]
-            for team, of_flavors in out.items()
-        }
+            example = f"{needed:,.6g} {resource} of {flavor}, of which there is {there:,.6g}"
+            self._notes.add(what, example, number=needed > there * _ROUNDED)
+            for queue, on in mine.items():
+                amount = nominal[queue] if part == 1 else part * min(nominal[queue], wanted[queue])
+                of_team[queue].append(Quota(resource, amount, {queue: on}))
+            limits += self._limits((flavor, resource), wanted, mine, servers)
+        outer = self._of_cohorts(most, masks, names) if self._nested else {}
+        for queue in of_queue:
+            self._note_unmodelled(queue, self._found.cluster_queues[queue])
+        self._note_rules(of_queue, limits)
+        return Owed(of_team, outer, limits)
 
-    def _add_quotas(
+    @property
+    def _nested(self) -> bool:
+        return any(one.above for one in self._cohorts.cohorts.values())
+
+    def _limits(
+        self, cell: tuple[str, str], wanted: Mapping[str, float], masks: Mapping[str, Mask], servers: Servers
+    ) -> Iterator[Limit]:
+        """The limits of queues and cohorts on a resource of a flavor that tasks and servers can exceed."""
+        (flavor, resource), made = cell, dict[tuple[tuple[str, ...], str], int]()
+        for branch, one in self._cohorts.sums(cell, wanted):
+            there = servers.total(np.any([masks[queue] for queue in one.queues], axis=0), resource)
+            if one.amount * _ROUNDED >= there or one.amount <= 0:
+                continue
+            number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
+            name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
+            of = {queue: servers.as_tuple(masks[queue]) for queue in one.queues}
+            yield Limit(name + f" ({number})" * (number > 1), resource, one.amount, of)
+
+    def _of_cohorts(
         self,
-        quotas: dict[tuple[str, str], dict[str, float]],
-        team: str,
-        found: ClusterQueue | Cohort,
-        places: Sequence[tuple[Tasks, Mask]],
-        servers: Servers,
-    ) -> None:
-        """Add the quotas of a ClusterQueue or a cohort that count."""
-        for flavor in (flavor for group in found.groups for flavor in group.flavors):
-            on = self._servers_of(flavor.name, servers)
-            for quota in flavor.resources:
-                amount = servers.amount(quota.nominalQuota, quota.name)
-                wanting = [mask for one, mask in places if one.spec.requests(quota.name)]
-                if not amount or not wanting or quota.name not in servers.resources:
-                    continue
-                if any((mask & on).any() for mask in wanting):
-                    of_teams = quotas.setdefault((flavor.name, quota.name), {})
-                    of_teams[team] = of_teams.get(team, 0.0) + amount
-                else:
-                    what = "{quota} of flavors where no pod of their queue may run {counts} for nothing"
-                    self._notes.add(what, f"{quota.name} of {flavor.name} of {team}")
+        wanted: Mapping[tuple[str, str], Mapping[str, float]],
+        masks: Mapping[str, Mapping[tuple[str, str], Mask]],
+        names: Mapping[str, str],
+    ) -> dict[str, tuple[list[str], list[Quota]]]:
+        """What cohorts in cohorts are owed: their quotas and those below them, the inner ones first."""
+        paths = {queue: self._cohorts.above(queue) for queue in masks}
+        depth = {name: len(path) - k for path in paths.values() for k, name in enumerate(path)}
+        out: dict[str, tuple[list[str], list[Quota]]] = {}
+        for cohort in sorted(depth, key=lambda name: -depth[name]):
+            branch = self._cohorts.cohorts[cohort]
+            inside = [queue for queue, path in paths.items() if cohort in path]
+            if branch.above is not None:
+                out[names[cohort]] = (
+                    inside,
+                    [
+                        Quota(cell[1], branch.of_subtree(cell) + one.amount, {q: masks[q][cell] for q in one.queues})
+                        for cell, of_cell in wanted.items()
+                        for one in self._cohorts.uses(branch, cell, of_cell)
+                    ],
+                )
+        return out
 
     def _note_unmodelled(self, name: str, queue: ClusterQueue) -> None:
-        self._notes.add(
-            "{cluster queue} with limits on what it borrows or lends: not modelled", *[name] * queue.limited
-        )
         checks = bool(queue.checks or queue.strategy.get("admissionChecks"))
         self._notes.add("{cluster queue} with admission checks: not modelled", *[name] * checks)
         self._notes.add("{cluster queue} that {is} stopped {counts} all the same", *[name] * (queue.stop != "None"))
+
+    def _note_rules(self, of_queue: Collection[str], limits: Collection[Limit]) -> None:
+        """Say which numbers of the objects are what is owed, and which are limits."""
+        if not of_queue:
+            return
+        self._notes.say("nominal quotas, by flavor, are what queues are owed, as far as their pods can use them")
+        what = "{limit} on what queues use together: quotas of cohorts, and limits on borrowing and lending"
+        self._notes.add(what, *(one.name for one in limits))
+        what = "{cohort} with limits on lending of many queues: only some of their combinations are limits"
+        self._notes.add(what, *self._cohorts.partly)
+        self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
 
     # -- placement ----------------------------------------------------------------------------------------------
 
     def allowed(self, tasks: Tasks, servers: Servers) -> Mask:
         """The servers where tasks may run, by their own rules and by the flavors of their ClusterQueue.
 
-        For each group of resources of which the tasks request some, one of its flavors must have the server.
+        For each group of resources of which the tasks request some, one of its flavors must have the server, and a
+        quota of each of them, or something that may be borrowed.
         """
-        groups: list[list[str]] = []
-        if tasks.queue is not None:
-            for group in self._found.cluster_queues[tasks.queue].groups:
-                covered = {*group.coveredResources, *(q.name for f in group.flavors for q in f.resources)}
-                if any(tasks.spec.requests(name) for name in covered):
-                    groups.append([flavor.name for flavor in group.flavors])
-        masks = [[self._servers_of(name, servers) for name in flavors] for flavors in groups]
         out = np.zeros(len(servers.nodes), dtype=np.bool_)
-        for s, node in enumerate(servers.nodes):
-            if all(any(mask[s] for mask in of_group) for of_group in masks):
-                more: list[Toleration] = []
-                for flavors, of_group in zip(groups, masks, strict=True):
-                    for name, mask in zip(flavors, of_group, strict=True):
-                        if mask[s] and name in self._found.flavors:
-                            more += self._found.flavors[name].tolerations
-                out[s] = tasks.spec.allows(node.name, node.labels, node.taints, more)
+        more: list[list[Toleration]] = [[] for _ in servers.nodes]
+        able = np.ones(len(servers.nodes), dtype=np.bool_)
+        for group in () if tasks.queue is None else self._found.cluster_queues[tasks.queue].groups:
+            names = [name for name in group.covered if tasks.spec.requests(name)]
+            if not names:
+                continue
+            of_group = np.zeros(len(servers.nodes), dtype=np.bool_)
+            for flavor, on in self._disjoint(tasks.queue or "", group, servers):
+                branch = self._cohorts.queues[tasks.queue or ""]
+                if all(branch.at_most((flavor, name)) > 0 for name in names):
+                    of_group |= on
+                    for s in np.flatnonzero(on).tolist() if flavor in self._found.flavors else ():
+                        more[s] += self._found.flavors[flavor].tolerations
+            able &= of_group
+        for s in np.flatnonzero(able).tolist():
+            node = servers.nodes[s]
+            out[s] = tasks.spec.allows(node.name, node.labels, node.taints, more[s])
         return out
+
+    def _disjoint(self, queue: str, group: ResourceGroup, servers: Servers) -> Iterator[tuple[str, Mask]]:
+        """The servers of each flavor of a group: a server is of the first that has it and something of any resource."""
+        free, branch = np.ones(len(servers.nodes), dtype=np.bool_), self._cohorts.queues[queue]
+        for flavor in group.flavors:
+            on = self._servers_of(flavor.name, servers)
+            if any(branch.at_most((flavor.name, name)) > 0 for name in group.covered):
+                if (on & ~free).any():
+                    what = "{flavor} with servers of one before in its queue: they count for the first"
+                    self._notes.add(what, *[f"{flavor.name} of {queue}"] * ((flavor.name, queue) not in self._shared))
+                    self._shared.add((flavor.name, queue))
+                yield flavor.name, on & free
+                free &= ~on
+
+    def _masks(self, queue: str, servers: Servers) -> dict[tuple[str, str], Mask]:
+        """The servers on which what a queue uses of a resource counts for a flavor."""
+        return {
+            (flavor, resource): on
+            for group in self._found.cluster_queues[queue].groups
+            for flavor, on in self._disjoint(queue, group, servers)
+            for resource in group.covered
+            if (flavor, resource) in self._cohorts.queues[queue].quotas
+        }
 
     def _servers_of(self, flavor: str, servers: Servers) -> Mask:
         """The servers with the labels of a flavor: all if the flavor is not known."""
@@ -339,15 +490,30 @@ class Servers:
     capacities: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     amount: Callable[[Fraction, str], float] = lambda amount, resource: float(amount)
     of_flavor: dict[str, Mask] = field(default_factory=dict)
+    tuples: dict[bytes, tuple[bool, ...]] = field(default_factory=dict)
+
+    def as_tuple(self, mask: Mask) -> tuple[bool, ...]:
+        """A mask as a tuple, one object for equal masks."""
+        return self.tuples.setdefault(mask.tobytes(), tuple(mask.tolist()))
 
     def total(self, mask: Mask, resource: str) -> float:
         """What some servers have of a resource."""
         return float(self.capacities[mask, self.resources.index(resource)].sum())
 
 
-def _add(out: dict[str, dict[str, dict[str, float]]], team: str, flavor: str, resource: str, amount: float) -> None:
-    units = out.setdefault(team, {}).setdefault(flavor, {})
-    units[resource] = units.get(resource, 0.0) + amount
+def _part_of(pod: Pod, workload: Workload) -> PodSet | None:
+    """The set of a Workload that a pod is of: by its label, the only one, or the only one with its requests."""
+    named = [part for part in workload.pod_sets if part.name == pod.labels.get(_POD_SET)]
+    alike = [part for part in workload.pod_sets if part.template.spec.request == pod.spec.request]
+    for found in (named, workload.pod_sets, alike):
+        if len(found) == 1:
+            return found[0]
+    return None
+
+
+def _asked(pod: Pod, queue: str) -> _Asked:
+    """What tells kinds of pods of a queue apart: their requests and node selectors."""
+    return queue, repr(sorted(pod.spec.request.items())), repr(sorted(pod.spec.nodeSelector.items()))
 
 
 def _label(level: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,8 @@ from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
+from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
+from fairopt.io.kubernetes.unread import note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -68,7 +71,7 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources)
+        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others_in(document))
     return Arguments(values, (name,), merge)
 
 
@@ -111,16 +114,20 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
+    others: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     notes = Notes()
-    queues = Queues(kueue, parents, notes)
+    queues = Queues(kueue, parents, notes, _amount)
     users = users or (_QUEUE if queues else "namespace")
     if users == _QUEUE and not queues:
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
-    kept = _kept_servers(servers, notes)
+    pods = with_parts_of_gpus(pods, servers, notes)
     running = [pod for pod in pods if not pod.finished]
+    kept, closed = _kept_servers(servers, {pod.runs_on for pod in running if not pod.belongs_to_server}, notes)
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
+    note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    of_owners = queues.admissible(of_owners) if users == _QUEUE else of_owners
     names = _resources(kept, of_owners, resources)
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
     without_request = [one for one in of_owners if not any(one.spec.requests(name) for name in names)]
@@ -132,20 +139,29 @@ def _arguments(
     if not requesting:
         raise notes.nothing_left("there are no pods to share servers among")
     allowed = _allowed(requesting, queues, Servers(kept))
-    usable = np.any(allowed, axis=0)
+    usable = np.any(allowed, axis=0)  # of servers that start pods
     if usable.any() and not usable.all():
         excluded = [server.name for server, use in zip(kept, usable, strict=True) if not use]
         notes.add("{server} where none of these pods may run {was} left out", *excluded)
         kept = [server for server, use in zip(kept, usable, strict=True) if use]
         allowed = [mask[usable] for mask in allowed]
     capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
+    if PODS not in names:
+        _note_number_of_pods(requesting, servers, running, notes)
+    requests = [tuple(_amount(one.spec.requests(name), name) for name in names) for one in requesting]
+    for server in closed:
+        here = np.array([one.runs_on == server.name for one in requesting])
+        capacities = np.vstack([capacities, np.array(requests)[here].sum(axis=0)])
+        allowed = [np.append(mask, runs) for mask, runs in zip(allowed, here.tolist(), strict=True)]
+    kept = [*kept, *closed]
     teams: dict[str, Any] = {}
     if users == _QUEUE:
         owners = queues.owners(requesting)
         labels, cohorts = queues.labels(set(owners))
         there = Servers(kept, names, capacities, _amount)
-        quotas = queues.quotas(list(zip(requesting, allowed, strict=True)), cohorts, there)
-        teams = dict(labels=labels, weights=queues.weights(set(owners), cohorts), quotas=quotas)
+        weights = queues.weights(set(owners), cohorts)
+        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there)
+        teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     else:
         queues.note_other_teams()
         owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
@@ -160,7 +176,7 @@ def _arguments(
     types = [server.labels.get(_TYPE, "") for server in kept]
     at = {server.name: s for s, server in enumerate(kept)}
     notes.add(
-        "{pod} on servers that were left out {counts} as waiting",
+        "{pod} on servers that do not count {counts} as waiting",
         *(one.name for one in requesting if one.runs_on is not None and one.runs_on not in at),
     )
     places = {key: spec.texts for key, spec in {one.spec.key: one.spec for one in requesting}.items()}
@@ -168,14 +184,14 @@ def _arguments(
         [
             Work(
                 owner,
-                tuple(_amount(one.spec.requests(name), name) for name in names),
+                request,
                 mask,
                 one.count,
                 one.name,
                 places[one.spec.key],
                 {at[one.runs_on]: 1.0} if one.runs_on in at else {},
             )
-            for owner, one, mask in zip(owners, requesting, allowed, strict=True)
+            for owner, one, mask, request in zip(owners, requesting, allowed, requests, strict=True)
         ],
         resources=names,
         capacities=capacities,
@@ -189,9 +205,13 @@ def _arguments(
     )
 
 
-def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
-    """Servers that take pods and have known capacities."""
-    notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
+def _kept_servers(servers: list[Node], in_use: Collection[str | None], notes: Notes) -> tuple[list[Node], list[Node]]:
+    """Servers that take pods and have known capacities, and cordoned ones where pods run."""
+    closed = [server for server in servers if server.cordoned and server.name in in_use]
+    what = "{cordoned server} {counts} with what runs there, for the pods that run there"
+    notes.add(what, *(server.name for server in closed))
+    empty = [server.name for server in servers if server.cordoned and server.name not in in_use]
+    notes.add("{cordoned server} {was} left out", *empty)
     usable = [server for server in servers if not server.cordoned]
     without_request = [server.name for server in usable if not server.has]
     notes.add("{server} without status.allocatable {was} left out", *without_request)
@@ -200,7 +220,18 @@ def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
     notes.add("{server} without status.allocatable: assumed to have status.capacity", number=assumed)
     if not kept:
         raise notes.nothing_left("there are no servers to share")
-    return kept
+    return kept, closed
+
+
+def _note_number_of_pods(requesting: Sequence[Tasks], servers: list[Node], running: list[Pod], notes: Notes) -> None:
+    """Say if servers may take fewer pods than there are, which only the resource `PODS` counts."""
+    room = sum((node.has.get(PODS, Fraction(0)) for node in servers if not node.cordoned), Fraction(0))
+    number = sum(one.count for one in requesting) + sum(pod.belongs_to_server for pod in running)
+    if room and number > room and all(PODS in node.has for node in servers):
+        notes.say(
+            f"servers take {float(room):,.12g} pods in all, and there are {number:,.12g}: their number is not limited "
+            f"here; --resources with {PODS!r} among the names does it"
+        )
 
 
 def _resources(servers: list[Node], pods: Sequence[Tasks], chosen: Sequence[str] | None) -> list[str]:

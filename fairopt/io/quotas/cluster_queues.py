@@ -1,20 +1,35 @@
-"""Quotas as ClusterQueues of Kueue: those of the input with other nominal quotas, or new ones with their flavors."""
+"""Quotas as ClusterQueues of Kueue: those of the input with what is lent for now, or new ones with their flavors.
+
+The nominal quotas of an input are what its queues are owed, and are never changed. What a queue may use beyond them is
+written as its borrowing limit, with an annotation (`LENT`) that holds the limit of its owners, which is what counts
+when the objects are read again.
+"""
 
 from __future__ import annotations
 
-import copy
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
-from fairopt.io.kubernetes.kueue import COMMAND, ResourceFlavor, read_cluster_queues
+from fairopt.io.kubernetes.kueue import (
+    COMMAND,
+    LENT,
+    Cohort,
+    Lent,
+    ResourceFlavor,
+    lent_of,
+    own_limit,
+    read_cluster_queues,
+)
 from fairopt.io.kubernetes.objects import listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
-from fairopt.io.quotas.objects import object_name, quantity_of, quota_of, resource_name, yaml_list
+from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 from fairopt.io.standard_input import DASH, standard_input
 
@@ -23,22 +38,30 @@ VERSIONS = ("v1beta2", "v1beta1")
 _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
-_OF_SERVER = ("status",)  # what the server of Kubernetes writes
-_OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FIX = "rename it, or name the teams to write (--team)"
 
 
 @dataclass(frozen=True)
 class InputQueues:
-    """The ClusterQueues of an input as given, by name, and the names of the servers of each flavor."""
+    """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor."""
 
     raw: Mapping[str, Raw] = field(default_factory=dict)
     servers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    cohorts: Mapping[str, Raw] = field(default_factory=dict)
 
     def flavors(self, queue: str, resource: str) -> list[str]:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
         return [flavor for flavor, entry in cells_of(self.raw[queue]) if entry["name"] == resource]
+
+    @property
+    def promised(self) -> dict[tuple[str, str], Fraction]:
+        """The nominal quotas of all queues and cohorts together, by flavor and resource."""
+        out: dict[tuple[str, str], Fraction] = {}
+        for item in (*self.raw.values(), *self.cohorts.values()):
+            for flavor, entry in cells_of(item):
+                key = flavor, entry["name"]
+                out[key] = out.get(key, Fraction(0)) + quantity(entry["nominalQuota"])
+        return out
 
 
 def read_queues(source: Any) -> InputQueues:
@@ -51,7 +74,10 @@ def read_queues(source: Any) -> InputQueues:
         return InputQueues()
     nodes: dict[str, Mapping[str, str]] = {}
     labels: dict[str, Mapping[str, str]] = {}
+    cohorts: dict[str, Raw] = {}
     for document, name in _documents(source):
+        for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
+            cohorts[checked(Cohort, item, name, place).name] = item
         nodes |= {node.name: node.labels for node in read_nodes(document, name, mixed=True)}
         for _, item, place in listed(document, name, ("ResourceFlavor",), COMMAND, mixed=True):
             found = checked(ResourceFlavor, item, name, place)
@@ -63,11 +89,12 @@ def read_queues(source: Any) -> InputQueues:
             flavor: frozenset(name for name, has in nodes.items() if labels.get(flavor, {}).items() <= has.items())
             for flavor in named
         },
+        cohorts,
     )
 
 
 def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may have nodes and flavors, with their names."""
+    """The documents of an input that may have nodes, flavors and cohorts, with their names."""
     expected = f"expected the output of {COMMAND}"
     if isinstance(source, Mapping):
         yield source, "the document"
@@ -75,7 +102,8 @@ def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
         yield json_of_text(standard_input(), "standard input", expected), "standard input"
     else:
         path = Path(source)
-        files = [path / f"{name}.json" for name in ("nodes", "resourceflavors")] if path.is_dir() else [path]
+        parts = ("nodes", "resourceflavors", "cohorts")
+        files = [path / f"{name}.json" for name in parts] if path.is_dir() else [path]
         for file in files:
             if file.exists():
                 yield read_json_text(file, expected), os.fspath(file)
@@ -90,8 +118,9 @@ def to_cluster_queues(
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
-    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``nominalQuota``
-    change. Without any each team gets a new one, in its cohort, with a ResourceFlavor for each flavor.
+    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
+    and an annotation change. Without any each team gets a new one, in its cohort, with a ResourceFlavor for each
+    flavor.
     """
     version, notes = _version(queues, api_version), list[str]()
     given = by_team(rows)
@@ -134,33 +163,37 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -> dict[str, Any]:
-    """A ClusterQueue with new nominal quotas, without what the server of Kubernetes writes."""
-    made = {key: copy.deepcopy(value) for key, value in queue.items() if key not in _OF_SERVER}
-    metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
-    applied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _APPLIED}
-    metadata.pop("annotations", None)
-    made["metadata"] = metadata | ({"annotations": applied} if applied else {})
+    """A ClusterQueue with other borrowing limits, without what the server of Kubernetes writes."""
+    made = as_applied(queue)
+    metadata = made["metadata"]
+    before, lent = lent_of(metadata), Lent()
+    own = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LENT}
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
-    kept = list[str]()
+    has_cohort = bool(made.get("spec", {}).get("cohortName") or made.get("spec", {}).get("cohort"))
     for flavor, entry in cells_of(made):
-        row = new.pop((entry["name"], flavor), None)
+        row, limit = new.pop((entry["name"], flavor), None), own_limit(before, flavor, entry)
+        entry.pop("borrowingLimit", None)
+        if limit is not None:
+            entry["borrowingLimit"] = limit
         if row is None:
-            kept.append(f"{entry['name']} of {flavor}")
             continue
-        entry["nominalQuota"] = quantity_of(row)
-        lent = entry.get("lendingLimit")
-        if lent is not None and quantity(lent) > quantity(entry["nominalQuota"]):
+        fair, nominal = quantity(quantity_of(row)), quantity(entry["nominalQuota"])
+        told: dict[str, Any] = {"fair": quantity_of(row), "borrowing": None, "before": limit}
+        if has_cohort:
+            beyond = quota_of(team, entry["name"], flavor, max(fair - nominal, Fraction(0)))
+            told["borrowing"] = entry["borrowingLimit"] = quantity_of(beyond)
+        elif fair > nominal:
             notes.append(
-                f"{team}: the lendingLimit {lent} of {entry['name']} of {flavor} is above the new quota of "
-                f"{entry['nominalQuota']}, which Kueue refuses; lower it too"
+                f"{team}: it is in no cohort, and has no more than its {entry['nominalQuota']} {entry['name']}"
             )
+        lent.setdefault(flavor, {})[entry["name"]] = told
     missing = [
         f"{row.amount:g} {name} of {flavor or 'all servers'}" for (name, flavor), row in new.items() if row.amount
     ]
-    if kept:
-        notes.append(f"{team}: quotas of what is not shared here stay as they are: {', '.join(kept)}")
     if missing:
         notes.append(f"{team}: its ClusterQueue has no place for {', '.join(missing)}")
+    annotations = own | ({LENT: json.dumps(lent, sort_keys=True)} if lent else {})
+    made["metadata"] = metadata | ({"annotations": annotations} if annotations else {})
     return made
 
 
@@ -208,13 +241,14 @@ def _made(
 
 
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
-    """The nominal quotas of ClusterQueues, given with their places in the file ``name``."""
+    """What was written of ClusterQueues, else their nominal quotas; given with their places in the file ``name``."""
     out = []
     for item, place in items:
         try:
-            team = item["metadata"]["name"]
+            team, lent = item["metadata"]["name"], lent_of(item["metadata"])
             for flavor, entry in cells_of(item):
-                amount = quantity(entry["nominalQuota"])
+                nominal, told = quantity(entry["nominalQuota"]), lent.get(flavor, {}).get(entry["name"])
+                amount = nominal if told is None else quantity(told["fair"])
                 out.append(quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount))
         except (KeyError, TypeError, AttributeError) as error:
             what = f"{type(error).__name__}: {error}"

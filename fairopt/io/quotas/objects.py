@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,20 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")  # other text is written as in 
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # of YAML 1.1, in any case
 _OWN = ("cpu", "memory", "ephemeral-storage", "pods")  # resources of Kubernetes without a domain
 _GPU = "nvidia.com/gpu"
+
+
+_OF_SERVER = ("status",)  # what the server of Kubernetes writes
+_OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def as_applied(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of an object without what the server of Kubernetes writes, as ``kubectl apply`` takes it."""
+    made = {key: copy.deepcopy(value) for key, value in item.items() if key not in _OF_SERVER}
+    metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
+    applied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _APPLIED}
+    metadata.pop("annotations", None)
+    return made | {"metadata": metadata | ({"annotations": applied} if applied else {})}
 
 
 def yaml_list(items: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,38 @@ def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -
     They are in a file of a folder, such as ``resourcequotas.json``, or in the one document of the input.
     """
     formats = [format] if format in _OF_INPUT else [*_OF_INPUT] if format is None else []
+    for document, name in _documents(source, formats):
+        if "associations" in document or isinstance(document.get("items"), list):
+            found, of = _quotas_of(document, name, formats)
+            if found:
+                return found, of
+    return None
+
+
+def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[Mapping[str, Any]] | None:
+    """The ResourceQuotas as given in an input of `fairopt.read`, or in a file of them; None if it has none."""
+    if source is None:
+        return None
+    if isinstance(source, Mapping):
+        documents = [(source, "the document")]
+    elif os.fspath(source) != DASH and Path(source).suffix.lower() in (".yaml", ".yml"):
+        name = os.fspath(source)
+        documents = [(data_of_yaml(read_text(source, EXPECTED), name, EXPECTED), name)]
+    else:
+        documents = _documents(source, ["kubernetes"])
+    found = [
+        item
+        for document, name in documents
+        if isinstance(document.get("items"), list) or document.get("kind") == "ResourceQuota"
+        for kind, item, _ in _items(document, name)
+        if kind == "ResourceQuota"
+    ]
+    known = bool(documents) and not isinstance(source, Mapping) and os.fspath(source) != DASH and Path(source).is_dir()
+    return found if found or known else None
+
+
+def _documents(source: str | os.PathLike[str], formats: Sequence[str]) -> list[tuple[Mapping[str, Any], str]]:
+    """The documents of an input that may hold present quotas of some formats, with their names."""
     documents: list[tuple[Mapping[str, Any], str]] = []
     if os.fspath(source) == DASH:
         text, name = standard_input(), "standard input"
@@ -60,12 +92,7 @@ def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -
                 documents.append((json_of_text(read_text(file, EXPECTED), os.fspath(file), EXPECTED), os.fspath(file)))
     elif Path(source).suffix.lower() == ".json":
         documents.append((json_of_text(read_text(source, EXPECTED), os.fspath(source), EXPECTED), os.fspath(source)))
-    for document, name in documents:
-        if "associations" in document or isinstance(document.get("items"), list):
-            found, of = _quotas_of(document, name, formats)
-            if found:
-                return found, of
-    return None
+    return documents
 
 
 def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None = None) -> tuple[list[Quota], str]:

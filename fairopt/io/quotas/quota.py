@@ -25,13 +25,15 @@ class Quota:
         The amount in ``unit``, a multiple of the smallest unit of its format.
     unit : str
         The unit, such as ``core`` or ``GiB``; ``""`` for pieces.
+    owed : float or None
+        Of Kueue the nominal quota, which the queue may always use; None elsewhere.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> pool = fo.Instance([[4, 1]], [16, 2], users=["train"], resources=["cpu", "gpu"], teams={"team": ["vision"]})
     >>> fo.DRF().allocate(pool).quotas().rows[1]
-    Quota(team='vision', resource='gpu', flavor='', amount=2.0, unit='')
+    Quota(team='vision', resource='gpu', flavor='', amount=2.0, unit='', owed=None)
     """
 
     team: str
@@ -39,6 +41,7 @@ class Quota:
     flavor: str
     amount: float
     unit: str = ""
+    owed: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:

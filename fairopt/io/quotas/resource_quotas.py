@@ -9,22 +9,63 @@ from pydantic import Field
 
 from fairopt.io.json_text import Name, Part, checked
 from fairopt.io.kubernetes.quantities import Quantity
-from fairopt.io.quotas.objects import object_name, quantity_of, quota_of, resource_name, yaml_list
+from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 
+Raw = Mapping[str, Any]
 _REQUESTS = "requests."
 _FIX = "give teams that are namespaces, another format, or name the teams to write (--team)"
 
 
-def to_resource_quotas(rows: Iterable[Quota], comments: Sequence[str] = ()) -> str:
-    """A list of ResourceQuotas named ``fairopt``."""
-    items = []
+def to_resource_quotas(
+    rows: Iterable[Quota], present: Sequence[Raw] | None = None, comments: Sequence[str] = ()
+) -> tuple[str, list[str]]:
+    """A list of ResourceQuotas, and notes.
+
+    Kubernetes enforces the smallest of several limits. So each object of ``present`` that limits a resource is written
+    again by its name with the new amount, and keeps its other limits. What no object limits goes to the first of the
+    namespace, or to a new one named ``fairopt``. Objects with scopes, which are for some pods only, stay.
+    """
+    items, notes, scoped = list[Raw](), list[str](), dict[str, list[str]]()
+    if present is None:
+        notes.append(
+            "present ResourceQuotas are not known: if a namespace has one, the smaller limit stays in effect; give the "
+            "output of kubectl get resourcequotas -A -o json, in the input or by --present"
+        )
+    of_space: dict[str, list[dict[str, Any]]] = {}
+    for item in present or ():
+        one = checked(_ResourceQuota, item, "present quotas", "items")
+        if one.is_scoped:
+            scoped.setdefault(one.metadata.namespace, []).append(one.metadata.name)
+            continue
+        given = as_applied({"metadata": {}, "spec": {}, **item})
+        given["metadata"] |= {"name": one.metadata.name, "namespace": one.metadata.namespace}
+        given["spec"] = {**(given["spec"] or {}), "hard": dict(one.spec.hard)}
+        of_space.setdefault(one.metadata.namespace, []).append(given)
     for team, quotas in by_team(rows).items():
         object_name(team, "namespace", _FIX)
-        hard = {_hard(resource_name(row.resource)): quantity_of(row) for row in quotas}
-        metadata = {"name": "fairopt", "namespace": team}
-        items.append({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
-    return yaml_list(items, [*comments, "Kubernetes then refuses pods there that do not request what is limited."])
+        new = {resource_name(row.resource): quantity_of(row) for row in quotas}
+        mine = sorted(of_space.get(team, ()), key=lambda item: str(item["metadata"]["name"]))
+        left = dict(new)
+        for item in mine:
+            hard = item["spec"]["hard"]
+            for key in [key for key in hard if _requested(key) in new]:
+                hard[key] = new[_requested(key)]
+                left.pop(_requested(key), None)
+        if left and not mine:
+            mine = [{"metadata": {"name": "fairopt", "namespace": team}, "spec": {"hard": {}}}]
+        if left:
+            mine[0]["spec"]["hard"] |= {_hard(name): amount for name, amount in left.items()}
+        head = {"apiVersion": "v1", "kind": "ResourceQuota"}
+        written = [item for item in mine if any(_requested(key) in new for key in item["spec"]["hard"])]
+        items += [head | item for item in written]
+        if team in of_space:
+            names = ", ".join(str(item["metadata"]["name"]) for item in written)
+            notes.append(f"{team}: in effect after this is applied are these amounts, in its own ResourceQuota {names}")
+        if team in scoped:
+            notes.append(f"{team}: limits of {', '.join(scoped[team])}, which has scopes, stay in effect beside these")
+    comments = [*comments, *notes, "Kubernetes then refuses pods there that do not request what is limited."]
+    return yaml_list(items, comments), notes
 
 
 def _hard(name: str) -> str:
@@ -32,6 +73,7 @@ def _hard(name: str) -> str:
 
 
 class _Metadata(Part):
+    name: Name = "fairopt"
     namespace: Name = "default"
 
 
@@ -44,6 +86,11 @@ class _Spec(Part):
 class _ResourceQuota(Part):
     metadata: _Metadata = Field(default_factory=_Metadata)
     spec: _Spec = Field(default_factory=_Spec)
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether it is for some pods only."""
+        return bool(self.spec.scopes) or self.spec.scopeSelector is not None
 
 
 class _Amounts(Part):
@@ -59,7 +106,7 @@ def read_resource_quotas(items: Iterable[tuple[Mapping[str, Any], str]], name: s
     found: dict[tuple[str, str], Quota] = {}
     for item, place in items:
         one = checked(_ResourceQuota, item, name, place)
-        if one.spec.scopes or one.spec.scopeSelector is not None:
+        if one.is_scoped:
             continue
         kept = {key: amount for key, amount in one.spec.hard.items() if _requested(key)}
         amounts = checked(_Amounts, {"hard": kept}, name, f"{place}.spec").hard

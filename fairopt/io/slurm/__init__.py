@@ -3,6 +3,7 @@
 * `reader`: the arguments of an instance from both.
 * `objects`: nodes and jobs. `accounts`: the tree of accounts.
 * `accounting`: jobs that ended, from ``sacct``.
+* `devices`: what tasks take of generic resources: GPUs, slices of GPUs, types.
 * `places`: constraints on features.
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """

@@ -18,6 +18,7 @@ from fairopt.io.files import place_of
 from fairopt.io.jobs import JobArguments, distinct, in_order
 from fairopt.io.json_text import Part, checked, read_json_text, shown, shown_key
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.slurm.devices import ANY, is_slice
 from fairopt.io.slurm.fields import Amounts, States, Text, Trackable, Whole, states, tres, tres_of_list, whole
 from fairopt.io.tables import InputTable, check_columns, short
 from fairopt.io.text_files import read_text
@@ -90,6 +91,9 @@ def _counts(record: _Record, notes: Notes) -> bool:
 
 def _arguments(records: list[_Record], name: str, servers: Instance, notes: Notes, users: str) -> JobArguments:
     n = len(records)
+    anything = {record.name: dict(record.amounts.total) for record in records}
+    for record in records:
+        _count_slices_apart(record, servers, notes)
     nodes = np.array([float(record.nodes) for record in records])
     generic = sorted({kind for record in records for kind in record.amounts.total})
     for kind in [kind for kind in generic if kind != "gpu" and kind not in servers.resources]:
@@ -105,6 +109,9 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
     for column in sorted(typed):
         of, _, kind = column.partition(":")
         amounts[column] = [record.amounts.typed.get((of, kind), 0) for record in records]
+    for kind in generic:
+        if f"{kind}:{ANY}" in servers.resources:
+            amounts[f"{kind}:{ANY}"] = [anything[record.name].get(kind, 0) for record in records]
     lists, listed = _types(records, servers, typed, notes)
     durations = np.array([record.lasted for record in records])
     limits = np.array([record.limit for record in records])
@@ -141,6 +148,15 @@ def _arguments(records: list[_Record], name: str, servers: Instance, notes: Note
     return found.part(fits)
 
 
+def _count_slices_apart(record: _Record, servers: Instance, notes: Notes) -> None:
+    """Take slices of GPUs out of the whole ones, where they are a resource of the servers."""
+    for (name, kind), amount in record.amounts.typed.items():
+        if f"{name}:{kind}" in servers.resources and is_slice(kind):
+            record.amounts.total[name] -= amount
+        elif is_slice(kind):
+            notes.add("{job} that {requests} slices of GPUs that no server has {counts} with whole ones", record.name)
+
+
 def _columns(amounts: dict[str, list[Any]], nodes: Any, servers: Instance) -> dict[str, Any]:
     """Amounts per task under the headers of the servers; memory, in GiB, is converted to their unit."""
     units = dict(zip(servers.resources, servers.units or [""] * servers.n_resources, strict=True))
@@ -159,7 +175,7 @@ def _types(
     records: list[_Record], servers: Instance, resources: set[str], notes: Notes
 ) -> tuple[list[tuple[str, ...] | None], Any]:
     """Types of servers where jobs with a type of GPU may run."""
-    kinds = {kind: {*kind.lower().split("|")} for kind in servers.server_types or ()}
+    kinds = {kind: {*re.sub(r":\d+(?=\||$)", "", kind.lower()).split("|")} for kind in servers.server_types or ()}
     wanted = []
     for record in records:
         types = {

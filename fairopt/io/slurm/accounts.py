@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from pydantic import Field
+
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown
 from fairopt.io.notes import Notes
@@ -14,6 +16,14 @@ _ROOT = ("", "root")
 _AS_PARENT = 0x7FFFFFFF  # SLURMDB_FS_USE_PARENT of slurmdb.h: the account competes as part of its parent
 
 
+class _Total(Part):
+    total: list[Any] = Field(default_factory=list)
+
+
+class _Limits(Part):
+    tres: _Total = Field(default_factory=_Total)
+
+
 class _Association(Part):
     account: Text = ""
     user: Text = ""
@@ -21,6 +31,7 @@ class _Association(Part):
     cluster: Text = ""
     parent_account: Text = ""
     shares_raw: Whole = None
+    max: _Limits = Field(default_factory=_Limits)
 
 
 class Accounts:
@@ -28,8 +39,11 @@ class Accounts:
 
     def __init__(self, entries: list[Any], document: str) -> None:
         self._known: dict[str, _Association] = {}
+        self._users: dict[str, set[int | None]] = {}  # fairshares of users by account
         for k, entry in enumerate(entries):
             found = checked(_Association, entry, document, f"associations[{k}]")
+            if found.user and found.account:
+                self._users.setdefault(found.account, set()).add(found.shares_raw)
             if found.user or found.partition or not found.account:  # of a user within an account
                 continue
             other = self._known.setdefault(found.account, found)
@@ -77,6 +91,10 @@ class Accounts:
             "{account} with tasks of its own and accounts below: these tasks are members beside those accounts",
             *(owner for owner in owners if owner in inner),
         )
+        limited = [one for one in sorted({*owners, *inner}) if one in self._known and self._known[one].max.tres.total]
+        notes.add("{account} with limits (GrpTRES): not modelled, so that quotas do not repeat themselves", *limited)
+        apart = [owner for owner in owners if len(self._users.get(owner, ())) > 1]
+        notes.add("{account} whose users have different fairshares: they do not count", *apart)
         weights = {}
         for account in sorted({*owners, *inner}):
             share = self._known[account].shares_raw if account in self._known else None

@@ -18,7 +18,7 @@ _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # missing values, by version
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
-Key = tuple[str, str]  # ("cpu", ""), ("gres/gpu", "") of any type, or ("gres/gpu", "a100")
+Key = tuple[str, str]  # a generic resource and its type: ("gpu", "") of any type, or ("gpu", "a100")
 _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
 
@@ -103,12 +103,6 @@ class Amounts:
     typed: dict[tuple[str, str], Fraction] = field(default_factory=dict)
     plain: dict[str, Fraction] = field(default_factory=dict)
 
-    def with_plain(self, plain: dict[str, Fraction]) -> dict[Key, Fraction]:
-        """All generic amounts by key, together with plain ones."""
-        found = {(name, ""): amount for name, amount in plain.items()}
-        found |= {(f"gres/{name}", ""): amount for name, amount in self.total.items()}
-        return found | {(f"gres/{name}", kind): amount for (name, kind), amount in self.typed.items()}
-
     def add(self, name: str, amount: Fraction) -> None:
         """Add an amount of ``gpu`` or ``gpu:a100``."""
         name, _, kind = name.partition(":")
@@ -182,6 +176,39 @@ def _amount(name: str, amount: str, mebibytes: bool = False) -> Fraction:
     return Fraction(match[1]) * Fraction(1024) ** ("KMGTPE".find(suffix or "-") + 1 - 2 * (mebibytes and suffix != ""))
 
 
+class HostShare(NamedTuple):
+    """Cores, and MiB of memory, that a job has on one server."""
+
+    cpus: int = 0
+    memory: int = 0
+
+
+def host_shares(value: object) -> dict[str, HostShare]:
+    """What a job has on each of its servers, from ``job_resources``; empty where a version does not say it.
+
+    Newer versions list ``name``, ``cpus.count`` and ``memory.allocated`` in ``nodes.allocation``, older ones
+    ``nodename`` and ``memory_allocated`` in ``allocated_nodes``.
+    """
+    of_job = value if isinstance(value, Mapping) else {}
+    nodes = of_job.get("nodes")
+    entries = nodes.get("allocation") if isinstance(nodes, Mapping) else of_job.get("allocated_nodes")
+    out = dict[str, HostShare]()
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, Mapping):
+            continue
+        name, cpus, memory = entry.get("name", entry.get("nodename")), entry.get("cpus"), entry.get("memory")
+        counted = cpus.get("count") if isinstance(cpus, Mapping) else None
+        there = memory.get("allocated") if isinstance(memory, Mapping) else entry.get("memory_allocated")
+        if isinstance(name, str):
+            out[name] = HostShare(*((whole(one) or 0) if one is not None else 0 for one in (counted, there)))
+    return out
+
+
+def details(value: object) -> list[Amounts]:
+    """Generic resources of a job on each of its servers, as ``["gpu:a100:2(IDX:0-1)"]``."""
+    return [gres(one) for one in value] if isinstance(value, list) else []
+
+
 class ArrayText(NamedTuple):
     """The number of waiting tasks of an array (0 without one), whether the text is truncated, and the limit in it."""
 
@@ -223,6 +250,8 @@ Flags = Annotated[set[str], PlainValidator(flags)]
 Tres = Annotated[Amounts, PlainValidator(tres)]
 Gres = Annotated[Amounts, PlainValidator(gres)]
 Requested = Annotated[Amounts, PlainValidator(lambda value: gres(value, requested=True))]
+Hosts = Annotated[dict[str, HostShare], PlainValidator(host_shares)]
+Details = Annotated[list[Amounts], PlainValidator(details)]
 ArrayTasks = Annotated[ArrayText, PlainValidator(array_tasks)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -18,9 +18,11 @@ from fairopt.io.slurm.fields import (
     Amounts,
     ArrayTasks,
     ArrayText,
+    Details,
     Flags,
     Gres,
-    Key,
+    Hosts,
+    HostShare,
     Requested,
     States,
     Text,
@@ -89,25 +91,34 @@ class SlurmServer(_ServerState):
         """Generic resources without the drained ones."""
         has, drained = self.gres, self.gres_drained
         total = {k: max(Fraction(0), n - drained.total.get(k, 0)) for k, n in has.total.items()}
-        return Amounts(total, {k: max(Fraction(0), n - drained.typed.get(k, 0)) for k, n in has.typed.items()})
+        typed = {k: max(Fraction(0), n - drained.typed.get(k, 0)) for k, n in has.typed.items()}
+        return Amounts(total, {(name, kind): min(n, total[name]) for (name, kind), n in typed.items()})
 
     @cached_property
-    def amounts(self) -> dict[Key, Fraction]:
-        """Cores, GiB of memory and generic resources for jobs."""
+    def plain(self) -> dict[str, Fraction]:
+        """Cores and GiB of memory for jobs."""
         cpus, special = self.cpus or 0, (self.specialized_cores or 0) * max(1, self.threads or 0)
         cpus = min(cpus, self.effective_cpus or max(0, cpus - special))
         memory = max(0, (self.real_memory or 0) - (self.specialized_memory or 0))
-        return self.generic.with_plain({"cpu": Fraction(cpus), "memory": Fraction(memory, 1024)})
+        return {"cpu": Fraction(cpus), "memory": Fraction(memory, 1024)}
 
 
-def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
-    """The usable servers, with notes on omissions and assumptions."""
+def read_servers(
+    entries: list[Any], document: str, notes: Notes, in_use: Collection[str] = ()
+) -> tuple[list[SlurmServer], list[SlurmServer]]:
+    """The usable servers, and those that start no jobs but are ``in_use``; notes on omissions and assumptions."""
     servers: dict[str, SlurmServer] = {}
+    closed: dict[str, SlurmServer] = {}
     for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
         given_name = entry.get("name") if isinstance(entry, Mapping) else None
         place = f"nodes[{k}]" + (f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else "")
         node = checked(_ServerState, entry, document, place)
         name, state = node.name, {_STATE_ABBREVIATIONS.get(word, word) for word in node.state | node.state_flags}
+        if state & _UNUSABLE and name in in_use and name not in closed:
+            what = "{server} that can start no jobs {counts} with what runs there, for the jobs that run there"
+            notes.add(what, f"{name}: {min(state & _UNUSABLE)}")
+            closed[name] = checked(SlurmServer, entry, document, place)
+            continue
         if state & _UNUSABLE:
             notes.add("{server} that can start no jobs {was} left out", f"{name}: {min(state & _UNUSABLE)}")
             continue
@@ -120,13 +131,17 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
             notes.add("{server} in an unknown state {counts} as usable", example)
         if state & _POWERED_DOWN:
             notes.add("{server} {is} powered down and {counts} as available, since Slurm wakes them", name)
+        if server.generic != server.gres:
+            notes.add("{server} with drained GPUs or other generic resources {counts} without them", name)
+        if server.plain != {"cpu": server.cpus or 0, "memory": Fraction(server.real_memory or 0, 1024)}:
+            notes.add("{server} with cores or memory set aside for the system {counts} without them", name)
         if server.partitions is None:
             notes.add("{server} without a list of partitions {counts} as in all of them", name)
         if state & _RESERVED:
             notes.add("{server} in a reservation {counts} as open to all: reservations are not modelled", name)
     if not servers:
         raise notes.nothing_left("there are no servers to share" if entries else "the list of nodes is empty")
-    return list(servers.values())
+    return list(servers.values()), [server for name, server in closed.items() if name not in servers]
 
 
 # -- jobs -----------------------------------------------------------------------------------------------------
@@ -188,6 +203,8 @@ class SlurmJob(_JobState):
     required_nodes: Text = ""
     excluded_nodes: Text = ""
     nodes: Text = ""
+    gres_detail: Details = Field(default_factory=list)
+    job_resources: Hosts = Field(default_factory=dict)
     resv_name: Text = ""
     memory_per_tres: Text = ""
 
@@ -230,14 +247,62 @@ class SlurmJob(_JobState):
         return ",".join([*(kind for _, kind in types), *(f"{word}={text}" for word, text in parts.items() if text)])
 
     @cached_property
-    def amounts(self) -> dict[Key, Fraction]:
-        """Amounts of one task: from ``tres_req_str``, which is for the whole job, else from the first field given."""
+    def plain(self) -> dict[str, Fraction]:
+        """Cores and GiB of one task: from ``tres_req_str``, which is for the whole job, else the first field given."""
         requested = self.tres_req_str.plain
         cpu = (requested.get("cpu") or Fraction(self.cpus or 0)) / self.servers
         cpu = cpu or Fraction(self.minimum_cpus_per_node or 0)
         memory = requested.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)
         memory = memory or (self.memory_per_cpu or 0) * cpu
-        return self.generic.with_plain({"cpu": cpu, "memory": memory / 1024})
+        return {"cpu": cpu, "memory": memory / 1024}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the job requests nothing that counts."""
+        return not any((*self.plain.values(), *self.generic.total.values()))
+
+    @property
+    def takes_servers(self) -> bool:
+        """Whether the job takes whole servers (``--exclusive``)."""
+        return "TRUE" in self.exclusive or "NONE" in self.shared
+
+    def requested(self, smallest: SlurmServer | None) -> tuple[dict[str, Fraction], Amounts]:
+        """What one task takes that waits: what it requests and, of whole servers, the rest of the ``smallest`` one.
+
+        As in Slurm, whole servers are all their cores and generic resources, and the memory that is requested.
+        """
+        if smallest is None or not self.takes_servers:
+            return self.plain, self.generic
+        taken = Amounts(dict(smallest.generic.total), dict(smallest.generic.typed))
+        return self.plain | {"cpu": max(self.plain["cpu"], smallest.plain["cpu"])}, taken
+
+    def allocated(self, host: str, position: int) -> tuple[dict[str, Fraction], Amounts]:
+        """What a job that runs takes on one of its servers, the one at a position of their list.
+
+        Cores and memory are those of ``job_resources`` there, else an equal part of ``tres_alloc_str``, else what is
+        requested. Generic resources are counted in the same order (``gres_detail``); of which types they happen to be
+        makes no request for a type, except where the job takes whole servers.
+        """
+        plain, given = dict(self.plain), self.tres_alloc_str.plain
+        on_host = self.job_resources.get(host, HostShare())
+        cpu = Fraction(on_host.cpus) or given.get("cpu", Fraction(0)) / self.servers
+        memory = Fraction(on_host.memory) or given.get("mem", Fraction(0)) / self.servers
+        plain |= {"cpu": cpu} if cpu else {}
+        plain |= {"memory": memory / 1024} if memory else {}
+        taken = Amounts()
+        taken.add_missing(
+            self.gres_detail[position] if len(self.gres_detail) == self.servers else Amounts(), Fraction(1)
+        )
+        taken.add_missing(self.tres_alloc_str, Fraction(1, self.servers))
+        taken.add_missing(self.generic, Fraction(1))
+        if self.takes_servers:
+            return plain, taken
+        asked = self.generic
+        times = {name: taken.total[name] / amount for name, amount in asked.total.items() if amount}
+        return plain, Amounts(
+            {name: amount * times.get(name, 1) for name, amount in asked.total.items()},
+            {(name, kind): amount * times.get(name, 1) for (name, kind), amount in asked.typed.items()},
+        )
 
     @cached_property
     def generic(self) -> Amounts:
@@ -261,17 +326,17 @@ class SlurmJob(_JobState):
             yield "{job} {has} more tasks of an array than Slurm shows; those not shown are missing"
         if "license" in self.tres_req_str.plain or self.licenses:
             yield "{job} that {requests} licences {counts} without them"
-        if "TRUE" in self.exclusive or "NONE" in self.shared:
-            yield "{job} that {takes} whole servers {counts} with what they request only"
+        if self.takes_servers and not self.runs:
+            yield "{job} that {takes} whole servers {counts} with all cores and GRES of the smallest server for it"
         if self.resv_name:
             yield "{job} in a reservation may run on any server"
         if not self.runs and self.state_reason in _NOT_YET:
             yield "{job} that {waits} for another job or for a time {counts}"
         if self.generic.total.keys() & {"shard", "mps"}:
             yield "{job} that {requests} parts of GPUs (shard, mps): not counted as GPUs"
-        if self.memory_per_tres and not self.amounts["memory", ""]:
+        if self.memory_per_tres and not self.plain["memory"]:
             yield "{job} that {requests} memory by GPU {counts} without memory"
-        if not self.amounts["memory", ""] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
+        if not self.plain["memory"] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
             yield "{job} that {requests} all the memory of a server, as --mem=0 does, {counts} without memory"
 
     def owner(self, users: str) -> str:
@@ -315,7 +380,7 @@ def _jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str
             notes.add(reason, name)
             continue
         job = checked(SlurmJob, entry, document, place)
-        if not any(job.amounts.values()):
+        if job.is_empty:
             notes.add("{job} that {requests} nothing {was} left out", name)
             continue
         for remark in job.remarks():

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
-from fairopt.hostlists import hosts
+from fairopt.hostlists import hosts, names_of
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.accounts import read_accounts
-from fairopt.io.slurm.fields import Key
+from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
+from fairopt.io.slurm.fields import Amounts, Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
 from fairopt.io.slurm.places import satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
+_RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --policy slurm is what it steers to"
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
@@ -32,7 +36,7 @@ def read_slurm(
     jobs: Document,
     associations: Document | None = None,
     users: str = "account",
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
@@ -50,7 +54,7 @@ def read_slurm(
 
 
 def read_together(
-    document: dict[str, Any], name: str, users: str = "account", tasks: str = "mean", merge: bool = True
+    document: dict[str, Any], name: str, users: str = "account", tasks: str = "auto", merge: bool = True
 ) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
     check_choice("tasks", tasks, TASKS)
@@ -64,11 +68,13 @@ def _arguments(
 ) -> Arguments:
     notes = Notes()
     (nodes_data, nodes_name), (jobs_data, jobs_name) = nodes, jobs
-    with about(nodes_name):
-        servers = read_servers(_listed(nodes_data, nodes_name, "nodes", _NODES, notes), nodes_name, notes)
+    listed = _listed(nodes_data, nodes_name, "nodes", _NODES, notes)
     with about(jobs_name):
-        entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
-        found = list(read_jobs(entries, jobs_name, notes))
+        found = list(read_jobs(_listed(jobs_data, jobs_name, "jobs", _JOBS, notes), jobs_name, notes))
+    in_use = {host for _, job, _ in found if job.runs for host in names_of(job.nodes) or ()}
+    with about(nodes_name):
+        servers, closed = read_servers(listed, nodes_name, notes, in_use)
+    with about(jobs_name):
         owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
@@ -79,28 +85,40 @@ def _arguments(
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
         labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
-    keys = _resources(servers, [job for _, _, job, _ in owned])
-    at = {server.name: s for s, server in enumerate(servers)}
-    work = [
-        Work(owner, _amounts(keys, job), allowed, count, name, (job.place, job.place), _held(job, name, at, notes))
-        for (owner, name, job, count), allowed in zip(
-            owned, _places(servers, [(name, job) for _, name, job, _ in owned], notes), strict=True
-        )
-    ]
+    allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
+    parts = list(_parts(owned, allowed, servers, closed, notes))
+    generic = ([server.generic for server in servers], [server.generic for server in closed])
+    devices = devices_of(*generic, [(part.name, part.generic, part.servers) for part in parts], notes)
+    plain = [name for name in ("cpu", "memory") if any(part.plain[name] for part in parts)]
+    labels_of = [*plain, *(_label(key) for key in devices.keys)]
+    demands = [_amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)) for part in parts]
+    capacities = [_amounts(plain, server.plain, devices, devices.of_server(server.generic)) for server in servers]
+    n, in_closed = len(servers), np.zeros((len(closed), len(labels_of)))
+    work = []
+    for part, demand in zip(parts, demands, strict=True):
+        may = part.servers
+        if closed:
+            may = np.concatenate([may, np.array([n + k in part.held for k in range(len(closed))], dtype=np.bool_)])
+        for s in part.held.keys() - {*range(n)}:
+            in_closed[s - n] += demand
+        work.append(Work(part.owner, demand, may, part.count, part.name, (part.place, part.place), part.held))
+    servers = [*servers, *closed]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
             work,
-            resources=[_label(key) for key in keys],
-            capacities=[_amounts(keys, server) for server in servers],
+            resources=labels_of,
+            capacities=[*capacities, *in_closed.tolist()],
             servers=[server.name for server in servers],
             tasks=tasks,
             server_types=_types(servers),
             units={"cpu": "core", "memory": "GiB"},
             notes=notes,
             word="job",
+            limiting=[_label(key) for key in devices.keys if key[1] and not is_slice(key[1])],
             labels=labels,
             weights=weights,
         )
+    values["notes"].append(_RULE)
     return Arguments(values, (nodes_name, jobs_name), merge)
 
 
@@ -120,12 +138,13 @@ def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes:
 
 
 def _types(servers: list[SlurmServer]) -> list[str] | None:
-    """Types of servers' GPUs, if any server has GPUs."""
+    """Types of servers' GPUs, with their numbers where there are several, if any server has GPUs."""
     out = []
     for server in servers:
-        kinds = sorted(kind for (name, kind), amount in server.generic.typed.items() if name == "gpu" and amount)
-        none = "unnamed GPU" if server.generic.total.get("gpu") else "no GPU"
-        out.append("|".join(kinds) or none)
+        kinds = sorted((kind, n) for (name, kind), n in server.generic.typed.items() if name == "gpu" and n)
+        unnamed = untyped(server.generic, "gpu")
+        kinds += [(UNNAMED, unnamed)] if unnamed > 0 else []
+        out.append(kinds[0][0] if len(kinds) == 1 else "|".join(f"{kind}:{n}" for kind, n in kinds) or "no GPU")
     return out if any(name != "no GPU" for name in out) else None
 
 
@@ -139,40 +158,92 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
     return owner or f"no {users}"
 
 
-def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[Key]:
-    """Requested resources: plain, generic, and types of servers that have other types too.
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Equal tasks of a job, all waiting or all running."""
 
-    Elsewhere a type is a matter of placement.
+    owner: str
+    name: str
+    place: str
+    servers: NDArray[np.bool_]
+    count: float
+    plain: dict[str, Fraction]
+    generic: Amounts
+    held: dict[int, float]
+
+
+def _parts(
+    owned: list[tuple[str, str, SlurmJob, int]],
+    places: list[NDArray[np.bool_]],
+    servers: list[SlurmServer],
+    closed: list[SlurmServer],
+    notes: Notes,
+) -> Iterator[_Part]:
+    """The tasks of jobs: those that run take what is allocated on each server, and others what they request.
+
+    Servers are counted on by those that start no jobs, where the tasks that run there may run.
     """
-    requested = {key for job in jobs for key, amount in job.amounts.items() if amount}
-    plain = [key for key in (("cpu", ""), ("memory", "")) if key in requested]
-    return plain + [
-        (name, kind)
-        for name, kind in sorted(requested.difference(plain))
-        if not kind or any(0 < s.amounts.get((name, kind), 0) < s.amounts[name, ""] for s in servers)
+    at = {server.name: s for s, server in enumerate((*servers, *closed))}
+    smallest = dict[tuple[bytes, Any], SlurmServer | None]()
+    for (owner, name, job, count), allowed in zip(owned, places, strict=True):
+        if job.servers > 1:
+            notes.add("{job} on several servers {counts} as a task on each: Slurm starts all of them or none", name)
+        hosts_of = _hosts(job, name, at, notes)
+        if hosts_of:
+            given = [job.allocated(host, position) for position, host in enumerate(hosts_of)]
+            if any(one != (job.plain, job.generic) for one in given):
+                notes.add("{running job} {is} allocated other amounts than requested, and {counts} with these", name)
+            for host, one in zip(hosts_of, given, strict=True):
+                yield _Part(owner, name, job.place, allowed, 1.0, *one, {at[host]: 1.0} if host in at else {})
+            continue
+        if job.servers > max(1, int(allowed.sum())):
+            notes.add("{job} that {needs} more servers than it may use {was} left out", name)
+            continue
+        if job.takes_servers:
+            key = (allowed.tobytes(), (job.plain["cpu"], *sorted(job.generic.total.items())))
+            if key not in smallest:
+                smallest[key] = _smallest(job, allowed, servers)
+        found = smallest[key] if job.takes_servers else None
+        yield _Part(owner, name, job.place, allowed, float(count), *job.requested(found), {})
+
+
+def _smallest(job: SlurmJob, allowed: NDArray[np.bool_], servers: list[SlurmServer]) -> SlurmServer | None:
+    """The server with the fewest generic resources and cores that has what a task requests; None if there is none."""
+    fitting = [
+        server
+        for server, may in zip(servers, allowed.tolist(), strict=True)
+        if may
+        and server.plain["cpu"] >= job.plain["cpu"]
+        and server.plain["memory"] >= job.plain["memory"]
+        and all(server.generic.total.get(name, 0) >= amount for name, amount in job.generic.total.items())
     ]
+    return min(fitting, key=lambda s: (sum(s.generic.total.values()), s.plain["cpu"], s.name), default=None)
 
 
-def _amounts(keys: list[Key], has: SlurmServer | SlurmJob) -> tuple[float, ...]:
-    return tuple(float(has.amounts.get(key, 0)) for key in keys)
+def _amounts(
+    plain: list[str], of_plain: Mapping[str, Fraction], devices: Devices, generic: Mapping[Key, Fraction]
+) -> tuple[float, ...]:
+    """Amounts in the order of resources."""
+    return tuple(float(one) for one in (*(of_plain[k] for k in plain), *(generic.get(k, 0) for k in devices.keys)))
 
 
-def _held(job: SlurmJob, name: str, at: Mapping[str, int], notes: Notes) -> dict[int, float]:
-    """The tasks of a running job by index of the server, one on each."""
+def _hosts(job: SlurmJob, name: str, at: Mapping[str, int], notes: Notes) -> list[str]:
+    """The servers of a running job, one for each of its tasks; none if they are not known."""
     if not job.runs:
-        return {}
-    names = hosts(job.nodes) or frozenset()
+        return []
+    names = names_of(job.nodes) or []
     if len(names) != job.servers:
         notes.add("{running job} without a list of its servers {counts} as waiting", name)
-        return {}
-    if not names <= at.keys():
-        notes.add("{running job} on servers that were left out: tasks there count as waiting", name)
-    return {at[host]: 1.0 for host in names if host in at}
+        return []
+    if not at.keys() >= {*names}:
+        notes.add("{running job} on servers that are not listed: tasks there count as waiting", name)
+    return names
 
 
 def _label(key: Key) -> str:
-    name = key[0].removeprefix("gres/")
-    return (key[0] if name in ("cpu", "memory") else name) + (f":{key[1]}" if key[1] else "")
+    """The name of a resource; a generic one that is called cpu or memory is told apart."""
+    name, kind = key
+    return (f"gres/{name}" if name in ("cpu", "memory") else name) + (f":{kind}" if kind else "")
 
 
 def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[NDArray[np.bool_]]:

@@ -309,7 +309,7 @@ class Filling:
         self.zero, self.one = zero, number(1)
         self.tie: Any = TIE if rounded else zero
         self.same: Any = SAME if rounded else zero
-        self.m, self.serial, self.again = len(forest.ratios[0]), 0, False
+        self.m, self.serial, self.again, self.begun = len(forest.ratios[0]), 0, False, False
         self.n_rows = self.m + len(forest.rows)
         self.branches: list[Branch] = []
         for k, parent in enumerate(forest.parents):
@@ -670,18 +670,22 @@ class Filling:
     def restart(self, row: int | None = None) -> None:
         """Compare all levels afresh, after a row is full or a floor is met."""
         self.catch_up()
-        self.again = False
+        self.again, begins, self.begun = False, not self.begun, True
         for leaf in self.leaves:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)
-        levels, full = [branch.level for branch in self.branches], list[int]()
+        nobody = begins and all(self.ended)  # all are at their limits by guarantees
+        levels, full, known = [branch.level for branch in self.branches], list[int](), len(self.waited)
         for r in range(self.n_rows):
             if not self.full[r] and (r == row or self.reaches(self.one, self.used[r], self.same)):
                 self.fill(r)
                 full.append(r)
+        if len(self.waited) > known:  # of one state
+            self.waited[known:] = [(self.before, [j for _, waited in self.waited[known:] for j in waited])]
         if full and self.levels_before[0] == len(self.states) and (self.watch or self.floors):
             self.tell(levels=self.levels_before[1])
-        self.tell(full, levels)
+        if not nobody:
+            self.tell(full, levels)
         self.sleep()
         may_rise = [not (over or sleeps) for over, sleeps in zip(self.ended, self.sleeps, strict=True)]
         for branch in reversed(self.branches):

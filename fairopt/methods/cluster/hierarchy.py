@@ -16,6 +16,7 @@ import numpy as np
 
 from fairopt.allocation import feasibility
 from fairopt.blocks.guarantees import TeamFloor, team_floors
+from fairopt.blocks.limits import limited_units
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
@@ -38,7 +39,8 @@ NEARLY_WHOLE = 16 * float(np.finfo(float).eps)
 MOST = 10  # rows per leaf: at most 1 was needed
 LONGEST = 64  # steps between two tries to place the tasks
 
-Row = list[tuple[int | str, int, float]]  # prices by server and resource, then by team and resource
+# prices by server and resource, then of limits of the instance (None and their index), then by team and resource
+Row = list[tuple[int | str | None, int, float]]
 
 
 class Filled(NamedTuple):
@@ -60,7 +62,7 @@ def fill(
     Shares are of the capacities of ``shares_of``, of whose resources the instance may have ``more``, as fractions.
     """
     known = instance if shares_of is None else shares_of
-    floors, several = team_floors(known), known.n_servers > 1
+    floors, several = team_floors(known), known.n_servers > 1 or bool(known.limits)
     entry: dict[str, Any] = {"kind": "filling", "floors": _entry(floors)}
     tree = Tree.in_floats(known, policy)
     if not tree.leaves:
@@ -225,7 +227,15 @@ class _Placements:
                 np.concatenate([pairs[used], pairs, holder, np.full(len(capacity), excess)]),
             ),
         )
-        self.matrix = sp.csc_array(entries, shape=(servers * m + n + len(self.floors), excess + 1))
+        floored_rows = sp.csc_array(entries, shape=(servers * m + n + len(self.floors), excess + 1))
+        self.limited = np.zeros((len(instance.limits), len(pairs)))  # units of a limit that a task of a pair takes
+        for k, units in enumerate(limited_units(instance)):
+            self.limited[k] = units[self.users][self.user, self.server]
+        self.amounts = np.array([limit.amount for limit in instance.limits])
+        parts = self.limited / self.mu[self.user] / self.amounts[:, None]
+        self.matrix = sp.vstack(
+            [floored_rows, sp.csc_array(np.hstack([parts, -np.ones((len(parts), 1))]))], format="csc"
+        )
         self.most = instance.tasks_alone[self.users].sum(axis=1) * self.mu
         self.limits = np.array([np.inf if t is None else t for t in forest.limits]) * self.mu
         self.basis: tuple[Int, Int] | None = None
@@ -239,16 +249,19 @@ class _Placements:
         floors = np.full(len(self.floors), -np.inf)
         if self._short(low):
             floors, high = np.full(len(self.floors), 1 - near), np.maximum(low, self.limits)
+        limits = len(self.amounts)
         bounds = (
-            np.concatenate([np.full(rows, -np.inf), low, floors]),
-            np.concatenate([np.ones(rows), high, np.full(len(floors), np.inf)]),
+            np.concatenate([np.full(rows, -np.inf), low, floors, np.full(limits, -np.inf)]),
+            np.concatenate([np.ones(rows), high, np.full(len(floors), np.inf), np.ones(limits)]),
         )
         self.simplex.give(costs, (np.zeros(len(costs)), columns), bounds, self.matrix, self.basis, SIZE)
         if not self.simplex.run(self.clock, first=DUAL):
             raise NotCertified("a linear program over placements was not solved. Fix: use other units")
         self.basis = self.simplex.of_columns, self.simplex.of_rows
         duals = self.simplex.duals
-        return self.simplex.values, self._row(np.maximum(-duals[:rows], 0.0), np.maximum(duals[rows + len(low) :], 0.0))
+        at = rows + len(low)
+        prices, earnings, charged = -duals[:rows], duals[at : at + len(floors)], -duals[at + len(floors) :]
+        return self.simplex.values, self._row(*(np.maximum(of, 0.0) for of in (prices, earnings, charged)))
 
     def _short(self, held: Float) -> bool:
         """Whether some floor is not reached at shares of leaves."""
@@ -296,8 +309,12 @@ class _Placements:
     def costs(self, row: Row) -> tuple[list[float], float]:
         """What a task of each leaf costs at prices, relative to the worth of all, and what floors are worth."""
         prices, earnings, floor = np.zeros(self.room_of.shape), np.zeros(len(self.users)), 0.0
+        charged, limited = np.zeros(len(self.user)), 0.0
         for where, i, p in row:
-            if isinstance(where, str):
+            if where is None:
+                charged += p * self.limited[i]
+                limited += p * float(self.amounts[i])
+            elif isinstance(where, str):
                 k = self.floors.index((where, i))
                 part = p * float(self.floor[k] * self.instance.total_capacities[i])
                 earnings += part * self.ratios[k]
@@ -305,18 +322,20 @@ class _Placements:
             else:
                 prices[where, i] = p
         table = self.instance.demands[self.users] @ prices.T
+        table[self.user, self.server] += charged
         eligible = self.instance.eligible[self.users]
         least: Float = np.where(eligible, table, np.inf).min(axis=1)
         most = np.minimum(self.most, self.limits) / self.mu
-        worth = float((prices * self.room_of).sum() + (np.maximum(earnings - least, 0.0) * most).sum())
+        worth = float((prices * self.room_of).sum() + limited + (np.maximum(earnings - least, 0.0) * most).sum())
         costs = np.where(least - earnings > TIE * earnings, least - earnings, 0.0) / worth
         return costs.tolist(), floor / worth
 
-    def _row(self, prices: Float, floors: Float) -> Row:
-        """Prices of whole capacities and floors as prices per unit, without noise."""
-        least = NO_PRICE * max(prices.max(initial=0.0), floors.max(initial=0.0))
+    def _row(self, prices: Float, floors: Float, limits: Float) -> Row:
+        """Prices of whole capacities, floors and limits as prices per unit, without noise."""
+        least = NO_PRICE * max(of.max(initial=0.0) for of in (prices, floors, limits))
         kept, m = np.flatnonzero(prices > least), self.instance.n_resources
         per_unit = prices[kept] / self.room_of.ravel()[kept]
         row: Row = [(int(k) // m, int(k) % m, float(p)) for k, p in zip(kept, per_unit, strict=True)]
+        row += [(None, k, float(limits[k] / self.amounts[k])) for k in np.flatnonzero(limits > least).tolist()]
         units = self.floor * self.instance.total_capacities[[i for _, i in self.floors]]
         return row + [(*self.floors[k], float(floors[k] / units[k])) for k in np.flatnonzero(floors > least)]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.formulation.program import Float, Program
-from fairopt.formulation.whole import SAME
+from fairopt.formulation.whole import SAME, slack
 from fairopt.methods.whole.servers import Request, Servers
 from fairopt.runtime.progress import tell
 
@@ -37,8 +37,8 @@ class WholeTasks:
         self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
         self.members = [self.classes == k for k in range(self.n_classes)]
-        # half of the tolerance, so that sums of floats stay within it
-        self.servers = Servers(instance.capacities[self.row] * program.usable * (1 - 0.5 * SAME))
+        usable = instance.capacities[self.row] * program.usable
+        self.servers = Servers(usable, 0.5 * slack(instance, usable))  # half, so that sums of floats stay within it
         self.placed = np.zeros((instance.n_users, len(self.row)))
         self.held = np.zeros((instance.n_users, self.n_classes))
         self.most = np.floor(program.high * (1 + SAME))

@@ -30,13 +30,15 @@ class Request(NamedTuple):
 class Servers:
     """Servers with capacities (n_servers, n_resources), and what is free of them.
 
-    Capacities have a relative tolerance of 1e-9, so that ten tasks of 0.1 fill a capacity of 1.
+    Capacities have a relative tolerance of 1e-9, or a ``slack`` of the same shape, so that ten tasks of 0.1 fill a
+    capacity of 1.
     """
 
-    def __init__(self, capacities: Float) -> None:
+    def __init__(self, capacities: Float, slack: Float | None = None) -> None:
         self.capacities = np.asarray(capacities, dtype=float)
         self.n_servers, self.n_resources = self.capacities.shape
-        self._whole: list[list[float]] = (self.capacities * (1 + SAME)).tolist()
+        tolerated = SAME * self.capacities if slack is None else slack
+        self._whole: list[list[float]] = (self.capacities + tolerated).tolist()
         self._room = [row[:] for row in self._whole]  # free units, for tests of one server
         self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all servers
         has = self.capacities > 0

@@ -132,9 +132,9 @@ def with_teams(
         places, position = np.unique(inner, return_inverse=True)
         teams[label] = [None if none else f"{label}{t + 1}" for t, none in zip(position, without, strict=True)]
         outer = np.where(without, outer + 3 * len(places) * len(outer), position)
-    made = instance.replace(teams=teams)
+    made = instance.replace(teams={label: teams[label] for label in reversed(labels)})
     if weights:
-        names = made.teams.names
+        names = [name for label in labels for name in made.teams.labelling(label).names]
         given = dict(zip(names, rng.integers(1, 5, size=len(names)).tolist(), strict=True))
         made = made.replace(weights={**dict(zip(made.users, instance.weights.tolist(), strict=True)), **given})
     return made

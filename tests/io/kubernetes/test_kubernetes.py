@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from kube_cluster import GPU, cluster, container, node, pod
 from numpy.testing import assert_allclose, assert_array_equal
+from typer.testing import CliRunner
 
+import fairopt as fo
+from fairopt.cli import app
 from fairopt.datasets import kubernetes
 from fairopt.errors import InvalidInstance
 
@@ -360,8 +363,124 @@ def test_pods_with_a_node_are_held_there_even_while_they_start():
     assert (merged.servers, merged.held.tolist()) == (("n[1-2]",), [[2]])
 
 
-def test_pods_on_servers_left_out_count_as_waiting():
+def test_pods_on_servers_that_do_not_count_wait():
     running = changed(POD, "spec", nodeName="n9")
     found = kubernetes(listed(NODE), listed(running))
     assert found.held is None
-    assert "1 pod on servers that were left out counts as waiting (web/site-1)" in found.notes
+    assert "1 pod on servers that do not count counts as waiting (web/site-1)" in found.notes
+
+
+def test_a_cordoned_server_counts_with_what_runs_there_for_the_pods_that_run_there():
+    cordoned = changed(node("n2", "general.16", "zone-b"), "spec", unschedulable=True)
+    running, waiting = changed(POD, "spec", nodeName="n2"), pod("web", "site-2", POD["spec"])
+    found = kubernetes(listed(NODE, cordoned), listed(running, waiting), merge=False)
+    assert "1 cordoned server counts with what runs there, for the pods that run there (n2)" in found.notes
+    assert found.servers == ("n1", "n2") and found.capacities[1].tolist() == [1, 1]
+    assert found.held_units.sum(axis=0).tolist() == [1, 1] and found.task_limits.sum() == 2
+    assert sorted(found.eligible.tolist()) == [[True, False], [True, True]]
+    assert kubernetes(listed(NODE, cordoned), listed(waiting)).servers == ("n1",)
+
+
+# -- what KAI and the number of pods limit --------------------------------------------------------------------
+
+
+def gpu_node(name, gpus, memory=None):
+    made = changed(node(name, "general.16", "zone-a"), "status", "allocatable", **{"nvidia.com/gpu": str(gpus)})
+    return changed(made, "metadata", "labels", **({} if memory is None else {"nvidia.com/gpu.memory": str(memory)}))
+
+
+def sharing(number, space="web", **annotations):
+    made = [pod(space, f"part-{k}", {"containers": [container({"cpu": "10m"})]}) for k in range(number)]
+    return [changed(one, "metadata", annotations=annotations) for one in made]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "asked", "whole"),
+    [
+        ({"gpu-fraction": "0.5"}, 3, 2),
+        ({"gpu-memory": "2000"}, 24, 23),
+        ({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}, 3, 1),
+    ],
+)
+def test_parts_of_gpus_are_counted(annotations, asked, whole):
+    found = kubernetes(listed(gpu_node("n1", 1, 46068)), listed(*sharing(asked, **annotations)))
+    assert found.resources == ("cpu", "nvidia.com/gpu") and found.task_limits.tolist() == [asked]
+    assert fo.DRF().allocate(found, integral=True).tasks.tolist() == [whole]
+    said = f"{asked} pods with a part of a GPU: the GPUs of a server are one amount, and a part may lie on two"
+    assert any(note.startswith(said) for note in found.notes)
+
+
+def test_memory_of_a_gpu_is_a_part_of_that_of_the_server_or_of_the_smallest():
+    nodes = [gpu_node("n1", 1, 40000), gpu_node("n2", 1, 80000)]
+    (waits,) = sharing(1, **{"gpu-memory": "20000"})
+    runs = changed(waits, "spec", nodeName="n2")
+    made = kubernetes(listed(*nodes), listed(waits))
+    assert made.demands[0, 1] == 0.5
+    assert "1 pod with a part of a GPU's memory counts as on the smallest GPU (web/part-0)" in made.notes
+    assert kubernetes(listed(*nodes), listed(runs)).demands[0, 1] == 0.25
+    plain = kubernetes(listed(gpu_node("n1", 1)), listed(waits))
+    assert plain.demands[0, 1] == 1
+    assert any(note.startswith("1 pod with gpu-memory counts as on a whole GPU: no server has") for note in plain.notes)
+
+
+def test_pods_that_reserve_gpus_for_others_are_left_out():
+    whole = pod("kai-resource-reservation", "gpu-1", {"containers": [container({"nvidia.com/gpu": "1"})]})
+    made = kubernetes(listed(gpu_node("n1", 1)), listed(whole, *sharing(1, **{"gpu-fraction": "0.5"})))
+    assert made.demands.tolist() == [[0.01, 0.5]]
+    said = "1 pod of kai-resource-reservation, for GPUs that others share, was left out"
+    assert any(note.startswith(said) for note in made.notes)
+
+
+@pytest.mark.parametrize("value", ["half", "0", "-1", "", None])
+def test_a_part_that_is_no_number_is_refused(value):
+    with pytest.raises(InvalidInstance, match="the annotation gpu-fraction of pod web/part-0 is"):
+        kubernetes(listed(gpu_node("n1", 1)), listed(*sharing(1, **{"gpu-fraction": value})))
+
+
+def test_the_number_of_pods_of_a_server_limits_on_request_and_is_said_where_it_would(tmp_path):
+    server = changed(NODE, "status", "allocatable", pods="110", cpu="64")
+    pods = [pod("web", f"small-{k}", {"containers": [container({"cpu": "10m"})]}) for k in range(400)]
+    made = kubernetes(listed(server), listed(*pods))
+    said = "servers take 110 pods in all, and there are 400: their number is not limited here; --resources with 'pods'"
+    assert any(note.startswith(said) for note in made.notes)
+    assert fo.DRF().allocate(made).tasks.tolist() == [400]
+    for name, document in (("nodes", listed(server)), ("pods", listed(*pods))):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    limited = fo.read(tmp_path, resources=["cpu", "pods"])
+    assert fo.DRF().allocate(limited).tasks == pytest.approx([110])
+    assert not any("pods in all" in note for note in limited.notes)
+    result = CliRunner().invoke(app, ["solve", str(tmp_path), "--resources", "cpu, pods", "--json"])
+    assert [*json.loads(result.stdout)["tasks"].values()] == pytest.approx([110]), result.output
+    assert not any("pods in all" in note for note in kubernetes(listed(server), listed(*pods[:110])).notes)
+
+
+# -- other schedulers -----------------------------------------------------------------------------------------
+
+
+def other(version, kind, name):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3}}
+
+
+def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path):
+    in_queue = changed(POD, "metadata", "labels", **{"kai.scheduler/queue": "vision"})
+    in_gang = pod("web", "site-2", POD["spec"])
+    marks = {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/queue-name": "q"}
+    in_gang = changed(in_gang, "metadata", annotations=marks)
+    objects = [
+        other("scheduling.volcano.sh/v1beta1", "Queue", "q"),
+        other("scheduling.run.ai/v2", "Queue", "vision"),
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "g"),
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "h"),
+        other("v1", "ConfigMap", "c"),
+    ]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(listed(NODE, in_queue, in_gang, *objects)))
+    assert fo.read(path).notes[:6] == (
+        "1 object of the kind Queue of Volcano is not read (q)",
+        "1 object of the kind Queue of KAI is not read (vision)",
+        "2 objects of the kind PodGroup of KAI are not read (such as g)",
+        "1 pod in queues of kai.scheduler/queue, which are not read; --users label:kai.scheduler/queue makes them "
+        "teams (web/site-1)",
+        "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
+        "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
+    )

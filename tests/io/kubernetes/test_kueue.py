@@ -42,7 +42,7 @@ NODES = [
 
 
 def spec(cpu, gpus=0, **more):
-    requests = {"cpu": str(cpu), "memory": f"{cpu}Gi"} | ({GPU: str(gpus)} if gpus else {})
+    requests = {"cpu": str(cpu)} | ({GPU: str(gpus)} if gpus else {})
     return {"containers": [container(requests)], "tolerations": [GPU_TOLERATION] * bool(gpus), **more}
 
 
@@ -166,7 +166,7 @@ def test_a_workload_counts_once_however_its_pods_are_tied_to_it():
         tied["metadata"] |= metadata
         assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[tied]), "vision") == 1
     other = pod("vis", "job-0", spec(4, 1), ownerReferences=[{"kind": "Job", "uid": "another"}])
-    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4 + 1  # in no queue, beside it
     ended = pod("vis", "job-0", spec(4, 1), phase="Failed", ownerReferences=[{"kind": "Job", "uid": "job-uid"}])
     assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[ended, *SITE]), "vision") == 4
 
@@ -205,14 +205,15 @@ def test_pods_that_a_job_no_longer_needs_do_not_wait():
     assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, one, pods=SITE), "nlp") == 1
 
 
-def test_nominal_quotas_are_guarantees_over_all_flavors_and_fair_sharing_weighs_teams():
-    """As much of them as the tasks take together: web asks for 16 cpu, nlp takes 8 gpu with 8 cpu and 2 cpu alone."""
-    wanted = {"vision": {"cpu": 20, GPU: 10}, "nlp": {"cpu": 10, GPU: 8}, "web": {"cpu": 16}}
-    assert {team: pytest.approx(units) for team, units in wanted.items()} == CLUSTER.team_guarantees
+def test_nominal_quotas_by_flavor_are_guarantees_and_fair_sharing_weighs_teams():
+    """As much of them as the tasks take together: of vision 8 gpu on a100 and 2 on t4, of 3.2 a pod on average."""
+    wanted = {"nlp/8 gpu": 1, "nlp/2 cpu": 1, "vision/gpu": 10 / 3.2, "web/2 cpu": 8, "tools/1 cpu": 0}
+    assert dict(zip(CLUSTER.users, CLUSTER.guarantees, strict=True)) == {u: pytest.approx(x) for u, x in wanted.items()}
     assert CLUSTER.team_weights == {"vision": 2, "nlp": 1, "web": 1}
     answer = fo.HDRF().allocate(CLUSTER)
     assert answer.certificate.ok
     assert answer.to_frame("team").loc["nlp", GPU] == pytest.approx(8)
+    assert said(CLUSTER, "nominal quotas, by flavor, are what queues are owed, as far as their pods can use them")
 
 
 def test_both_api_versions_say_the_same():
@@ -237,21 +238,35 @@ def test_cohorts_of_cohorts_are_outer_labels_and_their_own_quotas_come_on_top():
         "tools": (None, None),
     }
     assert found.team_weights["research"] == 3
-    # of 16 a100 there are quotas of 8, 8 and 4: each counts with 16/20
-    assert found.team_guarantees["all"][GPU] == pytest.approx((8 + 8 + 4) * 16 / 20 + 2)
-    assert said(found, "1 quota beyond what the servers of their flavors have: scaled to it, for all of their queues")
+    # what is owed to cohorts in others: 16 of 16 a100, and the 2 of 4 t4 of which there are quotas
+    assert found.team_guarantees["research"][GPU] == pytest.approx(16 + 2)
     assert not said(found, "1 cohort without")
 
 
-def test_an_outer_cohort_has_the_own_quotas_of_the_cohorts_in_it():
+def test_weights_of_cohorts_of_one_queue_each_divide_the_cluster():
+    """Cohorts with weights of .75 and .25 have 9 and 3 of 12 CPUs."""
+    weights = (("left", "750m"), ("right", "250m"))
+    tree = [cohort(name, "all", fairSharing={"weight": weight}) for name, weight in weights]
+    tree += [{**queue("all", plain=(12, 0)), "kind": "Cohort"}, flavor("plain")]
+    queues = [queue("vision", "left", plain=(0, 0)), queue("nlp", "right", plain=(0, 0))]
+    jobs = [workload(namespace, "job", "main", (24, spec(1))) for namespace in ("vis", "nlp")]
+    found = made(*queues, *LOCAL[:2], *jobs, *tree, nodes=[node("n", 12)], pods=[])
+    assert found.teams.outermost_first == ("cohort2", "cohort", "team")
+    answer = fo.HDRF(by=found.teams.outermost_first).allocate(found)
+    assert dict(zip(found.teams["team"], answer.tasks.tolist(), strict=True)) == {"vision": 9, "nlp": 3}
+
+
+def test_a_cohort_is_owed_its_own_quotas_and_those_below_it():
     def own(gpus):
         resources = [{"name": GPU, "nominalQuota": gpus}]
         return {"resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "a100", "resources": resources}]}]}
 
     tree = [cohort("research", "all", **own(3)), cohort("all", **own(2))]
     found = made(*FLAVORS, queue("nlp", "research", a100=(64, 4)), *LOCAL[1:2], WORKLOADS[2], *tree, pods=OTHER)
-    gpus = {team: units[GPU] for team, units in found.team_guarantees.items()}
-    assert gpus == pytest.approx({"nlp": 4, "research": 4 + 3, "all": 4 + 3 + 2})
+    assert found.team_guarantees["research"][GPU] == pytest.approx(4 + 3)
+    assert 8 * found.guarantees[found.users.index("nlp/8 gpu")] == pytest.approx(4)
+    gpus = [limit.amount for limit in found.limits if limit.resource == GPU]
+    assert gpus == [4 + 3 + 2]  # of the cohort at the top
 
 
 GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
@@ -259,10 +274,10 @@ GPU_QUOTA = {"name": GPU, "nominalQuota": 4}
 
 def test_quotas_beyond_the_servers_are_scaled_so_that_they_can_be_kept():
     found = made(*FLAVORS, queue("nlp", a100=(1000, 64)), *LOCAL[1:2], WORKLOADS[2], pods=OTHER)
-    assert found.team_guarantees["nlp"] == pytest.approx({"cpu": 18, GPU: 16})
-    assert said(found, "2 quotas beyond what the servers of their flavors have: scaled to it") == [
-        "2 quotas beyond what the servers of their flavors have: scaled to it, for all of their queues "
-        "(such as 1,000 cpu of a100, of which there is 128)"
+    assert found.guarantees @ found.demands == pytest.approx([18, 16])
+    assert said(found, "1 quota beyond what the servers of their flavors have: scaled to it") == [
+        "1 quota beyond what the servers of their flavors have: scaled to it, for all of their queues "
+        "(32 nvidia.com/gpu of a100, of which there is 16)"
     ]
     assert fo.DRF().allocate(found).certificate.ok
 
@@ -286,7 +301,7 @@ def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
 def test_a_quota_of_a_flavor_where_no_pod_of_the_queue_may_run_is_no_guarantee():
     chosen = spec(8, 4, nodeSelector={"accelerator": "a100"})
     found = made(*FLAVORS, QUEUES[0], LOCAL[0], workload("vis", "train", "main", (3, chosen)), pods=[])
-    assert found.team_guarantees["vision"] == pytest.approx({"cpu": 16, GPU: 8})
+    assert found.guarantees @ found.demands == pytest.approx([16, 8])
     assert said(
         found, "2 quotas of flavors where no pod of their queue may run count for nothing (such as cpu of t4 of"
     )
@@ -308,9 +323,18 @@ def test_without_cluster_queues_workloads_count_by_namespace():
 
 def test_names_that_two_things_have_are_told_apart():
     lone = pod("nlp", "shell-0", spec(1))
-    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), LOCAL[1], WORKLOADS[2], pods=[lone])
-    assert set(found.teams["team"]) == {"nlp", "nlp (in no queue)"}
+    elsewhere = local("other", "main", "nlp")
+    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), elsewhere, WORKLOADS[2], pods=[lone])
+    assert set(found.teams["team"]) == {"nlp (in no queue)"}
+    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), LOCAL[1], WORKLOADS[2])
     assert set(found.teams["cohort"]) == {"nlp (cohort)", None}
+
+
+def test_a_team_with_pods_outside_its_queue_is_one_team_with_one_weight():
+    lone = pod("nlp", "shell-0", spec(1))
+    found = made(*FLAVORS, queue("nlp", weight="3", a100=(64, 8)), LOCAL[1], WORKLOADS[2], pods=[lone])
+    assert found.teams["team"] == ("nlp",) * found.n_users and found.team_weights == {"nlp": 3}
+    assert said(found, "1 pod in no cluster queue counts for the team of the queue of the namespace (nlp/shell-0)")
 
 
 def test_a_weight_of_0_counts_as_very_small():
@@ -327,7 +351,6 @@ def test_what_is_not_modelled_is_said_where_it_is_there():
     gated = pod("nlp", "gated-0", spec(8, 8, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]), phase="Pending")
     found = made(limited, LOCAL[1], WORKLOADS[2], pods=[gated])
     for sentence in (
-        "1 cluster queue with limits on what it borrows or lends: not modelled (nlp)",
         "1 cluster queue with admission checks: not modelled (nlp)",
         "1 cluster queue that is stopped counts all the same (nlp)",
         "1 pod with scheduling gates counts as waiting (nlp/gated-0)",

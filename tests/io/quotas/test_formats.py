@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.kubernetes.kueue import LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
@@ -45,7 +46,8 @@ def test_a_table_has_a_line_for_each_quota(tmp_path):
 
 def test_resource_quotas_are_one_for_each_namespace(tmp_path):
     pytest.importorskip("yaml")
-    text = to_resource_quotas(ROWS, ["why"])
+    text, notes = to_resource_quotas(ROWS, [], ["why"])
+    assert notes == []
     assert text == (
         "# why\n# Kubernetes then refuses pods there that do not request what is limited.\n"
         "apiVersion: v1\nkind: List\nitems:\n"
@@ -58,6 +60,46 @@ def test_resource_quotas_are_one_for_each_namespace(tmp_path):
     )
     (tmp_path / "q.yaml").write_text(text)
     assert read_quotas(tmp_path / "q.yaml") == (in_kubernetes(ROWS), "kubernetes")
+
+
+def test_resource_quotas_that_are_there_are_written_again_by_their_names(tmp_path):
+    """After ``kubectl apply``, which replaces objects of the same name, the smallest limits are the new amounts."""
+    yaml = pytest.importorskip("yaml")
+    gpus = quota("vision", {"requests.nvidia.com/gpu": "2", "pods": "50"})
+    gpus["metadata"] |= {"name": "gpus", "labels": {"by": "ops"}, "uid": "u", "resourceVersion": "7"}
+    cpus = quota("vision", {"cpu": "1", "limits.cpu": "9", "requests.nvidia.com/gpu": "3"})
+    scoped, other = quota("vision", {"cpu": "1"}, scopes=["Terminating"]), quota("web", {"cpu": "1"})
+    for one, name in ((cpus, "cpus"), (scoped, "best-effort"), (other, "web")):
+        one["metadata"]["name"] = name
+    present = [gpus, cpus, scoped, other]
+    before = json.dumps(present)
+    text, notes = to_resource_quotas(ROWS, present)
+    assert json.dumps(present) == before
+    (tmp_path / "q.yaml").write_text(text)
+    written = yaml.safe_load(text)["items"]
+    names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in written]
+    assert names == [("vision", "cpus"), ("vision", "gpus"), ("nlp", "fairopt")]
+    assert written[1]["metadata"] == {"name": "gpus", "namespace": "vision", "labels": {"by": "ops"}}
+    assert written[1]["spec"]["hard"] == {"requests.nvidia.com/gpu": "4", "pods": "50"}
+    assert written[0]["spec"]["hard"] == {
+        "cpu": "1500m",
+        "limits.cpu": "9",
+        "requests.nvidia.com/gpu": "4",
+        "requests.memory": "2560Mi",
+    }
+    kept = [one for one in present if (one["metadata"]["namespace"], one["metadata"]["name"]) not in names]
+    in_effect = of({"kind": "List", "items": [*written, *kept]}, tmp_path)
+    assert {(row.key, row.amount) for row in in_kubernetes(ROWS)} <= {(row.key, row.amount) for row in in_effect}
+    assert notes == [
+        "vision: in effect after this is applied are these amounts, in its own ResourceQuota cpus, gpus",
+        "vision: limits of best-effort, which has scopes, stay in effect beside these",
+    ]
+
+
+def test_without_the_present_resource_quotas_a_note_says_that_smaller_ones_stay():
+    text, notes = to_resource_quotas(ROWS, None)
+    assert notes[0].startswith("present ResourceQuotas are not known: if a namespace has one, the smaller limit stays")
+    assert f"# {notes[0]}" in text
 
 
 def test_limits_of_accounts_are_a_line_each_below_the_settings_they_need(tmp_path):
@@ -156,22 +198,48 @@ QUEUE = {
 }
 
 
-def test_a_cluster_queue_of_the_input_keeps_all_but_its_nominal_quotas():
+@pytest.mark.parametrize(("amount", "borrowing"), [(5.0, "0"), (11.0, "3")])
+def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, borrowing):
     yaml = pytest.importorskip("yaml")
-    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", 5.0)], {"vision": QUEUE})
+    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": QUEUE})
     made = yaml.safe_load(text)["items"][0]
     expected = json.loads(json.dumps(QUEUE))
-    expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "5"
+    expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = borrowing
     assert made["spec"] == expected["spec"] and made["apiVersion"] == QUEUE["apiVersion"]
-    assert made["metadata"] == {"name": "vision", "annotations": {"owner": "ann: é"}} and "status" not in made
-    assert notes == [
-        "vision: the lendingLimit 6 of nvidia.com/gpu of a100 is above the new quota of 5, which Kueue refuses; lower "
-        "it too",
-        "vision: quotas of what is not shared here stay as they are: pods of a100",
-    ]
-    assert QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] == 8  # not changed itself
+    assert made["metadata"].keys() == {"name", "annotations"} and "status" not in made and not notes
+    assert made["metadata"]["annotations"].keys() == {"owner", LENT}
+    assert (
+        "borrowingLimit" not in QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+    )  # not changed itself
     _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
     assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
+
+
+def gpus(queue):
+    return queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+
+
+@pytest.mark.parametrize("own", [None, "4", 2])
+def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own):
+    yaml = pytest.importorskip("yaml")
+    queue = json.loads(json.dumps(QUEUE))
+    if own is not None:
+        gpus(queue)["borrowingLimit"] = own
+    for amount, written in ((9.0, "1"), (10.0, "2"), (3.0, "0")):
+        queue = yaml.safe_load(to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": queue})[0])[
+            "items"
+        ][0]
+        assert gpus(queue)["borrowingLimit"] == written and gpus(queue)["nominalQuota"] == 8
+        assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
+    back = yaml.safe_load(to_cluster_queues([Quota("vision", "cpu", "a100", 0.0)], {"vision": queue})[0])["items"][0]
+    assert gpus(back).get("borrowingLimit") == own and LENT not in back["metadata"].get("annotations", {})
+    gpus(queue)["borrowingLimit"] = "7"  # changed by its owners since
+    assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "7"
+    queue["metadata"]["annotations"][LENT] = "8"
+    with pytest.raises(
+        InvalidInstance, match='the annotation fairopt/lent of "vision" is not what fairopt writes; take'
+    ):
+        lent_of(queue["metadata"])
 
 
 @pytest.mark.parametrize(

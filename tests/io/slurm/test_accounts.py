@@ -77,6 +77,16 @@ def test_accounts_without_a_fairshare_are_left_out():
     assert said(made, "1 job of accounts with a fairshare of 0 was left out (1)")
 
 
+def test_limits_of_accounts_and_fairshares_of_users_are_said_not_to_count():
+    limited = {"tres": {"total": [{"type": "gres", "name": "gpu", "count": 2}]}}
+    users = [account("med", user=name, parent="", shares=n) for name, n in (("ann", 1), ("bob", 2), ("eve", 2))]
+    tree = [*TREE[:3], account("bio", "life", 2, max=limited), account("med", "life"), *users]
+    made = cluster("bio", "med", tree=tree)
+    assert said(made, "1 account with limits (GrpTRES): not modelled, so that quotas do not repeat themselves (bio)")
+    assert said(made, "1 account whose users have different fairshares: they do not count (med)")
+    assert not said(cluster("bio", "med"), "limits") and not said(cluster("bio", "med"), "users have")
+
+
 def test_other_owners_have_no_tree():
     made = cluster("bio", "med", users="qos")
     assert list(made.teams) == ["team"]
@@ -137,6 +147,74 @@ def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
     assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
     assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
     assert made.eligible.all()
+    assert made.users == ("bio/2 gpu", "cfd/1 gpu")  # what only limits is not named
+
+
+def one_each(*jobs, nodes, **options):
+    return slurm({"nodes": nodes}, {"jobs": [job(tres_req_str="cpu=1,node=1", **one) for one in jobs]}, **options)
+
+
+def fair(made, resource):
+    """Units of each team under the default policy."""
+    answer = fo.HDRF().allocate(made)
+    used = answer.tasks[:, None] * made.demands
+    i = made.resource_index(resource)
+    return {team: float(used[[t == team for t in made.teams["team"]], i].sum()) for team in made.teams["team"]}
+
+
+@pytest.mark.parametrize("elsewhere", [None, "gpu:a100:2,gpu:1g.10gb:14", "gpu:a100:1,gpu:t4:1", "gpu:1g.10gb:14"])
+def test_a_request_for_a_type_costs_as_much_as_one_without_whatever_stands_in_other_partitions(elsewhere):
+    nodes = [node("g1", gres="gpu:a100:8", partitions=["p"])]
+    nodes += [node("m1", gres=elsewhere, partitions=["q"])] if elsewhere else []
+    of = {"array_task_string": "1-16", "partition": "p"}
+    jobs = ({"account": "bio", "tres_per_node": "gpu:1"}, {"account": "vis", "tres_per_node": "gpu:a100:1"})
+    made = one_each(*(one | of for one in jobs), nodes=nodes)
+    assert fair(made, "gpu") == pytest.approx({"bio": 4, "vis": 4}, rel=1e-9)
+
+
+def test_a_type_sets_no_share_beside_a_server_that_drains_either():
+    nodes = [node("g1", gres="gpu:a100:8", partitions=["p"]), node("m1", gres="gpu:a100:3,gpu:t4:1", partitions=["q"])]
+    nodes.append(node("d1", gres="gpu:t4:8", partitions=["q"], state=["MIXED", "DRAIN"]))
+    runs = [{"account": "old", "tres_per_node": "gpu:1", "job_state": "RUNNING", "nodes": "d1"}] * 8
+    of = {"array_task_string": "1-16", "partition": "p"}
+    jobs = ({"account": "bio", "tres_per_node": "gpu:1"}, {"account": "vis", "tres_per_node": "gpu:a100:1"})
+    made = one_each(*(one | of for one in jobs), *runs, nodes=nodes)
+    assert made.total_capacities[made.resource_index("gpu")] == 20
+    assert fair(made, "gpu") == pytest.approx({"bio": 4, "vis": 4, "old": 8}, rel=1e-9)
+
+
+MIXED = [
+    node("g1", gres="gpu:a100:8", partitions=["a"]),
+    node("m1", gres="gpu:a100:2,gpu:1g.10gb:14", partitions=["mig"]),
+]
+
+
+def test_slices_are_a_resource_of_their_own():
+    jobs = ({"tres_per_node": "gpu:a100:1"}, {"account": "vis", "tres_per_node": "gpu:1g.10gb:2", "partition": "mig"})
+    made = one_each(*jobs, nodes=MIXED, merge=False)
+    assert made.resources == ("cpu", "gpu", "gpu:1g.10gb")
+    assert made.capacities[:, 1:].tolist() == [[8, 0], [2, 14]] and made.demands[:, 1:].tolist() == [[1, 0], [0, 2]]
+    assert made.server_types == ("a100", "1g.10gb:14|a100:2")
+    assert said(made, "slices of GPUs are resources of their own, and not counted as gpu: gpu:1g.10gb")
+
+
+def test_a_request_without_a_type_may_run_on_any_type_of_its_partition():
+    any_type = {"tres_per_node": "gpu:1", "array_task_string": "1-40"}
+    slices = node("s1", gres="gpu:1g.10gb:7", partitions=["only"])
+    of_slices = one_each(any_type | {"partition": "only"}, nodes=[*MIXED, slices])
+    assert of_slices.resources == ("cpu", "gpu:1g.10gb") and fo.HDRF().allocate(of_slices).tasks == pytest.approx([7])
+    of_both = one_each(any_type | {"partition": "mig"}, {"account": "vis", "tres_per_node": "gpu:a100:1"}, nodes=MIXED)
+    assert of_both.resources == ("cpu", "gpu", "gpu:any")
+    assert said(of_both, "1 job without a type of gpu may run on slices too: counted as gpu:any, of all devices (7)")
+    alone = one_each(any_type | {"partition": "mig"}, nodes=MIXED)
+    assert fo.HDRF().allocate(alone).tasks == pytest.approx([16])
+
+
+def test_where_each_server_has_several_types_a_type_is_measured_by_what_there_is_of_it():
+    nodes = [node("two", gres="gpu:v100:2,gpu:t4:6")]
+    made = one_each({"tres_per_node": "gpu:v100:1"}, nodes=nodes)
+    assert made.total_capacities[1:].tolist() == [8, 2]
+    assert said(made, "each server with gpu has several types, so requests for gpu:v100 are measured by what there is")
 
 
 def test_jobs_of_different_types_are_kinds_named_for_them():
@@ -144,3 +222,14 @@ def test_jobs_of_different_types_are_kinds_named_for_them():
     jobs = [job(tres_per_node=f"gpu:{kind}:1") for kind in ("l40s", "a100")]
     made = slurm({"nodes": nodes}, {"jobs": jobs})
     assert set(made.users) == {"bio/1 gpu@l40s", "bio/1 gpu@a100"}
+
+
+def test_shares_of_parents_with_one_account_each_divide_the_cluster():
+    """Parents with 3 and 1 shares have 9 and 3 of 12 CPUs."""
+    tree = [account("p", shares=3), account("q", shares=1), account("a", "p"), account("b", "q")]
+    jobs = [job(job_id=k, account=name, tres_req_str="cpu=1,node=1") for k in range(24) for name in ("a", "b")]
+    nodes = {"nodes": [node("n1", cpus=12)]}
+    made = slurm(nodes, {"jobs": [j | {"job_id": k} for k, j in enumerate(jobs)]}, associations={"associations": tree})
+    assert made.teams.outermost_first == ("parent1", "team")
+    answer = fo.HDRF(by=made.teams.outermost_first).allocate(made)
+    assert dict(zip(made.teams["team"], answer.tasks.tolist(), strict=True)) == {"a": 9, "b": 3}

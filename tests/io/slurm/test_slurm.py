@@ -17,6 +17,9 @@ def number(value, given=True):
     return {"set": given, "infinite": False, "number": value}
 
 
+ONLY_RULE = ("Slurm's own rule is Fair Tree: equal usage per fairshare over time; --policy slurm is what it steers to",)
+
+
 def node(name, **fields):
     return {
         "name": name,
@@ -50,7 +53,7 @@ def said(instance, words):
 
 
 def test_accounts_are_users_with_the_mean_request_of_their_jobs():
-    made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"))
+    made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"), tasks="mean")
     assert made.teams["team"] == ("bio", "cfd")
     assert made.resources == ("cpu", "memory")
     assert made.resource_titles == ("cpu (core)", "memory (GiB)")
@@ -126,8 +129,16 @@ def test_a_job_larger_than_each_server_that_it_may_use_is_noted():
     nodes = [node("n1"), node("n2", cpus=400, partitions=["other"])]
     one = cluster(job(tres_req_str="cpu=320,mem=64G", partition="all"), job(partition="all"), nodes=nodes)
     assert said(one, "1 job is larger than any eligible server (7: 320 of cpu)")
-    ten = cluster(job(tres_req_str="cpu=320,mem=64G,node=10", partition="all"), nodes=nodes)
-    assert ten.notes == () and ten.task_limits.tolist() == [10]
+
+
+def test_a_job_on_several_servers_is_as_many_tasks_and_one_on_more_than_there_are_is_left_out():
+    two = job(tres_req_str="cpu=80,mem=64G,node=2")
+    made = cluster(two, job(job_id=8, tres_req_str="cpu=80,mem=64G,node=3"))
+    assert made.task_limits.tolist() == [2]
+    assert made.notes[:-1] == (
+        "2 jobs on several servers count as a task on each: Slurm starts all of them or none (such as 7)",
+        "1 job that needs more servers than it may use was left out (8)",
+    )
 
 
 def test_an_array_counts_the_tasks_that_wait():
@@ -160,10 +171,81 @@ def test_a_limit_of_an_array_counts_without_a_number_of_the_array_and_per_server
     assert not said(cluster(job(array_task_string="1-3%5")), "beyond")
 
 
-def test_whole_servers_and_licences_are_said_to_be_not_modelled():
-    made = cluster(job(exclusive=["true"]), job(shared="none"), job(licenses="matlab:1"), job(exclusive=0, shared=1))
-    assert said(made, "2 jobs that take whole servers count with what they request only")
-    assert said(made, "1 job that requests licences counts without them")
+def test_licences_are_said_to_be_not_modelled():
+    assert said(cluster(job(licenses="matlab:1")), "1 job that requests licences counts without them")
+
+
+@pytest.mark.parametrize("fields", [{"exclusive": ["true"]}, {"shared": "none"}])
+def test_jobs_that_take_whole_servers_count_with_all_cores_and_gres_and_the_memory_that_they_request(fields):
+    nodes = [node("g1", cpus=96, gres="gpu:a100:8"), node("c1"), node("c2", cpus=128)]
+    made = cluster(job(tres_req_str="cpu=1,mem=4G,node=1", **fields), nodes=nodes)
+    assert made.demands.tolist() == [[64, 4]]
+    assert said(made, "1 job that takes whole servers counts with all cores and GRES of the smallest server for it (7)")
+    on_gpus = job(tres_req_str="cpu=1,mem=4G,node=1,gres/gpu=1", **fields)
+    assert cluster(on_gpus, nodes=nodes).demands.tolist() == [[96, 4, 8]]
+    assert cluster(job(exclusive=0, shared=1), nodes=nodes).demands.tolist() == [[4, 16]]
+
+
+# -- what is allocated ----------------------------------------------------------------------------------------
+
+PER_HOST = {
+    "nodes": {
+        "allocation": [
+            {"name": "n1", "cpus": {"count": 64, "used": 0}, "memory": {"used": 0, "allocated": 131072}},
+            {"name": "n2", "cpus": {"count": 64, "used": 0}, "memory": {"used": 0, "allocated": 65536}},
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "units"),
+    [
+        ({"job_resources": PER_HOST}, [128, 192]),
+        ({"tres_alloc_str": "cpu=128,mem=192G,node=2"}, [128, 192]),
+        ({"job_resources": {"allocated_nodes": [{"nodename": "n1", "memory_allocated": 2048}]}}, [2, 4]),
+        ({"job_resources": {}}, [2, 4]),
+        ({"job_resources": {"nodes": "n[1-2]", "allocated_nodes": None}}, [2, 4]),
+    ],
+)
+def test_jobs_that_run_hold_what_is_allocated_on_each_server_beside_any_that_wait(fields, units):
+    runs = job(job_state="RUNNING", nodes="n[1-2]", tres_req_str="cpu=2,mem=4G,node=2", node_count=2, **fields)
+    waits = job(job_id=8, tres_req_str="cpu=3,mem=5G,node=1")
+    made = cluster(runs, waits, tasks="shapes", merge=False)
+    assert made.held_units.sum(axis=0).tolist() == units
+    assert made.task_limits.sum() == 3
+    other = "1 running job is allocated other amounts than requested, and counts with these (7)"
+    assert (other in made.notes) == (units == [128, 192])
+
+
+def test_held_by_an_account_is_what_runs_and_no_mean_with_what_waits(monkeypatch):
+    """With too many different requests they are averaged, and a note says so."""
+    runs = job(job_state="RUNNING", nodes="n1", tres_req_str="cpu=1,mem=1G,node=1")
+    jobs = [runs, job(job_id=8, tres_req_str="cpu=63,mem=1G,node=1")]
+    assert cluster(*jobs).held_units.sum(axis=0).tolist() == [1, 1]
+    monkeypatch.setattr("fairopt.io.work.MOST_SHAPES", 1)
+    averaged = cluster(*jobs)
+    assert averaged.held_units.tolist() == [[32, 1]] and averaged == cluster(*jobs, tasks="mean")
+    assert said(averaged, "of 1 owner with averaged requests, what runs counts with these means too (bio)")
+
+
+def test_gpus_of_a_job_are_counted_by_server_and_of_whole_servers_all_of_them():
+    nodes = [node("a", gres="gpu:a100:8"), node("b", gres="gpu:a100:8")]
+    of = {"job_state": "RUNNING", "nodes": "a,b", "node_count": 2, "tres_req_str": "cpu=2,node=2,gres/gpu=4"}
+    spread = job(**of, gres_detail=["gpu:a100:3(IDX:0-2)", "gpu:a100:1(IDX:0)"])
+    made = cluster(spread, nodes=nodes, tasks="shapes", merge=False)
+    assert sorted(made.demands[:, 1]) == [1, 3] and made.resources == ("cpu", "gpu")
+    whole = job(**of, shared=["none"], tres_alloc_str="cpu=128,node=2,gres/gpu=16,gres/gpu:a100=16")
+    assert cluster(whole, nodes=nodes).held_units.tolist() == [[128, 16]]
+
+
+def test_a_server_that_starts_no_jobs_counts_with_what_runs_there_for_the_jobs_that_run_there():
+    runs = job(job_state="RUNNING", nodes="n2", tres_req_str="cpu=8,mem=32G,node=1")
+    made = cluster(runs, job(job_id=8), nodes=[node("n1"), node("n2", state=["MIXED", "DRAIN"])], merge=False)
+    assert said(made, "1 server that can start no jobs counts with what runs there, for the jobs that run there (n2: ")
+    assert made.servers == ("n1", "n2") and made.capacities.tolist() == [[64, 256], [8, 32]]
+    assert made.held_units.sum(axis=0).tolist() == [8, 32]
+    assert sorted(made.eligible.tolist()) == [[True, False], [True, True]]
 
 
 # -- requests of several versions -----------------------------------------------------------------------------
@@ -196,7 +278,7 @@ def test_gpus_of_any_type_are_one_resource():
     assert made.resources == ("cpu", "gpu")
     assert_array_equal(made.capacities[:, 1], [8, 6, 0])
     assert_array_equal(made.eligible, [[True, True, False]])
-    assert made.server_types == ("a100", "t4|v100", "no GPU")
+    assert made.server_types == ("a100", "t4:2|v100:4", "no GPU")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +298,8 @@ def test_gpus_of_a_type_are_a_resource_besides(fields):
     made = cluster(job(**fields), job(account="cfd", tres_req_str="gres/gpu=1"), nodes=GPUS, merge=False)
     assert made.resources == ("cpu", "gpu", "gpu:v100")
     assert_array_equal(made.demands, [[1, 2, 2], [0, 1, 0]])
-    assert_array_equal(made.capacities[:, 1:], [[8, 0], [6, 4], [0, 0]])
+    assert_array_equal(made.capacities[:, 1:], [[8, 16], [6, 4], [0, 0]])  # 20 of a type, no fewer than all 14
+    assert said(made, "gpu:v100 only limits what fits on servers with several types, and does not bind on others")
     assert_array_equal(made.eligible[0], [False, True, False])
 
 
@@ -270,6 +353,8 @@ def test_other_generic_resources_are_read_too():
 def test_servers_have_what_is_not_set_aside(fields, cpu, memory):
     made = cluster(job(tres_req_str="cpu=1"), job(), nodes=[node("n1", **fields), node("n2")], merge=False)
     assert_array_equal(made.capacities[0], [cpu, memory])
+    aside = "1 server with cores or memory set aside for the system counts without them (n1)"
+    assert (aside in made.notes) == ((cpu, memory) not in ((64, 256), (64, 1)))
 
 
 @pytest.mark.parametrize(
@@ -307,7 +392,7 @@ def test_states_may_be_written_as_sinfo_shortens_them(state, shown):
 def test_short_states_of_servers_in_use_count(state):
     made = cluster(job(), nodes=[node("n1", state=state)])
     words = {"idle~": "powered down", "resv": "in a reservation counts as open to all"}
-    assert said(made, words[state]) if state in words else made.notes == ()
+    assert said(made, words[state]) if state in words else made.notes == ONLY_RULE
 
 
 def test_states_that_are_not_known_count_and_are_told():
@@ -355,7 +440,7 @@ def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_ha
     assert said(made, "1 job is larger than any eligible server (7: 4090 of gpu)")
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 1]])
-    assert made.notes == ()
+    assert made.notes == ONLY_RULE
 
 
 def test_numbers_of_16_bits_that_say_nothing_are_not_set():
@@ -370,7 +455,7 @@ def test_numbers_of_16_bits_that_say_nothing_are_not_set():
 
 @pytest.mark.parametrize("state", [["ALLOCATED"], "mixed", ["IDLE", "PLANNED"], None, "idle"])
 def test_servers_in_use_count(state):
-    assert cluster(job(), nodes=[node("n1", state=state)]).notes == ()
+    assert cluster(job(), nodes=[node("n1", state=state)]).notes == ONLY_RULE
 
 
 def test_older_versions_have_flags_of_states_in_a_list_of_their_own():
@@ -606,7 +691,7 @@ def test_running_jobs_on_unknown_servers_count_as_waiting():
     gone = job(job_state=["RUNNING"], nodes="n7")
     made = cluster(gone, job(job_id=8, job_state="R", nodes="n1"), job(job_id=9, job_state="R"), merge=False)
     assert made.held.tolist() == [[1, 0]]
-    assert said(made, "on servers that were left out: tasks there count as waiting (7)")
+    assert said(made, "on servers that are not listed: tasks there count as waiting (7)")
     assert said(made, "1 running job without a list of its servers counts as waiting (9)")
 
 
@@ -631,7 +716,7 @@ def test_running_jobs_on_unknown_servers_count_as_waiting():
 def test_what_a_job_asks_for_and_is_not_modelled_is_said(fields, sentence):
     has = node("n1", gres="gpu:4,shard:16")
     assert sentence in cluster(job(**fields), nodes=[has]).notes
-    assert not cluster(job(), nodes=[has]).notes
+    assert cluster(job(), nodes=[has]).notes == ONLY_RULE
 
 
 def test_nodes_jobs_and_associations_in_one_document_are_the_same_as_apart(tmp_path):

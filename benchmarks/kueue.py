@@ -1,0 +1,124 @@
+"""Clusters with Kueue beside linear programs: flavors, cohorts in two levels, limits, running, waiting and idle queues.
+
+Each cluster is written as kubectl prints it, read by ``fo.read`` and shared by the rule of Kueue (``-p kueue``) and by
+the default policy. The programs (`tests/oracle/kueue_cluster.py`) start from what was drawn. Quotas are written,
+applied to the dump and read back: nominal quotas stay, the instance and so its answer are the same, and no flavor's
+queues use more than there is.
+
+Run: python benchmarks/kueue.py [--clusters 300]
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from common import arguments, show
+from oracle.kueue_cluster import Answer, Drawn, drawn, objects
+
+import fairopt as fo
+from fairopt.cli.commands import named
+from fairopt.io.yaml_file import data_of_yaml
+from fairopt.operate.quotas import quotas_of
+
+NEAR = 1e-6
+Object = dict[str, Any]
+
+
+def read(items: list[Object]) -> fo.Instance | None:
+    """One list of objects, with a user for each request; None if Kueue can never admit any of the pods."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "all.json"
+        path.write_text(json.dumps({"kind": "List", "items": items}))
+        try:
+            return fo.read(path, tasks="shapes")
+        except fo.errors.InvalidInstance as error:
+            if "no pods to share" in str(error):
+                return None
+            raise
+
+
+def drawn_with_pods(seed: int) -> tuple[Drawn, list[Object]]:
+    """A cluster, and its objects; the next with pods that Kueue may admit."""
+    while True:
+        cluster = drawn(seed)
+        items = objects(cluster)
+        if any(q.kinds for q in cluster.queues) and read(items) is not None:
+            return cluster, items
+        seed += 100_000
+
+
+def apart(answer: fo.Allocation, cluster: Drawn) -> float:
+    """The largest difference of a queue's dominant share from the program's, relative to the largest share."""
+    of_user = answer.tasks * fo.DominantShare().per_task(answer.instance)
+    members, right = answer.instance.teams.names, Answer(cluster).of_queues()
+    largest = max([*right.values(), 1e-12])
+    return max(
+        [abs(float(of_user[members.get(q, [])].sum()) - share) / largest for q, share in right.items()], default=0.0
+    )
+
+
+def verified(answer: fo.Allocation) -> bool:
+    """Whether the checker proves the saved answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        return fo.verify(answer.save(Path(folder) / "answer.json")).ok
+
+
+def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn) -> list[str]:
+    """What is wrong after quotas were written, applied and read back."""
+    made = quotas_of(answer, "kueue", queues={"kind": "List", "items": items}, integral="rounded")
+    written = {one["metadata"]["name"]: one for one in data_of_yaml(made.text(), "the quotas", "")["items"]}
+    out = [f"{q.name} is not written" for q in cluster.queues if q.name not in written]
+    for q in cluster.queues:
+        for flavor in written[q.name]["spec"]["resourceGroups"][0]["flavors"]:
+            for one in flavor["resources"]:
+                quota = q.quotas[flavor["name"], one["name"]]
+                if int(one["nominalQuota"]) != quota.nominal:
+                    out.append(f"{q.name} is owed another amount")
+                if quota.borrowing is not None and int(one["borrowingLimit"]) > quota.borrowing:
+                    out.append(f"{q.name} may borrow more than its owners allow")
+    for flavor, (servers, cpus, gpus) in cluster.flavors.items():
+        for resource, there in (("cpu", servers * cpus), ("nvidia.com/gpu", servers * gpus)):
+            used = sum(row.amount for row in made.rows if (row.flavor, row.resource) == (flavor, resource))
+            if used > there:
+                out.append(f"{used:g} of {there} {resource} of {flavor} are in quotas")
+    applied = [written.get(one["metadata"]["name"], one) if one["kind"] == "ClusterQueue" else one for one in items]
+    again = read(applied)
+    if again != read(items):
+        out.append("what is read after applying is another instance")
+    return out
+
+
+def main() -> None:
+    options = arguments(__doc__, clusters=300)
+    begun, worst, limited = time.perf_counter(), 0.0, 0
+    differ, refused, unproved, wrong = list[tuple[int, float]](), list[int](), list[int](), list[tuple[int, str]]()
+    for seed in range(options.clusters):
+        cluster, items = drawn_with_pods(seed)
+        instance = read(items)
+        assert instance is not None
+        limited += bool(instance.limits)
+        for policy in ("kueue", None):
+            try:
+                answer = named(policy)(instance).allocate(instance)
+            except fo.errors.NotCertified:
+                refused.append(seed)
+                continue
+            if policy:
+                distance = apart(answer, cluster)
+                worst = max(worst, distance)
+                differ += [(seed, distance)] if distance > NEAR else []
+            unproved += [] if verified(answer) else [seed]
+            wrong += [(seed, fault) for fault in faults_of_quotas(answer, items, cluster)]
+    print(f"differ: {differ}; not certified: {refused}; not proved: {unproved}; quotas: {wrong}")
+    row = {"clusters": options.clusters, "with limits": limited, "largest distance": worst, "differ": len(differ)}
+    row |= {"not certified": len(refused), "not proved": len(unproved), "faults of quotas": len(wrong)}
+    row |= {"seconds": round(time.perf_counter() - begun)}
+    show("Clusters with Kueue beside linear programs", [row], "kueue")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Fair sharing of Kueue: teams share what they borrow beyond what they are owed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective
+from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.teams import OfTeam, Surplus
+from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.formulation.program import require_instance
+from fairopt.instance import Instance
+from fairopt.policies.fair_tree import divided
+from fairopt.policy import Policy
+from fairopt.runtime.clock import Clock
+
+__all__ = ["Kueue"]
+
+
+@dataclass(frozen=True, repr=False)
+class Kueue:
+    """Fair sharing of Kueue: what teams hold beyond their guarantees is shared by weights, level by level.
+
+    Of the outermost teams the smallest share above the guarantee, per weight, is as large as possible, then the next
+    smallest, and so on; with these kept, likewise of the teams inside them, and at last of users. Kueue admits next
+    what has the smallest weighted share of borrowed resources, and preempts what has the largest; with divisible tasks
+    of one kind in each queue this comes to the same.
+
+    Two things differ. The share of a team is the sum of its users' dominant shares of the cluster, while Kueue takes
+    the largest share of what a cohort may lend. And the total of a cohort in a cohort comes before what is fair inside.
+
+    Parameters
+    ----------
+    by : sequence of str, optional
+        Labels of users, the outermost first. Default: all labels of the instance, but for ``cohort``, ``cohort2``, ...
+        if it is the outermost: trees of cohorts share nothing in Kueue.
+
+    Raises
+    ------
+    InvalidBlock
+        If ``by`` is not a sequence of labels.
+
+    Examples
+    --------
+    Of 12 CPUs the teams are owed 6 and 2, and borrow 2 of the other 4 each:
+
+    >>> import fairopt as fo
+    >>> from fairopt.policies import Kueue
+    >>> cluster = fo.Instance(
+    ...     [[1], [1]], [12], resources=["cpu"], teams={"team": ["a", "b"]},
+    ...     guarantees={"a": {"cpu": 6}, "b": {"cpu": 2}},
+    ... )
+    >>> Kueue().allocate(cluster).tasks.round(6)
+    array([8., 4.])
+    """
+
+    by: Any = None
+
+    def __post_init__(self) -> None:
+        if self.by is None:
+            return
+        by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        if not by or not all(isinstance(name, str) for name in by):
+            raise InvalidBlock(f"Kueue: by is {self.by!r}; give labels of users, the outermost first")
+        object.__setattr__(self, "by", by)
+
+    def __repr__(self) -> str:
+        return f"Kueue({'' if self.by is None else f'by={self.by!r}'})"
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return "Kueue"
+
+    def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
+        """The allocation of the policy for an instance.
+
+        Parameters
+        ----------
+        instance : Instance
+        time_limit : float, optional
+            Seconds.
+        **options
+            As in `Policy.allocate`.
+
+        Returns
+        -------
+        Allocation
+            Of the blocks that say this, on the instance in which each user has all labels: a team without an outer one
+            is beside the outer teams, alone. If the tolerances of earlier levels leave no proof of how users divide
+            what their team gets, the division is any.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[1], [1]], [8], teams={"team": ["a", "b"]}, weights={"a": 3, "b": 1})
+        >>> fo.policies.Kueue().allocate(pool).tasks.round(6)
+        array([6., 2.])
+        """
+        require_instance(instance)
+        by = self.by or instance.teams.outermost_first
+        if self.by is None and len(by) > 1 and by[0].rstrip("0123456789") == "cohort":
+            by = by[1:]
+        whole = _with_all_labels(instance, by)
+        levels: dict[tuple[int, ...], Objective] = {}  # by users: a team of one team is no level
+        for label in by:
+            teams = whole.teams.labelling(label).of_user
+            if (teams != teams[:1]).any() or label == by[-1]:  # one team alone is compared with none
+                levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
+        objective, *inner = levels.values() or (Leximin(Surplus()),)
+        for one in inner:
+            objective = objective.then(one)
+        alone, clock = tuple(range(whole.n_users)), Clock(time_limit)
+        if not by or alone in levels:
+            return Policy(objective, name=self.name).allocate(whole, time_limit=time_limit, **options)
+        try:
+            return Policy(objective.then(Leximin()), name=self.name).allocate(whole, time_limit=time_limit, **options)
+        except NotCertified:  # what teams get is known; how they divide it by tolerances only
+            if clock.late:
+                raise
+            return Policy(objective, name=self.name).allocate(whole, time_limit=clock.left, **options)
+
+
+def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
+    """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
+    teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
+    own = dict(zip(instance.users, instance._own_weights.tolist(), strict=True))
+    for j, user in enumerate(instance.users):
+        inner, weight = user, own[user]
+        for label in reversed(by):
+            name = teams[label][j]
+            if name is None:
+                name = teams[label][j] = f"{inner} ({label})"
+                weights[name] = weight
+            inner, weight = name, instance.team_weights.get(name, weights.get(name, 1.0))
+    return instance if not weights else instance.replace(teams=teams, weights=weights)

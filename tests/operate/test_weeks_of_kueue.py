@@ -1,0 +1,87 @@
+"""Week after week: quotas are written from the fair answer, applied to the cluster, and read again."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.io.yaml_file import data_of_yaml
+from fairopt.operate.quotas import quotas_of
+
+sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
+
+from kube_cluster import GPU
+from test_kueue import flavor, listed, local, node, spec
+from test_kueue_shares import cells, waiting
+
+pytest.importorskip("yaml")
+
+
+def week(queues, asked, nodes, rest, policy, tmp_path):
+    """What queues get of GPUs in a week, the quotas, and the queues as applied."""
+    names = [one["metadata"]["name"] for one in queues]
+    jobs = [waiting(name, count, spec(1, 1)) for name, count in asked.items() if count]
+    document = listed(*nodes, *rest, *queues, *(local(name, "main", name) for name in names), *jobs)
+    (tmp_path / "now.json").write_text(json.dumps(document))
+    answer = policy.allocate(fo.read(tmp_path / "now.json"))
+    members = answer.instance.teams.names
+    assert answer.certificate.ok
+    got = {name: float(answer.tasks[members[name]].sum()) if name in members else 0.0 for name in names}
+    made = quotas_of(answer, "kueue", queues=document)
+    applied = {one["metadata"]["name"]: one for one in data_of_yaml(made.text(), "", "")["items"]}
+    return got, made, [applied.get(name, one) for name, one in zip(names, queues, strict=True)]
+
+
+def owed(queues):
+    return {
+        one["metadata"]["name"]: [
+            entry["nominalQuota"] for of in one["spec"]["resourceGroups"][0]["flavors"] for entry in of["resources"]
+        ]
+        for one in queues
+    }
+
+
+@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.Kueue()])
+def test_what_is_lent_in_one_week_is_no_promise_in_the_next(policy, tmp_path):
+    queues = [cells(name, "all", resources=("cpu", GPU), pool=[32, 16]) for name in "ab"]
+    nodes, got = [node("n", 64, 32)], []
+    for asked in ({"a": 32, "b": 2}, {"a": 32, "b": 32}, {"a": 32, "b": 32}, {"a": 32, "b": 0}, {"a": 2, "b": 32}):
+        before = owed(queues)
+        units, made, queues = week(queues, asked, nodes, [flavor("pool")], policy, tmp_path)
+        got.append((units["a"], units["b"]))
+        assert owed(queues) == before and {row.team for row in made.rows} == {"a", "b"}
+        assert "after applying, nominal quotas of all queues and cohorts are 64 of 64 cpu of pool, 32 of 32 " in str(
+            made.notes
+        )
+    assert got == [pytest.approx(one) for one in ((30, 2), (16, 16), (16, 16), (32, 0), (2, 30))]
+
+
+@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.Kueue()])
+def test_twelve_weeks_of_random_demand_are_shared_as_if_each_were_the_first(policy, tmp_path):
+    rng = np.random.default_rng(12)
+    of = dict(resources=("cpu", GPU))
+    first = [
+        cells("a", "all", big=[40, 10], small=[40, 2], **of),
+        cells("b", "all", big=[40, {"nominal": 6, "borrowing": 4}], small=[40, 4], **of),
+        cells("c", "all", big=[40, {"nominal": 0, "lending": 0}], small=[40, 2], **of),
+    ]
+    pool = cells("all", kind="Cohort", big=[0, 8], small=[0, 0], **of)
+    nodes = [
+        *(node(f"b{k}", 64, 8, size="big") for k in range(3)),
+        *(node(f"s{k}", 64, 4, size="small") for k in (0, 1)),
+    ]
+    rest = [flavor("big", size="big"), flavor("small", size="small"), pool]
+    queues, given = first, []
+    for _ in range(12):
+        asked = {name: int(rng.integers(0, 2)) * int(rng.integers(1, 40)) for name in "abc"}
+        asked["a"] = max(asked["a"], 1)
+        units, _, queues = week(queues, asked, nodes, rest, policy, tmp_path)
+        alone, *_ = week(first, asked, nodes, rest, policy, tmp_path)
+        assert units == pytest.approx(alone, abs=1e-6) and owed(queues) == owed(first)
+        for name, nominal in (("a", 12), ("b", 10), ("c", 2)):
+            assert units[name] >= min(asked[name], nominal) - 1e-6
+        given.append(units["a"])
+    assert len({round(x, 3) for x in given}) > 4  # shares follow demand

@@ -1,0 +1,118 @@
+"""Limits on what users and teams take together: kept by every policy, in files, and proved from them."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.errors import InvalidInstance, OutOfDomain
+
+LIMITS = [
+    {"name": "x on two", "resource": "cpu", "amount": 6, "of": {"x": ["s1", "s2"]}},
+    {"resource": "cpu", "amount": 8, "of": ["x"]},
+    {"name": "y", "resource": "cpu", "amount": 3, "of": {"c": ["s3"]}},
+]
+
+
+def cluster(**more):
+    return fo.Instance(
+        [[1, 0], [1, 0], [1, 0], [2, 1]],
+        [[10, 4], [10, 4], [20, 0]],
+        users=["a", "b", "c", "d"],
+        resources=["cpu", "gpu"],
+        servers=["s1", "s2", "s3"],
+        teams={"team": ["x", "x", "y", "z"]},
+        **{"limits": LIMITS, **more},
+    )
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [fo.DRF(), fo.HDRF(), fo.NashWelfare(), fo.MostTasks(), fo.policies.Kueue(), fo.Policy(fo.Leximin(fo.OfTeam()))],
+)
+def test_policies_keep_limits_and_the_checker_proves_their_answers(policy, tmp_path):
+    answer = policy.allocate(cluster())
+    on, totals = answer.tasks_by_server, answer.tasks
+    assert on[:2, :2].sum() <= 6 * (1 + 1e-7) and totals[:2].sum() <= 8 * (1 + 1e-7) and on[2, 2] <= 3 * (1 + 1e-7)
+    assert totals[:2].sum() == pytest.approx(8)
+    path = answer.save(tmp_path / "answer.json")
+    assert fo.verify(path, cluster()).ok and fo.Allocation.load(path).certificate.ok
+    data = json.loads(path.read_text())
+    data["instance"]["limits"][1]["amount"] = 7
+    path.write_text(json.dumps(data))
+    told = fo.verify(path)
+    assert not told.ok and "the limit 'cpu of x' is exceeded" in str(told)
+
+
+def test_a_level_of_teams_in_which_a_limit_binds_leaves_the_rest_to_the_others():
+    """Of 24 CPUs x has no more than 4, so that y and z, of the same org, share 20."""
+    pool = fo.Instance(
+        [[1], [1], [1]],
+        [24],
+        resources=["cpu"],
+        teams={"team": ["x", "y", "z"], "org": ["m", "n", "n"]},
+        limits=[{"resource": "cpu", "amount": 4, "of": ["m"]}],
+    )
+    assert fo.HDRF(by=("org", "team")).allocate(pool).tasks == pytest.approx([4, 10, 10])
+
+
+def test_servers_in_different_limits_are_not_merged_and_masks_follow_servers():
+    instance = cluster(limits=[{"name": "one", "resource": "cpu", "amount": 6, "of": {"x": ["s1"]}}])
+    assert instance.merged().n_servers == 3 and cluster().merged().n_servers == 2
+    merged = cluster().merged()
+    assert [limit.of for limit in merged.limits] == [(("x", (True, False)),), (("x", None),), (("c", (False, True)),)]
+    back = merged.individual()
+    assert [limit.of for limit in back.limits] == [limit.of for limit in cluster().limits]
+    assert fo.Instance.from_dict(json.loads(json.dumps(_plain(instance.to_dict())))) == instance
+    assert cluster().select_users([0, 2]).limits == cluster().limits
+    whole = cluster(limits=LIMITS[1:2]).pooled()
+    assert fo.DRF().allocate(whole).tasks[:2].sum() == pytest.approx(8)
+    with pytest.raises(InvalidInstance, match="limits are of some servers, so one pool cannot have them"):
+        cluster().pooled()
+
+
+def _plain(data):
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in data.items()}
+
+
+def test_limits_are_in_files_of_json_and_tables_refuse_them(tmp_path):
+    fo.datasets.write(cluster(), tmp_path / "cluster.json")
+    assert fo.read(tmp_path / "cluster.json") == cluster()
+    with pytest.raises(InvalidInstance, match=r"tables cannot hold the limits of this instance; write to a \.json"):
+        fo.datasets.write(cluster(), tmp_path / "tables")
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        (3, "limits hold 3; give dicts such as"),
+        ({"resource": "cpu", "amount": 0, "of": ["x"]}, "is 0; give a finite number above 0"),
+        ({"resource": "cpu", "amount": 1, "of": ["w"]}, "unknown user or team 'w'"),
+        ({"resource": "disk", "amount": 1, "of": ["x"]}, "unknown resource 'disk'"),
+        ({"resource": "cpu", "amount": 1, "of": {"x": ["s9"]}}, "unknown server 's9'; did you mean"),
+        (LIMITS[1], "two limits are named 'cpu of x'; rename one"),
+    ],
+)
+def test_wrong_limits_are_refused_with_the_fix(limit, message):
+    with pytest.raises(InvalidInstance, match=message):
+        cluster(limits=[*LIMITS, limit])
+
+
+def test_what_does_not_keep_limits_refuses_them():
+    for policy in (fo.PSDSF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.DRF())):
+        with pytest.raises(OutOfDomain, match="does not keep limits"):
+            policy.allocate(cluster())
+    with pytest.raises(OutOfDomain, match="exact answers do not keep the limits"):
+        fo.DRF().allocate(cluster(), exact=True)
+    with pytest.raises(OutOfDomain, match="exact answers do not keep the limits"):
+        fo.HDRF().allocate(cluster(), exact=True)
+
+
+def test_checks_that_do_not_know_limits_are_left_out_or_refused():
+    answer = fo.DRF().allocate(cluster())
+    assert {verdict.name for verdict in fo.check(answer).verdicts} == {"sharing-incentive", "envy-free"}
+    with pytest.raises(OutOfDomain, match="pareto is not checked beside limits"):
+        fo.check(answer, "pareto")
+    with pytest.raises(OutOfDomain, match="has limits, under which derivatives are not known"):
+        fo.sensitivity(fo.NashWelfare().allocate(cluster()))

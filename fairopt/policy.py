@@ -16,6 +16,7 @@ from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.exact.allocate import allocate as allocate_exactly
 from fairopt.formulation.problem import natural_problem
+from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
@@ -358,14 +359,17 @@ def is_mechanism(given: Any) -> bool:
 
 
 def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
-    """Options for a mechanism's ``allocate`` other than None, False and "auto"; `InvalidBlock` if it does not take
-    one.
+    """Options for a mechanism's ``allocate`` other than None, False and "auto".
+
+    `InvalidBlock` if it does not take one, `OutOfDomain` if that is ``integral``.
     """
     given = {key: value for key, value in options.items() if not (value is None or value is False or value == "auto")}
     parameters = inspect.signature(mechanism.allocate).parameters
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for key in given if not open_ended else ():
         if key not in parameters:
+            if key == "integral":
+                refuse_whole(label(mechanism), given[key])
             raise InvalidBlock(f"{label(mechanism)} takes no {key}; leave it out")
     return given
 

@@ -471,8 +471,16 @@ def test_whole_tasks_are_solved_shown_written_and_compared(run: Any, tmp_path: P
     found = json.loads(run("solve", "cluster", "-p", "nash", "--rounded", "--json").stdout)
     assert found["certificate"]["whole"] and found["tasks"] == {"batch": 2, "web": 15} and found["prices"] is None
     table = run("compare", "cluster", "-p", "drf", "-p", "ps-dsf", "--integral")
-    assert table.exit_code == 2 and "20.0%" in table.stdout
-    assert "PS-DSF takes no integral; leave it out" in " ".join(table.stdout.split())
+    assert table.exit_code == 1 and "20.0%" in table.stdout
+    assert "fairopt quotas" in " ".join(table.stdout.split())
+
+
+@pytest.mark.parametrize("option", ["--integral", "--rounded"])
+def test_whole_tasks_of_hdrf_are_refused_with_what_rounds_it(run: Any, option: str) -> None:
+    result = run("solve", "cluster", "-p", "hdrf", option)
+    assert result.exit_code == 1
+    assert one_line(result).startswith("OutOfDomain: HDRF divides tasks")
+    assert "the command fairopt quotas" in one_line(result)
 
 
 def test_a_policy_that_exits_gives_no_answer(run: Any) -> None:

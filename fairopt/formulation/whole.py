@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import MaxMin, Objective
-from fairopt.errors import Infeasible
+from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.instance import Instance
 from fairopt.tolerances import VIOLATION_TOLERANCE, WHOLE_ROUNDING
@@ -18,6 +18,15 @@ from fairopt.tolerances import VIOLATION_TOLERANCE, WHOLE_ROUNDING
 # Relative difference below which capacities, bounds on whole tasks and levels are equal; with rounding, still within
 # the tolerance of certificates.
 SAME = 0.99 * VIOLATION_TOLERANCE
+
+
+def refuse_whole(mechanism: str, integral: object) -> None:
+    """`OutOfDomain` if whole tasks are requested of a mechanism that has none."""
+    if integral is not False:
+        raise OutOfDomain(
+            f"{mechanism} divides tasks, and answers in whole tasks could not be proved; leave integral out, and round "
+            "the answer: answer.quotas(), or the command fairopt quotas, gives what whole tasks use"
+        )
 
 
 def slack(instance: Instance, capacities: Float) -> Float:

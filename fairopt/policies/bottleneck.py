@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
+from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.runtime.clock import begin, check
@@ -131,6 +132,7 @@ class BottleneckFairness:
         solver_options: Mapping[str, Any] | None = None,
         time_limit: float | None = None,
         verbose: bool = False,
+        integral: bool | Literal["rounded"] = False,
     ) -> Allocation:
         """Maximise weighted Nash welfare, and check that no user has a justified complaint.
 
@@ -140,6 +142,8 @@ class BottleneckFairness:
             Users on one pool, or on identical servers.
         method, solver, solver_options, time_limit, verbose
             As in `Policy.allocate`.
+        integral : bool or "rounded", default False
+            Only False: `Allocation.quotas` rounds the answer to whole tasks.
 
         Returns
         -------
@@ -149,7 +153,7 @@ class BottleneckFairness:
         Raises
         ------
         OutOfDomain
-            If servers differ; use ``.pooled()``.
+            If servers differ (use ``.pooled()``), or whole tasks are requested.
         NotCertified
             If Nash welfare cannot be certified, or the check fails.
 
@@ -162,6 +166,7 @@ class BottleneckFairness:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_whole(self.name, integral)
         refuse_guarantees(instance, self.name)
         _require_pool(instance)
         options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}

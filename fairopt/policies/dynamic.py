@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import Program, require_instance
+from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool.solve import solve_waterfilling
@@ -54,7 +55,13 @@ class DynamicDRF:
         """Name in tables and messages."""
         return "dynamic DRF"
 
-    def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
+    def allocate(
+        self,
+        instance: Instance,
+        *,
+        time_limit: float | None = None,
+        integral: bool | Literal["rounded"] = False,
+    ) -> Allocation:
         """The allocation after the last arrival.
 
         Parameters
@@ -63,6 +70,8 @@ class DynamicDRF:
             Users, in the order of their arrival, on one pool.
         time_limit : float, optional
             Seconds for all arrivals together.
+        integral : bool or "rounded", default False
+            Only False: `Allocation.quotas` rounds the answer to whole tasks.
 
         Returns
         -------
@@ -72,7 +81,7 @@ class DynamicDRF:
         Raises
         ------
         OutOfDomain
-            If servers differ; use ``.pooled()``.
+            If servers differ (use ``.pooled()``), or whole tasks are requested.
         NotCertified
             If a step could not be certified.
 
@@ -82,6 +91,7 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
+        refuse_whole(self.name, integral)
         clock, last, arrived = begin(time_limit), deque[Allocation](maxlen=1), 0
 
         def arrive() -> None:

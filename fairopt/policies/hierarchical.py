@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
 from fairopt.exact.allocate import made_exact
 from fairopt.formulation.program import require_instance
+from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.methods.cluster import exact_hierarchy
 from fairopt.methods.cluster.hierarchy import fill
@@ -95,7 +96,14 @@ class HDRF:
         """Name in tables and messages."""
         return "HDRF"
 
-    def allocate(self, instance: Instance, *, time_limit: float | None = None, exact: bool = False) -> Allocation:
+    def allocate(
+        self,
+        instance: Instance,
+        *,
+        time_limit: float | None = None,
+        exact: bool = False,
+        integral: bool | Literal["rounded"] = False,
+    ) -> Allocation:
         """Fill the tree, and prove the tasks from the levels at its events.
 
         Parameters
@@ -107,6 +115,8 @@ class HDRF:
         exact : bool, default False
             Also fill the tree in fractions, `Allocation.exact_tasks`: without tolerances, so that only equal levels
             tie. Numbers are read as in `Policy.allocate`.
+        integral : bool or "rounded", default False
+            Only False: `Allocation.quotas` rounds the answer to whole tasks.
 
         Returns
         -------
@@ -121,7 +131,7 @@ class HDRF:
         InvalidInstance
             If users have no such label, a weight names nobody, or a team is in two teams.
         OutOfDomain
-            If demands differ by server; for ``exact`` also if teams have guarantees.
+            If demands differ by server, or whole tasks are requested; for ``exact`` also if teams have guarantees.
         Infeasible
             If guarantees do not fit together.
         NotCertified
@@ -143,6 +153,7 @@ class HDRF:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_whole(self.name, integral)
         self._check(instance)
         if exact:
             return made_exact(lambda: (self._filled(instance, clock), ()), self, instance, clock, self._solve_exactly)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
+from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proofs import gate
@@ -87,6 +88,7 @@ class NaivePerServer:
         solver_options: Mapping[str, Any] | None = None,
         time_limit: float | None = None,
         verbose: bool = False,
+        integral: bool | Literal["rounded"] = False,
     ) -> Allocation:
         """Solve and certify each server, identical ones once.
 
@@ -98,6 +100,8 @@ class NaivePerServer:
             As in `Policy.allocate`. With any of them servers are solved one by one instead of in a batch.
         time_limit : float, optional
             Seconds for all servers together.
+        integral : bool or "rounded", default False
+            Only False: `Allocation.quotas` rounds the answer to whole tasks.
 
         Returns
         -------
@@ -107,6 +111,8 @@ class NaivePerServer:
 
         Raises
         ------
+        OutOfDomain
+            If whole tasks are requested, or the instance has guarantees or limits.
         NotCertified
             If the answer of a server could not be certified.
         FairoptError
@@ -121,6 +127,7 @@ class NaivePerServer:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_whole(self.name, integral)
         refuse_guarantees(instance, self.name)
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
         return clock.run(lambda: self._solved(instance, clock, given))

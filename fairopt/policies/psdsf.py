@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified
 from fairopt.formulation.program import require_instance
+from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.psdsf import equilibrium
@@ -45,7 +47,13 @@ class PSDSF:
         """Name in tables and messages."""
         return "PS-DSF"
 
-    def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
+    def allocate(
+        self,
+        instance: Instance,
+        *,
+        time_limit: float | None = None,
+        integral: bool | Literal["rounded"] = False,
+    ) -> Allocation:
         """Find and certify a PS-DSF allocation.
 
         Parameters
@@ -54,6 +62,8 @@ class PSDSF:
             Users and servers.
         time_limit : float, optional
             Seconds for the whole call.
+        integral : bool or "rounded", default False
+            Only False: `Allocation.quotas` rounds the answer to whole tasks.
 
         Returns
         -------
@@ -63,6 +73,8 @@ class PSDSF:
 
         Raises
         ------
+        OutOfDomain
+            If whole tasks are requested, or the instance has guarantees or limits.
         NotCertified
             If the search did not converge: on none of 16,000 random small clusters, and on 5 of 11,700 with demands
             over twelve decades.
@@ -75,6 +87,7 @@ class PSDSF:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_whole(self.name, integral)
         refuse_guarantees(instance, self.name)
         part = instance.task_limits > 0
         some = instance if part.all() else instance._taking_part(part)

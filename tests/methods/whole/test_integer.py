@@ -215,8 +215,32 @@ def test_other_values_of_integral_are_refused(integral: Any) -> None:
 def test_what_decides_bundles_takes_no_integral() -> None:
     with pytest.raises(fo.errors.InvalidBlock, match="decides bundles, not tasks"):
         fo.MLFDRS().allocate(PAIR, integral=True)
-    told = fo.compare([fo.DRF(), fo.PSDSF()], PAIR, integral=True).errors["PS-DSF"]
-    assert str(told) == "PS-DSF takes no integral; leave it out"
+
+
+@pytest.mark.parametrize("integral", [True, "rounded"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [fo.HDRF(), fo.PSDSF(), fo.DynamicDRF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.DRF())],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_mechanisms_that_divide_tasks_name_what_rounds_their_answers(mechanism: Any, integral: Any) -> None:
+    instance = PAIR.replace(teams={"team": ["nightly", "shop"]})
+    with pytest.raises(fo.errors.OutOfDomain, match=r"divides tasks.*round the answer: answer.quotas\(\)"):
+        mechanism.allocate(instance, integral=integral)
+    told = fo.compare([fo.DRF(), mechanism], instance, integral=integral).errors[mechanism.name]
+    assert isinstance(told, fo.errors.OutOfDomain) and "answer.quotas()" in str(told)
+    used = mechanism.allocate(instance, integral=False).quotas().to_frame()["amount"]
+    assert (used > 0).any() and (used == used.round()).all()
+
+
+def test_a_mechanism_of_ones_own_without_integral_has_no_whole_tasks() -> None:
+    class Mine:
+        name = "mine"
+
+        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+            return fo.DRF().allocate(instance)
+
+    assert isinstance(fo.compare([fo.DRF(), Mine()], PAIR, integral=True).errors["mine"], fo.errors.OutOfDomain)
 
 
 def test_a_solver_without_whole_numbers_is_refused_where_they_are_needed() -> None:

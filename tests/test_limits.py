@@ -1,6 +1,7 @@
 """Limits on what users and teams take together: kept by every policy, in files, and proved from them."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -103,10 +104,38 @@ def test_what_does_not_keep_limits_refuses_them():
     for policy in (fo.PSDSF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.DRF())):
         with pytest.raises(OutOfDomain, match="does not keep limits"):
             policy.allocate(cluster())
-    with pytest.raises(OutOfDomain, match="exact answers do not keep the limits"):
-        fo.DRF().allocate(cluster(), exact=True)
-    with pytest.raises(OutOfDomain, match="exact answers do not keep the limits"):
+    with pytest.raises(OutOfDomain, match="limits of an instance are filled by tolerances"):
         fo.HDRF().allocate(cluster(), exact=True)
+
+
+def test_exact_answers_keep_limits_read_as_decimals(tmp_path):
+    """Of 3 units a and b may take 0.7 of s1 together, and c shares the other server with them."""
+    pool = fo.Instance(
+        [[1], [1], [1]],
+        [[1], [2]],
+        users=["a", "b", "c"],
+        resources=["cpu"],
+        servers=["s1", "s2"],
+        eligible=[[True, False], [True, True], [False, True]],
+        limits=[{"name": "on s1", "resource": "cpu", "amount": 0.7, "of": {"a": ["s1"], "b": ["s1"]}}],
+    )
+    answer = fo.DRF().allocate(pool, exact=True)
+    assert answer.exact_tasks.sum(axis=1).tolist() == [Fraction(7, 10), 1, 1]
+    path = answer.save(tmp_path / "answer.json")
+    assert fo.verify(path).ok and fo.Allocation.load(path).exact_tasks.tolist() == answer.exact_tasks.tolist()
+    data = json.loads(path.read_text())
+    data["instance"]["limits"][0]["amount"] = 0.6999999
+    path.write_text(json.dumps(data))
+    assert "the limit 'on s1' is exceeded" in str(fo.verify(path))
+
+
+@pytest.mark.parametrize("objective", [fo.MaxMin(), fo.Leximin(fo.OfTeam()).then(fo.Total(fo.Tasks()))], ids=str)
+def test_exact_answers_under_limits_are_those_in_floats(objective):
+    policy = fo.Policy(objective)
+    exact, floats = policy.allocate(cluster(), exact=True), policy.allocate(cluster())
+    assert exact.objective == pytest.approx(floats.objective, rel=1e-9)
+    bounds = floats.exact_bounds()
+    assert bounds.lower <= exact.exact_bounds().lower <= bounds.upper
 
 
 def test_checks_that_do_not_know_limits_are_left_out_or_refused():

@@ -27,7 +27,7 @@ from .numbers import (
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, Block, as_max_min, is_linear
 from .sums import Goal, in_goal_units, value_of
-from .teams import Numbers
+from .teams import LIMITED, Numbers
 
 PAIRS, FLOAT_PAIRS = 160_000, 20_000_000  # pairs of users compared for envy in fractions and in floats: some seconds
 
@@ -246,7 +246,7 @@ def infeasible(cluster: Cluster, rows: Rows) -> list[str]:
             held, floor = (f"{float(v):.9g}" for v in (-excess - row.bound, -row.bound))
             (team, i), has = floors[k], f"holds {held} of the {floor}"
             faults.append(f"team {team!r} {has} {cluster.resources[i]!r} guaranteed to it")
-        elif excess > BLOCK_VIOLATION * size and row.name.place == "limits of the instance":
+        elif excess > BLOCK_VIOLATION * size and row.name.place == LIMITED:
             faults.append(f"the limit {row.name.of!r} is exceeded by {float(excess / size):.2g} of it")
         elif excess > BLOCK_VIOLATION * size:
             faults.append(

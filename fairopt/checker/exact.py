@@ -48,7 +48,7 @@ from .policy import (
     is_surplus,
     tiers_of,
 )
-from .teams import Numbers, guaranteed
+from .teams import Numbers, guaranteed, limited
 
 
 class ExactTier(NamedTuple):
@@ -79,13 +79,13 @@ def exact_tiers(
 
     ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
     """
-    rows, kept = guaranteed(cluster), list[KeptGoal]()
+    rows, kept = guaranteed(cluster) + limited(cluster), list[KeptGoal]()
     for k, condition in enumerate(policy.given.get("constraints", [])):
         rows = rows + impose(cluster, condition, k)
     for objective, level, _ in cluster.kept_levels:  # of conditions such as OrderedWeighted(...) >= 1
-        limited = ExactGoal(cluster)
-        limited.add(objective, ONE)
-        kept.append((limited, level))
+        goal = ExactGoal(cluster)
+        goal.add(objective, ONE)
+        kept.append((goal, level))
     for k, objective in enumerate(tiers_of(policy.given["objective"])):
         for _, term in objective.terms:
             base = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
@@ -148,7 +148,8 @@ def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:
         for printed, text in of.items():
             if not rounds_to(fraction(text), float(printed)):
                 raise Fault(f"{key}: {printed} is read as {short(text)}, which rounds to another number")
-    instance = {key: in_fractions(v, read.get(key, {})) if key in NUMBERS else v for key, v in floats.items()}
+    held = (*NUMBERS, "limits")
+    instance = {key: in_fractions(v, read.get(key, {})) if key in held else v for key, v in floats.items()}
     tasks = [[fraction(x) for x in row] for row in given["tasks"]]
     return {"instance": instance, "tasks_by_server": tasks, "floors": exact_floors(given.get("floors") or {})}
 
@@ -185,8 +186,6 @@ def proved_exactly(data: Mapping[str, Any], clock: Clock) -> tuple[Fraction, str
     if data.get("placement") is not None:
         raise Fault("an exact answer has no placement of whole tasks")
     cluster = Cluster(exact_data(data), clock)
-    if cluster.together:
-        raise CannotCheck("its instance has limits, which exact answers do not keep")
     for j, row in enumerate(numbers(data["tasks_by_server"], "tasks_by_server", cluster.n, cluster.servers)):
         if any(float(x) != float(exact) for x, exact in together(row, cluster.tasks[j])):
             raise Fault(f"the tasks of user {cluster.users[j]!r} are not those of the exact answer, rounded")
@@ -219,6 +218,8 @@ def prove_exactly(cluster: Cluster, policy: Block, proof: Sequence[Any]) -> tupl
     `Fault` if they are not proved. Of several tiers, the value is that of the first; None for bundles.
     """
     cluster.tie, flat = ZERO, [x for row in cluster.tasks for x in row]
+    if cluster.together and (policy.name == "HDRF" or decides_bundles(policy)):
+        raise CannotCheck(f"its instance has limits, which exact answers of {policy.name} do not keep")
     if policy.name == "HDRF":
         if faults := broken_exactly(cluster, []):
             return faults, None

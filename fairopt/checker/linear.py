@@ -30,7 +30,7 @@ from .numbers import (
 )
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, Block, as_alpha_fair, rank_weights
-from .teams import Numbers
+from .teams import LIMITED, Numbers
 
 
 class Number(NamedTuple):
@@ -274,9 +274,11 @@ def broken_exactly(cluster: Cluster, rows: Rows, kept: Sequence[KeptGoal] = ()) 
             faults.append(f"user {user!r} has negative tasks, or tasks where it may not run")
         if (limit is not None and total > limit) or (high is not None and total > high) or total < cluster.low[j]:
             faults.append(f"user {user!r} runs {exact_text(total)} tasks, outside its bounds")
-    for k, (of_pairs, bound, equal, _) in enumerate(rows):
+    for k, (of_pairs, bound, equal, name) in enumerate(rows):
         excess = exact_sum(v * tasks[j][s] for (j, s), v in of_pairs.items()) - bound
-        if excess > 0 or (equal and excess):
+        if excess > 0 and name.place == LIMITED:
+            faults.append(f"the limit {name.of!r} is exceeded")
+        elif excess > 0 or (equal and excess):
             faults.append(f"row {k} of the policy's constraints is violated")
     return faults + ["a level is not kept" for goal, level in kept if goal.at(tasks) < level]
 

@@ -31,6 +31,7 @@ from .numbers import (
 from .outcome import CannotCheck, Fault
 from .policy import COMPOSED, Block
 
+LIMITED = "limits of the instance"  # the place of their rows
 RISES = Fraction(1, 10**8)  # of what a user could run: a rise by less is rounding
 
 
@@ -136,7 +137,7 @@ def guaranteed(cluster: Cluster) -> Rows:
 def limited(cluster: Cluster) -> Rows:
     """The limits on what users take together as rows."""
     return [
-        Row(use, one.amount, False, RowName("limits of the instance", one.name))
+        Row(use, one.amount, False, RowName(LIMITED, one.name))
         for one in cluster.together
         if (use := {(j, s): d for j, s in sorted(one.pairs) if (d := cluster.demands[j][s][one.resource])})
     ]
@@ -161,7 +162,9 @@ class Numbers:
                 raise Fault(f"a user has no team of {team.text}")
             given = {**cluster.team_weights, **(team.given.get("weights") or {})}
             self.of_user = {j: str(labels[j]) for j in cluster.active}
-            self.weights = {t: number(given.get(t, 1), "a weight", 0) for t in self.of_user.values()}
+            present = {*self.of_user.values()}
+            in_order = [t for t in dict.fromkeys(map(str, labels)) if t in present]  # also of users who are not active
+            self.weights = {t: number(given.get(t, 1), "a weight", 0) for t in in_order}
             if not all(self.weights.values()):
                 raise Fault(f"a weight of {team.text} is 0")
         self.below, self.above = cluster.coefficients(team.of_user)

@@ -32,7 +32,7 @@ from fairopt.proofs.gate import BY_LEXIMIN, OPEN, Tiers
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import tell
 
-__all__ = ["Solved", "allocate", "made_exact", "prove_again", "read_tasks", "solve"]
+__all__ = ["Solved", "allocate", "allocate_in_fractions", "made_exact", "prove_again", "read_tasks", "solve"]
 
 WIDE = Fraction(1, 10)  # relative width of an interval
 Floats = tuple[Allocation, Tiers]  # the answer in floats, and its tiers as they were judged
@@ -59,11 +59,23 @@ def allocate(
         except NotCertified as error:
             if policy.objective.of_bundles:
                 raise
-            # the programs in rationals start from HiGHS' own bases
-            nothing = np.zeros((instance.n_users, instance.n_servers))
-            return gate.of_nothing(instance, nothing, policy, tried=error.tried), ()
+            return _nothing(policy, instance, tried=error.tried)
 
     return made_exact(in_floats, policy, instance, clock, solve)
+
+
+def allocate_in_fractions(policy: Any, instance: Instance, clock: Clock) -> Allocation:
+    """The exact answer of a policy, which is not solved in floats before; it has no prices and no evidence in floats.
+
+    Tiers in floats leave later ones a tolerance, which may move these by much more.
+    """
+    refuse_irrational(policy, instance)
+    return made_exact(lambda: _nothing(policy, instance), policy, instance, clock, solve)
+
+
+def _nothing(policy: Any, instance: Instance, **known: Any) -> Floats:
+    """No answer in floats: the programs in rationals start from HiGHS' own bases."""
+    return gate.of_nothing(instance, np.zeros((instance.n_users, instance.n_servers)), policy, **known), ()
 
 
 def made_exact(

@@ -47,8 +47,6 @@ class Cluster:
     """
 
     def __init__(self, instance: Instance, width: Fraction | None = None) -> None:
-        if instance.limits:
-            raise OutOfDomain("exact answers do not keep the limits of an instance; leave them out: replace(limits=())")
         exact, self.instance, self.width = instance.in_fractions, instance, width
         self.n, self.m, self.servers = instance.n_users, instance.n_resources, instance.n_servers
         self.users, self.resources = instance.users, instance.resources

@@ -22,7 +22,7 @@ from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean
 from fairopt.exact.conditions import impose
 from fairopt.exact.goals import is_linear, is_surplus, rank_weights, share_of, smallest, terms_of
 from fairopt.exact.rationals import Rational, as_rational, flint, total
-from fairopt.exact.tiers import guaranteed, keep_bases
+from fairopt.exact.tiers import guaranteed, keep_bases, limited
 from fairopt.formulation.program import Program
 from fairopt.formulation.rising import names_at_base
 from fairopt.in_fractions import as_fraction
@@ -93,7 +93,7 @@ class Written:
             teams = [share.share for share in shares if isinstance(share, Surplus)]
             modelling.floors(cluster, {team.share for team in teams if isinstance(team, OfTeam)})
         keep_bases(cluster, objective)
-        return guaranteed(cluster) + impose(cluster, conditions)[0]
+        return guaranteed(cluster) + limited(cluster) + impose(cluster, conditions)[0]
 
     def _of_those_who_rise(self, objective: Objective, rows: Rows, conditions: Sequence[Constraint]) -> Objective:
         """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""

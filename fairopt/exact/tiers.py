@@ -12,7 +12,7 @@ from fairopt.blocks.teams import Surplus
 from fairopt.exact.cluster import Cluster, Number, Numbers, Row, Rows, Table, text
 from fairopt.exact.conditions import impose
 from fairopt.exact.goals import Goal, is_surplus, share_of, smallest, terms_of
-from fairopt.exact.rationals import Rational, rational
+from fairopt.exact.rationals import Rational, as_rational, rational
 
 __all__ = ["KeptGoal", "Tier", "at_base", "kept_row", "tiers"]
 
@@ -49,7 +49,7 @@ def tiers(cluster: Cluster, policy: Any, settle: Settle, tasks: Callable[[], Tab
     ``settle`` gives those numbers of a tier's surplus that cannot rise above their base.
     """
     imposed, kept = impose(cluster, policy.constraints)
-    rows = guaranteed(cluster) + imposed
+    rows = guaranteed(cluster) + limited(cluster) + imposed
     for k, objective in enumerate(tiers_of(policy.objective)):
         keep_bases(cluster, objective)
         for _, term in terms_of(objective):
@@ -103,6 +103,18 @@ def guaranteed(cluster: Cluster) -> Rows:
         for i, v in floor.items():
             held = {(j, s): -d for j in members for s in cluster.open[j] if (d := cluster.demands[j][s][i])}
             rows.append(Row(held, -v))
+    return rows
+
+
+def limited(cluster: Cluster) -> Rows:
+    """The limits of the instance on what users take together, as rows."""
+    instance, rows = cluster.instance, Rows()
+    members = {user: j for j, user in enumerate(cluster.users)} | dict(instance.teams.names)
+    for limit in instance.limits:
+        i, counts = instance.resource_index(limit.resource), limit.counts(members, cluster.n, cluster.servers)
+        pairs = [(j, s) for j in cluster.active for s in cluster.open[j] if counts[j, s]]
+        if use := {(j, s): d for j, s in pairs if (d := cluster.demands[j][s][i])}:
+            rows.append(Row(use, as_rational(instance.in_fractions.parameter(limit.amount))))
     return rows
 
 

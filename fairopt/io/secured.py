@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 FULL = 1e-10  # relative
+LARGEST = 100_000  # denominator of a simple fraction
+ROUNDED = 1e-12  # relative: of 1,000 amounts that are no such fraction about 3 would be taken for one
 PRICED = 1e-7  # of all that a step is worth: more than solver noise
 
 
@@ -101,6 +104,15 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
         floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
     return of_teams, floors, part
+
+
+def without_rounding(amount: float) -> float | Fraction:
+    """The simple fraction that an amount is up to the rounding of programs in floats, else the amount.
+
+    What teams are owed then is a tie in exact answers where it is one in the quotas given.
+    """
+    near = Fraction(amount).limit_denominator(LARGEST)
+    return near if abs(near - Fraction(amount)) <= Fraction(ROUNDED) * near else amount
 
 
 class _Filling:

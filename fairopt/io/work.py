@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.secured import Owed, Users, secured
+from fairopt.io.secured import Owed, Users, secured, without_rounding
 
 TASKS = ("auto", "mean", "shapes")
 MOST_SHAPES = 2_000  # distinct requests of owners: 6,000 take HDRF 11 s, and their means 0.2 s
@@ -162,8 +162,8 @@ def _secured(
 ) -> dict[str, Any]:
     """Guarantees of users and outer teams, and limits on the resources that servers have."""
     members: dict[str, list[int]] = {}
-    for of_users in teams.values():
-        for j, team in enumerate(of_users):
+    for labels in teams.values():
+        for j, team in enumerate(labels):
             if team is not None:
                 members.setdefault(team, []).append(j)
     demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.count for kind in kinds])
@@ -174,7 +174,8 @@ def _secured(
     tasks, of_outer, part = secured(owed, users)
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
-    found = {name: x for name, x in zip(names, tasks.tolist(), strict=True) if x > 0} | of_outer
+    of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
+    found = of_users | {team: {r: without_rounding(x) for r, x in of.items()} for team, of in of_outer.items()}
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}

@@ -80,6 +80,8 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
         return cluster.empty(), {"states": []}, cluster.zero, []
     if cluster.instance.team_guarantees:
         raise OutOfDomain("guarantees of teams are filled by tolerances")
+    if cluster.instance.limits:
+        raise OutOfDomain("limits of an instance are filled by tolerances; leave them out: replace(limits=())")
     tree, one_pool = _tree(cluster, policy), _is_one_pool(cluster)
     rows: list[Prices] = []
     while True:

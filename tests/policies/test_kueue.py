@@ -28,14 +28,14 @@ def test_answers_are_exact_proved_and_those_of_the_programs(seed, tmp_path):
 def test_amounts_that_are_fractions_only_up_to_rounding_are_solved_in_floats():
     """What x is owed, 1/3 in decimals, leaves it 1e-17 more in fractions, which is no rise."""
     pool = fo.Instance(
-        [[3], [1], [1]],
-        [2],
+        [[3, 0], [1, 0], [0, 1]],
+        [1.5, 4],
         teams={"team": ["x", "y", "z"], "org": ["m", "m", "n"]},
         guarantees=[0.3333333333333333, 0.5, 0.5],
     )
     answer = Kueue().allocate(pool)
     assert answer.certificate.ok and answer.exact_tasks is None
-    assert answer.tasks == pytest.approx([1 / 3, 0.5, 0.5])
+    assert answer.tasks == pytest.approx([1 / 3, 0.5, 4])
 
 
 def test_options_of_policies_are_those_of_floats():

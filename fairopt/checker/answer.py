@@ -127,7 +127,7 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         keys = LOADED.get(entry.get("kind", ""), ()) if kind is None else (*kind.keys, "loaded")
         earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
         whole = ("divisible",) if data.get("placement") is not None else ()
-        check_keys(entry, ("kind", "why", "at_base", *earlier, *whole, *keys), f"entry {k} of the evidence")
+        check_keys(entry, ("kind", "why", "at_base", "rising", *earlier, *whole, *keys), f"entry {k} of the evidence")
     foreign = [share for share in given if share not in text]
     if foreign:
         raise Fault(f"coefficients are given for {short(foreign[0])}, which the policy does not use")

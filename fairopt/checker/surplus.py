@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from .constraints import infeasible
 from .instance import Cluster, check_keys
-from .numbers import BLOCK_VIOLATION, GAP, ROUNDING, VIOLATION, ZERO, Rows, number
+from .numbers import BLOCK_VIOLATION, GAP, ROUNDING, VIOLATION, ZERO, Rows, number, numbers
 from .outcome import CannotCheck, Fault, short
 from .policy import COMPOSED, Block, is_surplus
-from .sums import Evidence, Goal, bound
+from .sums import Evidence, Goal, bound, value_of
 from .teams import Numbers
 
 
@@ -75,6 +76,30 @@ def who_stays(cluster: Cluster, share: Block, rows: Rows, given: Mapping[str, An
         if not tiny and rise > ROUNDING * len(prices) * alone[t]:
             raise Fault(f"at_base: {t!r} could rise above its base by {float(rise):.2g} of {share.text}")
     return {*prices}
+
+
+def refuse_at_base(cluster: Cluster, share: Block, rows: Rows, rising: Mapping[str, Any]) -> None:
+    """`CannotCheck` if a number is at its base, unless tasks are given at which all such are above it.
+
+    A number that could not rise would have left the objective (`who_stays`).
+    """
+    compared = Numbers(cluster, share, levelled=True)
+    most = compared.sums({j: max(compared.above[j]) * cluster.most_tasks(j) for j in compared.of_user})
+    at_base = [t for t, z in compared.values().items() if z <= VIOLATION * most[t]]
+    if not at_base:
+        return
+    stays = f"{at_base[0]!r} is at its base, and nothing proves that it cannot rise above it"
+    if share.text not in rising:
+        raise CannotCheck(stays)
+    with cluster.at(numbers(rising[share.text], "rising", cluster.n, cluster.servers)):
+        if faults := infeasible(cluster, rows):
+            raise Fault(f"the tasks at which {at_base[0]!r} is above its base: {faults[0]}")
+        if any(value_of(cluster, other) < level - BLOCK_VIOLATION * unit for other, level, unit in cluster.kept_levels):
+            raise Fault(f"the tasks at which {at_base[0]!r} is above its base do not keep an earlier level")
+        above = compared.values()
+    for t in at_base:
+        if above[t] <= GAP * most[t]:
+            raise Fault(f"{t!r} is at its base, and the tasks given do not raise it above it")
 
 
 def of_those_who_rise(cluster: Cluster, objective: Block) -> Block:

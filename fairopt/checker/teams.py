@@ -217,13 +217,6 @@ class Numbers:
                 found.append(j)
         return found
 
-    def refuse_at_base(self) -> None:
-        """`CannotCheck` if a number is at its base without a proof that it cannot rise (`who_stays`)."""
-        most = self.sums({j: max(self.above[j]) * self.cluster.most_tasks(j) for j in self.of_user})
-        for t, z in self.values().items():
-            if z <= VIOLATION * most[t]:
-                raise CannotCheck(f"{t!r} is at its base, and nothing proves that it cannot rise above it")
-
     def values(self, above: bool = False) -> dict[str, Fraction]:
         """The numbers at the current tasks, from below or from ``above``."""
         shares = self.cluster.shares(self.above if above else self.below)

@@ -37,7 +37,7 @@ from .policy import (
 )
 from .pool import gap_by_bottlenecks, gap_by_envy
 from .sums import gap_by_prices, in_goal_units, value_of
-from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise
+from .surplus import bases_kept, keep_bases, leave_at_base, of_those_who_rise, refuse_at_base
 from .teams import Numbers
 
 
@@ -132,7 +132,7 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
     with bases_kept(cluster, given):
         for _, term in objective.terms:
             if is_surplus(term):
-                Numbers(cluster, term.share, levelled=True).refuse_at_base()
+                refuse_at_base(cluster, term.share, rows, entry.get("rising") or {})
         return kind.gap(cluster, objective, rows, entry)
 
 

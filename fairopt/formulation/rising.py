@@ -155,21 +155,30 @@ def refuse_starved(program: Program, tasks: Float | None) -> None:
 class Staying(NamedTuple):
     """Who can rise above a base, a mask (n_numbers,), and what proves that the others stay.
 
-    ``of_numbers`` (n_numbers,) are prices of their numbers, 0 of those who rise; ``prices`` are by row of loads, per
-    whole capacity, and ``further`` the multipliers of further rows.
+    ``raised`` are tasks by pair at which all who rise are above it. ``of_numbers`` (n_numbers,) are prices of the
+    numbers of the others, 0 of those who rise; ``prices`` are by row of loads, per whole capacity, and ``further`` the
+    multipliers of further rows.
     """
 
     rises: Mask
+    raised: Float
     of_numbers: Float
     prices: Float
     further: list[tuple[BlockRows, Float]]
 
 
 def who_stays(program: Program, share: Surplus) -> Staying | None:
-    """The proof that some stay at the base of a surplus; None if none do, or none was found."""
+    """The proof of who stays at the base of a surplus, and who can rise above it; None if none was found."""
     numbers = share._numbers(program.instance)
-    found = _by_programs(program, numbers, best_server(numbers.per_task, program.instance))
-    return None if found is None or found.rises.all() else found
+    return _by_programs(program, numbers, best_server(numbers.per_task, program.instance))
+
+
+def at_base(program: Program, share: Surplus, tasks: Float) -> Mask:
+    """Which numbers of a surplus are at their base at tasks by pair, but for what is tiny beside what they could be."""
+    numbers = share._numbers(program.instance)
+    c = best_server(numbers.per_task, program.instance)
+    found: Mask = numbers.at(program.point(tasks)) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
+    return found
 
 
 def _all_fit(program: Program) -> bool:
@@ -194,11 +203,12 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
     unit = np.where((alone > 0) & np.isfinite(alone), alone, 1.0)
     linear, level = _Linear(program, numbers, unit), unit / numbers.weights
     left, least, prices = np.ones(len(numbers), dtype=bool), np.inf, np.zeros(linear.n_prices)
+    points = list[Float]()
     while left.any():
         found = linear.raised(left)
         if found is None:
             return None
-        rises, prices = found
+        tasks, rises, prices = found
         more = left & (rises > RISES)
         if not more.any():
             bound = linear.most(left, prices)
@@ -206,9 +216,11 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
             if not tiny and bound > ROUNDING * left.sum():
                 return None
             break
+        points.append(tasks)
         least = min(least, float((rises * level)[more].min()))
         left &= ~more
-    return Staying(~left, np.where(left, 1.0 / unit, 0.0), *linear.split(prices))
+    raised = np.mean(points, axis=0) if points else np.zeros(len(program.pairs))
+    return Staying(~left, raised, np.where(left, 1.0 / unit, 0.0), *linear.split(prices))
 
 
 class _Linear:
@@ -225,8 +237,8 @@ class _Linear:
         self.further: list[Rows] = [one.rows for one in self.blocks]
         self.n_prices = len(program.usable_rows) + sum(map(len, self.further))
 
-    def raised(self, some: Mask) -> tuple[Float, Float] | None:
-        """The rises of the largest sum, and the prices of capacities and of further rows; None if unsolved."""
+    def raised(self, some: Mask) -> tuple[Float, Float, Float] | None:
+        """The tasks and rises of the largest sum, and the prices of capacities and further rows; None if unsolved."""
         program, pairs, n = self.program, self.program.pairs, len(self.numbers)
         floors, limits = np.flatnonzero(program.low > 0), np.flatnonzero(np.isfinite(program.high))
         rows = [
@@ -240,7 +252,7 @@ class _Linear:
         found = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
         if found is None:
             return None
-        return found.at[len(pairs) :], np.concatenate(found.multipliers[: 1 + len(self.further)])
+        return *np.split(found.at, [len(pairs)]), np.concatenate(found.multipliers[: 1 + len(self.further)])
 
     def most(self, some: Mask, prices: Float) -> float:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""

@@ -27,7 +27,7 @@ from fairopt.display import label
 from fairopt.errors import FairoptError, NotCertified
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Float, Program
-from fairopt.formulation.rising import who_stays
+from fairopt.formulation.rising import at_base, who_stays
 from fairopt.formulation.whole import overfull, whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, hierarchy
@@ -366,24 +366,30 @@ def entry_of(
     if evidence is None:
         return None
     try:
-        return evidence.entry(program, tasks, names) | _at_base(program, objective, names)
+        return evidence.entry(program, tasks, names) | _of_bases(program, objective, tasks, names)
     except (ValueError, FairoptError) as error:
         return {"why": str(error)}
 
 
-def _at_base(program: Program, objective: Objective, names: Named) -> dict[str, Any]:
-    """What proves that users and teams stay at the bases of an objective's surpluses, by share."""
-    out: dict[str, Any] = {}
+def _of_bases(program: Program, objective: Objective, tasks: Float, names: Named) -> dict[str, Any]:
+    """What proves that users and teams stay at the bases of an objective's surpluses, by share.
+
+    For those that are at their base at the tasks and could rise, tasks at which all who can are above it.
+    """
+    out, rising = dict[str, Any](), dict[str, Any]()
     for term in objective.terms():
         share = term.share
         if not isinstance(share, Surplus) or not term.kind.levels_users:
             continue
-        if (found := who_stays(program, share)) is not None:
+        found = who_stays(program, share)
+        if found is not None and (found.rises & at_base(program, share, tasks)).any():
+            rising[repr(share)] = program.expand(conditions.repair(program, found.raised)).tolist()
+        if found is not None and not found.rises.all():
             labels = share._names(program.instance)
             paid = {labels[t]: float(found.of_numbers[t]) for t in np.flatnonzero(found.of_numbers).tolist()}
             charged = priced(program, found.prices) | names.multipliers(program, found.further)
             out[repr(share)] = {"of_numbers": paid, **charged}
-    return {"at_base": out} if out else {}
+    return ({"at_base": out} if out else {}) | ({"rising": rising} if rising else {})
 
 
 def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Float, Float | None]:

@@ -300,3 +300,52 @@ def test_level_without_its_last_users_is_not_proved(tmp_path):
     data["evidence"][0]["levels"] = data["evidence"][0]["levels"][:-1]
     path.write_text(json.dumps(data), encoding="utf-8")
     assert not fo.verify(path).ok
+
+
+LIGHT = fo.Instance([[1], [1]], [8], users=["x", "y"], weights=[1, 10], guarantees=[2, 2], teams={"team": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        fo.OrderedWeighted((4, 3), fo.Surplus()),
+        fo.OrderedWeighted((4, 3), fo.Surplus(fo.OfTeam(weights={"b": 10}))),
+        fo.MaxMin(fo.Surplus()) + 2 * fo.Total(fo.Surplus()),
+        fo.MaxMin().then(fo.OrderedWeighted((4, 3), fo.Surplus())),
+    ],
+    ids=str,
+)
+def test_who_could_rise_but_is_best_left_at_its_base_is_proved_to_be_able_to(objective, tmp_path):
+    answer = fo.Policy(objective).allocate(LIGHT)
+    path = saved(answer, tmp_path)
+    assert fo.verify(path).ok and fo.Allocation.load(path).certificate.ok
+    if isinstance(objective, fo.OrderedWeighted):  # 3 units of level of the light user are worth more than 4 of both
+        assert answer.tasks == pytest.approx([6, 2])
+
+
+def test_tasks_at_which_nobody_is_above_its_base_prove_no_rise(tmp_path):
+    path = saved(fo.Policy(fo.OrderedWeighted((4, 3), fo.Surplus())).allocate(LIGHT), tmp_path)
+    (proof,) = json.loads(path.read_text(encoding="utf-8"))["evidence"]
+    cases = {
+        "'y' is at its base, and nothing proves": {},
+        "do not raise it above it": {"Surplus()": [[6], [2]]},
+        "is above its base: 'resource1' on server 0": {"Surplus()": [[6], [3]]},
+    }
+    for message, rising in cases.items():
+        assert message in str(fo.verify(written(path, evidence=[proof | {"rising": rising}])))
+
+
+def test_numbers_of_teams_stand_in_the_order_of_all_users(tmp_path):
+    """The first team's first user takes no part; the other team's limit bounds the smallest total."""
+    pool = fo.Instance(
+        [[3], [1], [1], [3]],
+        [8],
+        task_limits=[0, 4, None, None],
+        guarantees=[0, 0, 2, 0],
+        teams={"team": ["t0", "t1", "t0", "t0"]},
+    )
+    for objective in (fo.MaxMin(fo.OfTeam()), fo.OrderedWeighted((3, 1), fo.OfTeam())):
+        answer = fo.Policy(objective).allocate(pool)
+        assert answer.share(fo.OfTeam()) == pytest.approx([0.5, 0.5])
+        found = fo.verify(saved(answer, tmp_path))
+        assert found.ok, str(found)

@@ -54,7 +54,8 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
     (_, term), *more = tier.terms
-    curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0 and term.share.name in COMPOSED
+    curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0
+    curved &= term.share.name in COMPOSED or "level" not in entry  # before 0.3 the value of users' utilities was kept
     in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share, is_levelled(tier))
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):

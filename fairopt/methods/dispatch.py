@@ -445,7 +445,7 @@ def _fits_more(program: Program, tasks: Float) -> bool:
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
     term = objective.term
-    if term.is_order or (term.is_curved and not term.share._is_plain):  # numbers are unique, and these rows linear
+    if term.is_order or term.is_curved:  # numbers are unique, and these rows linear
         return _keep_shares(point, term.share, TIER_LOSS)
     if term.measure is not None and term.alpha is not None:
         objective = term.factor * AlphaFair(term.alpha, term.share)

@@ -170,8 +170,10 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
         per = per[:, bounds.c > 0]
     levels = bounds.at(tasks) / bounds.numbers.weights
     rising = levels * bounds.numbers.weights < bounds.most * (1 - ABOVE)
+    held = (bounds.lowest > 0) & (levels * bounds.numbers.weights <= bounds.lowest * (1 + ABOVE))
     full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
-    found = [(float(levels[rising & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    # who is at a lower bound above the level of a resource leaves it to the others
+    found = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
     duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
     for level, i in sorted(found):
         mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled

@@ -302,6 +302,27 @@ def test_level_without_its_last_users_is_not_proved(tmp_path):
     assert not fo.verify(path).ok
 
 
+@pytest.mark.parametrize("instance", [POOL, SERVERS], ids=["pool", "servers"])
+@pytest.mark.parametrize("alpha", [0.5, 1, 3])
+def test_levels_after_alpha_fairness_keep_its_shares_and_are_proved(alpha, instance, tmp_path):
+    fair = fo.Policy(fo.AlphaFair(alpha)).allocate(instance)
+    answer = fo.Policy(fo.AlphaFair(alpha).then(fo.Leximin(fo.Tasks()))).allocate(instance)
+    np.testing.assert_allclose(answer.tasks, fair.tasks, rtol=1e-6)
+    path = saved(answer, tmp_path)
+    found = fo.verify(path)
+    assert found.ok, str(found)
+    assert fo.Allocation.load(path).certificate.ok
+
+
+def test_users_at_lower_bounds_above_a_level_leave_a_resource_to_the_others(tmp_path):
+    """The last user keeps more than the level of the others, which is the largest that the full resource leaves."""
+    pool = fo.Instance([[1, 2], [0, 3], [1, 2], [1, 1]], [4, 6], weights=[2, 2, 1, 2])
+    answer = fo.Policy(fo.Leximin(fo.Surplus()), [fo.MinTasks({"user4": 3})]).allocate(pool)
+    path = saved(answer, tmp_path)
+    found = fo.verify(path)
+    assert found.ok, str(found)
+
+
 LIGHT = fo.Instance([[1], [1]], [8], users=["x", "y"], weights=[1, 10], guarantees=[2, 2], teams={"team": ["a", "b"]})
 
 

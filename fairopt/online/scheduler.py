@@ -91,6 +91,7 @@ class _User:
         "ready",
         "running",
         "since",
+        "turn",
         "waiting",
         "weight",
     )
@@ -104,6 +105,7 @@ class _User:
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
         self.average, self.since = 0.0, 0.0  # decayed average of the share, and its time
+        self.turn = 0.0  # the start tag of the next task, in shares per weight
 
 
 class _Line:
@@ -233,8 +235,10 @@ class Scheduler:
 
     Notes
     -----
-    *Ties* go to the user who submitted first; a user's tasks start in the order of submission, except that ``"skip"``
-    passes over those that fit nowhere. Shares that agree to 36 bits are equal.
+    *Ties* of users who hold nothing go to the one who was given least per weight while it waited (start tags; a user who
+    waited for nothing has no claim on the past), so that single slots, one after another, follow the weights. Other ties
+    go to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"`` passes
+    over those that fit nowhere. Shares that agree to 36 bits are equal.
 
     *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
     end; plus a pass over the servers.
@@ -245,7 +249,7 @@ class Scheduler:
 
     References
     ----------
-    Jiang and Wu (2021), sec. 4.4; Ghodsi et al. (2011), Algorithm 1.
+    Jiang and Wu (2021), sec. 4.4; Ghodsi et al. (2011), Algorithm 1; Goyal, Vin and Cheng (1996) for start tags.
 
     Examples
     --------
@@ -307,6 +311,7 @@ class Scheduler:
         self._gang: list[PlacedTask] = []  # tasks of a gang that starts, the next one last
         self._time: float | None = None
         self._origin = 0.0
+        self._turn = 0.0  # the largest start tag of tasks that have started: of those who waited for nothing till now
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -432,6 +437,8 @@ class Scheduler:
         job, self._jobs = self._jobs, self._jobs + 1
         queue.jobs.append([job, tasks])
         self._queue_of[job] = queue
+        if not held.waiting:
+            held.turn = max(held.turn, self._turn)
         held.waiting += tasks
         if queue.slot is None and len(queue.jobs) == 1:
             heappush(held.ready, (job, queue.number, queue))
@@ -637,12 +644,13 @@ class Scheduler:
         if self.order == "arrival":
             return (user.ready[0][0] if user.ready else 0), user.index, user
         present = to_36_bits(user.present / user.weight)
+        turn = 0.0 if user.held else to_36_bits(user.turn)
         if self.half_life is None:
-            return present, user.index, user
+            return present, turn, user.index, user
         assert self._time is not None
         average = self._average(user) / user.weight
         exponent = math.log2(average) + (self._time - self._origin) / self.half_life if average > 0 else -math.inf
-        return round(exponent, 6), present, user.index, user
+        return round(exponent, 6), present, turn, user.index, user
 
     def _plain_key(self, queue: _Queue) -> float:
         """The key of a blocked queue as one number; 0 with decay, where it changes with time."""
@@ -742,6 +750,8 @@ class Scheduler:
         user.running += many
         if self.half_life is not None:
             self._settle(user)
+        self._turn = max(self._turn, user.turn)
+        user.turn += sum(_share_on(queue, row) for row in rows) / UNIT / user.weight
         number, self._started = self._started, self._started + many
         tasks = []
         for k, row in enumerate(rows):

@@ -133,6 +133,34 @@ def test_a_tie_in_exact_numbers_is_one_in_floats():
     assert "".join(task.user for task in everything(scheduler)) == "ABAAAB"
 
 
+@pytest.mark.parametrize("weights", [(6, 3, 1), (1, 3, 6), (1, 1, 1)], ids=str)
+def test_single_slots_one_after_another_follow_the_weights(weights):
+    scheduler = fo.Scheduler([1])
+    for user, weight in zip("abc", weights, strict=True):
+        scheduler.submit(user, [1], tasks=math.inf, weight=weight)
+    slots = []
+    for _ in range(60):
+        slots.append(scheduler.next_task())
+        scheduler.finish(slots[-1])
+    whole = sum(weights)
+    for many in range(whole, 61, whole):
+        given = [sum(task.user == user for task in slots[:many]) for user in "abc"]
+        assert given == [many // whole * weight for weight in weights]
+
+
+def test_who_waited_for_nothing_has_no_claim_on_the_past():
+    scheduler = fo.Scheduler([1])
+    scheduler.submit("old", [1], tasks=math.inf)
+    for _ in range(20):
+        scheduler.finish(scheduler.next_task())
+    scheduler.submit("new", [1], tasks=math.inf)
+    slots = [scheduler.next_task()]
+    for _ in range(9):
+        scheduler.finish(slots[-1])
+        slots.append(scheduler.next_task())
+    assert "".join(task.user[0] for task in slots) == "nonononono"
+
+
 def test_capacities_are_full_in_spite_of_rounding():
     scheduler = fo.Scheduler([1])
     scheduler.submit("A", [0.1], tasks=math.inf)

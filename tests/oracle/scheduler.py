@@ -34,6 +34,8 @@ class OracleScheduler:
         self.limits: dict[str, float] = {}
         self.running: dict[int, tuple[int, int]] = {}  # job and server by task
         self.ids = count()
+        self.turns: dict[str, Fraction] = {}  # start tags of next tasks
+        self.turn = Fraction(0)  # the largest start tag so far
         self.gang: list[OracleTask] = []
 
     def submit(self, user, demands, tasks=1, *, weight=None, limit=None, eligible=None, gang=False, at=None):
@@ -46,6 +48,8 @@ class OracleScheduler:
         parts = sorted((d / c for d, c in zip(row, self.total, strict=True) if c), reverse=True)
         allowed = [True] * len(self.servers) if eligible is None else list(eligible)
         size = tasks if gang else 1
+        if not any(job["left"] for job in self.jobs if job["user"] == user):
+            self.turns[user] = max(self.turns.get(user, Fraction(0)), self.turn)
         self.jobs.append(
             dict(user=user, demands=row, left=tasks, allowed=allowed, share=prod(parts[: self.k]), size=size)
         )
@@ -90,7 +94,8 @@ class OracleScheduler:
         waiting = [k for k, job in enumerate(self.jobs) if job["left"] and below(job)]
         if self.order == "arrival":
             return waiting
-        rank = {user: (shares[user] / self.weights[user], users.index(user)) for user in users}
+        turns = {user: 0 if shares[user] else self.turns[user] for user in users}
+        rank = {user: (shares[user] / self.weights[user], turns[user], users.index(user)) for user in users}
         return sorted(waiting, key=lambda k: (rank[self.jobs[k]["user"]], k))
 
     def next_task(self, at=None):
@@ -106,6 +111,8 @@ class OracleScheduler:
                 self.gang.append(OracleTask(0, job["user"], self.servers[s], k))
             else:
                 job["left"] -= job["size"]
+                self.turn = max(self.turn, self.turns[job["user"]])
+                self.turns[job["user"]] += job["size"] * job["share"] / self.weights[job["user"]]
                 self.gang = [task._replace(id=next(self.ids)) for task in self.gang]
                 for task in self.gang:
                     self.running[task.id] = (k, self.servers.index(task.server))

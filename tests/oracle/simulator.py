@@ -135,8 +135,29 @@ class Cluster:
         for task in self.running():  # the sum of dominant shares of tasks
             parts = [d / c for d, c in zip(self.demands[task.job], self.total, strict=True) if c]
             share[self.jobs[task.job].user] += max(parts)
-        rank = {user: (share[user] / weight[user], users.index(user)) for user in users}
+        turns = {user: Fraction(0) if share[user] else turn for user, turn in self.turns(weight).items()}
+        rank = {user: (share[user] / weight[user], turns[user], users.index(user)) for user in users}
         return self.first(sorted(self.waiting(), key=lambda k: rank[self.jobs[k].user]))
+
+    def turns(self, weight: dict[str, Fraction]) -> dict[str, Fraction]:
+        """What each user was given per weight, from what had been given when it began to wait."""
+        events = [(Fraction(self.jobs[k].arrival), 0, place, k) for place, k in enumerate(self.order)]
+        events = [event for event in events if event[0] <= self.now]
+        events += [(task.start, 1, place, task.job) for place, task in enumerate(self.started)]
+        turns, waits, latest, gangs = dict[str, Fraction](), dict[str, int](), Fraction(0), set[int]()
+        for _, starts, _, k in sorted(events):
+            job, user = self.jobs[k], self.jobs[k].user
+            if not starts:
+                if not waits.get(user):
+                    turns[user] = max(turns.get(user, Fraction(0)), latest)
+                waits[user] = waits.get(user, 0) + int(job.tasks)
+            elif k not in gangs:
+                latest, size = max(latest, turns[user]), int(job.tasks) if job.gang else 1
+                parts = [d / c for d, c in zip(self.demands[k], self.total, strict=True) if c]
+                turns[user] += size * max(parts) / weight[user]
+                waits[user] -= size
+                gangs |= {k} if job.gang else set()
+        return turns
 
     def hdrf(self) -> Any:
         users = self.users()

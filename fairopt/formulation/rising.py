@@ -252,7 +252,8 @@ class _Linear:
         found = largest(np.append(np.zeros(len(pairs)), some), rows, self.scale, least, most)
         if found is None:
             return None
-        return *np.split(found.at, [len(pairs)]), np.concatenate(found.multipliers[: 1 + len(self.further)])
+        tasks, rises = found.at[: len(pairs)], found.at[len(pairs) :]
+        return tasks, rises, np.concatenate(found.multipliers[: 1 + len(self.further)])
 
     def most(self, some: Mask, prices: Float) -> float:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""

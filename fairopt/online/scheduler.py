@@ -235,10 +235,10 @@ class Scheduler:
 
     Notes
     -----
-    *Ties* of users who hold nothing go to the one who was given least per weight while it waited (start tags; a user who
-    waited for nothing has no claim on the past), so that single slots, one after another, follow the weights. Other ties
-    go to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"`` passes
-    over those that fit nowhere. Shares that agree to 36 bits are equal.
+    *Ties* of users who hold nothing go to the one who was given least per weight while it waited (start tags; a user
+    who waited for nothing has no claim on the past), so that single slots, one after another, follow the weights. Other
+    ties go to the user who submitted first. A user's tasks start in the order of submission, except that ``"skip"``
+    passes over those that fit nowhere. Shares that agree to 36 bits are equal.
 
     *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
     end; plus a pass over the servers.

@@ -71,7 +71,7 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         if term.share.name in COMPOSED:
             return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text, place)
         at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
-        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": tier.share}, tier.text), place)
+        return _share_bounds(cluster, Block("MinShare", {"level": at, "share": term.share}, tier.text), place)
     level, unit = value, abs(value) or ONE
     if own:
         level = number(entry["level"], "level")

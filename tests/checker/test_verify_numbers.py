@@ -306,7 +306,7 @@ def test_level_without_its_last_users_is_not_proved(tmp_path):
 @pytest.mark.parametrize("alpha", [0.5, 1, 3])
 def test_levels_after_alpha_fairness_keep_its_shares_and_are_proved(alpha, instance, tmp_path):
     fair = fo.Policy(fo.AlphaFair(alpha)).allocate(instance)
-    answer = fo.Policy(fo.AlphaFair(alpha).then(fo.Leximin(fo.Tasks()))).allocate(instance)
+    answer = fo.Policy((3 * fo.AlphaFair(alpha)).then(fo.Leximin(fo.Tasks()))).allocate(instance)
     np.testing.assert_allclose(answer.tasks, fair.tasks, rtol=1e-6)
     path = saved(answer, tmp_path)
     found = fo.verify(path)

@@ -238,7 +238,7 @@ def refusing(block: type[fo.Constraint], monkeypatch: pytest.MonkeyPatch, liars:
 
 
 TIERS = [
-    fo.Policy(fo.AlphaFair(0.5).then(fo.Total(fo.Tasks()))),
+    fo.Policy((fo.AlphaFair(0.5) + fo.Total()).then(fo.Total(fo.Tasks()))),
     fo.Policy(fo.WeightedLog().then(fo.AlphaFair(1, fo.Tasks()))),
 ]
 SERVERS = fo.Instance([[1, 2], [2, 1]], [[10, 10], [4, 9]])

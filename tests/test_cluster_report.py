@@ -122,6 +122,22 @@ def test_one_more_of_a_full_resource_is_worth_what_it_brings() -> None:
     assert first.text.startswith("One more cpu is worth 0.6667 tasks")
 
 
+def test_gpus_that_wait_lead_the_advice_and_tasks_do_if_asked_for(report: ClusterReport) -> None:
+    kinds = "(8 gpu, 96 cpu)"
+    (advice,) = (one.text for one in cluster_words.to_do(report) if one.kind == "buy")
+    assert advice.startswith("If you can add something: one more server like a100-[00-03] puts 8 more gpu in use (")
+    found = cluster_report("drf", CLUSTER.replace(servers=[f"nvidia-ip-10-0-1-{k}.internal" for k in range(7)]))
+    text = next(one.text for one in cluster_words.worths(found.findings["DRF"].purchases) if np.isnan(one.percent))
+    assert text.startswith(f"One more server like nvidia-ip-10-0-1-0 and 3 like it {kinds} puts 8 more gpu in use (")
+    by_tasks = cluster_report("drf", CLUSTER, lead="tasks")
+    assert by_tasks.findings["DRF"].purchases is not None and by_tasks.findings["DRF"].purchases.lead is None
+    (advice,) = (one.text for one in cluster_words.to_do(by_tasks) if one.kind == "buy")
+    assert " worth " in advice and "in use" not in advice
+    assert "tasks more for 1% more" in by_tasks.to_html() and "gpu in use for 1% more" in report.to_html()
+    with pytest.raises(fo.errors.FairoptError, match="gpus"):
+        cluster_report("drf", CLUSTER, lead="gpus")
+
+
 def test_rates_of_less_than_one_unit_or_of_tiny_gains_name_other_amounts() -> None:
     small = fo.Instance([[1e-9], [3e-9]], [1e-3])
     text = cluster_words.worths(purchases(fo.MostTasks().allocate(small.with_task_limits([1e5, 3.5e5]))))[0].text

@@ -22,7 +22,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.labels import whole_name
 from fairopt.operate.new_servers import NewServer
-from fairopt.operate.purchases import BY_ANSWERS, Purchases, leading, purchases, waited_for
+from fairopt.operate.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
 from fairopt.plots.purchase_bars import bars
 from fairopt.policy import accepted, label
 from fairopt.report import files
@@ -34,7 +34,6 @@ MOST_ROWS = 20
 NAME = 34  # characters of a resource on a server
 NAMED = 3  # purchases whose rate is not known, in a sentence
 NOTHING = "No resource is full on any server, so more of it brings nothing."
-TASKS = "tasks"  # of --lead: the number of tasks
 BUY = """Show what to buy next: the gain from more of each resource, and from one more server like each.
 
 For each resource of each class of identical servers the table shows how many tasks and how much objective value one \
@@ -121,8 +120,7 @@ def buy(
         clock = begin(time_limit)
         options: dict[str, Any] = {"method": method, "solver": solver, "verbose": verbose}
         answer = mechanism.allocate(instance, **accepted(mechanism, **options, time_limit=time_limit))
-        leads = leading(answer) if lead is None else None if lead == TASKS else lead
-        found = purchases(answer, costs, clock, lead=leads, new=new, prices=prices, **options)
+        found = purchases(answer, costs, clock, lead=leading(answer, lead), new=new, prices=prices, **options)
     names = _names(found.resources, instance)
     advice = advised(found.resources, instance, costs is not None, found.lead, names) if found.resources else NOTHING
     if as_json:

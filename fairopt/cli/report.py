@@ -62,6 +62,14 @@ def report(
     ] = None,
     no_answers: Annotated[bool, typer.Option("--no-answers", help="Do not save the answers.")] = False,
     title: Annotated[str | None, typer.Option(help="The heading of the page. Default: made of INPUT.")] = None,
+    lead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RESOURCE",
+            help="Advise on purchases by units of this resource more in use, such as gpu, or by 'tasks'. Default: GPUs "
+            "if users wait for some, else tasks.",
+        ),
+    ] = None,
     constraint: Constraints = None,
     solver: Solver = None,
     method: Method = "auto",
@@ -89,6 +97,7 @@ def report(
             chosen,
             instance,
             title=title or f"Fair shares of {source.title}",
+            lead=lead,
             method=method,
             solver=solver,
             time_limit=time_limit,

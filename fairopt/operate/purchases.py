@@ -25,11 +25,12 @@ from fairopt.runtime.progress import by_itself
 from fairopt.tolerances import ROUNDING, SAME_TASKS
 from fairopt.validation import default_labels
 
-__all__ = ["BY_ANSWERS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
+__all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
 
 Float = NDArray[np.float64]
 
 BY_ANSWERS = "answers"
+TASKS = "tasks"  # leads where no resource does
 MOST = 20  # rows of resources with a search for ranges, and classes of servers
 STEP = 0.01  # of a row's capacity: the change from which a rate is computed
 HOLDS = 0.01  # a rate holds while the gain differs from it by at most this fraction
@@ -167,18 +168,23 @@ def waited_for(allocation: Allocation) -> Float:
     return found
 
 
-def leading(allocation: Allocation) -> str | None:
-    """The resource that leads by default: GPUs that users wait for, None if there are none.
+def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
+    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], resources=["cpu", "nvidia.com/gpu"])
-    >>> leading(fo.DRF().allocate(cluster)), leading(fo.DRF().allocate(cluster.with_task_limits([1, None])))
-    ('nvidia.com/gpu', None)
+    >>> answer = fo.DRF().allocate(cluster)
+    >>> leading(answer), leading(answer, "cpu"), leading(answer, "tasks")
+    ('nvidia.com/gpu', 'cpu', None)
+    >>> leading(fo.DRF().allocate(cluster.with_task_limits([1, None]))) is None
+    True
     """
-    names, waiting = allocation.instance.resources, waited_for(allocation)
-    there = allocation.instance.total_capacities > 0
+    names, there = allocation.instance.resources, allocation.instance.total_capacities > 0
+    if chosen is not None:
+        return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]
+    waiting = waited_for(allocation)
     found = [i for i, name in enumerate(names) if counts_gpus(name) and waiting[i] > 0 and there[i]]
     # a resource of one type of GPUs, as gpu:a100, counts some of those of gpu
     return min(((":" in names[i], -waiting[i], names[i]) for i in found), default=(False, 0.0, None))[2]

@@ -16,10 +16,11 @@ from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.io.saving import replacing
+from fairopt.labels import whole_name
 from fairopt.operate.explain import Explainer
 from fairopt.operate.explanation import Explanation
 from fairopt.operate.held import described_held
-from fairopt.operate.purchases import Purchases, purchases
+from fairopt.operate.purchases import TASKS, Purchases, leading, purchases
 from fairopt.policy import accepted
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
@@ -251,6 +252,7 @@ def cluster_report(
     instance: Instance,
     *,
     title: str = "Fair shares of the cluster",
+    lead: str | None = None,
     method: str = "auto",
     solver: str | None = None,
     time_limit: float | None = None,
@@ -266,6 +268,9 @@ def cluster_report(
         Users and servers; with `Instance.held` the report compares what runs now with what is fair.
     title : str
         The heading of the page.
+    lead : str, optional
+        What is worth most is what brings most units in use of this resource, such as ``"gpu"``, or most ``"tasks"``.
+        Default: GPUs if users wait for some, else tasks.
     method, solver, verbose
         Passed to each ``allocate``, see `Policy.allocate`.
     time_limit : float, optional
@@ -296,6 +301,8 @@ def cluster_report(
     chosen, outcomes, found = mechanisms(policies), list[Outcome](), dict[str, Findings]()
     if not chosen:
         raise InvalidBlock("no policy is given; give one, such as 'drf'")
+    if lead not in (None, TASKS):
+        instance.resource_index(whole_name(lead, instance.resources))
     options = {"method": method, "solver": solver, "verbose": verbose}
     try:
         for k, (name, mechanism) in enumerate(chosen.items()):
@@ -305,7 +312,7 @@ def cluster_report(
                 say("the answer", None, None)
                 one = outcome(name, mechanism, instance, **options, time_limit=time_limit)
                 if one.allocation is not None:
-                    found[name] = _findings(one.allocation, clock, say, **options)
+                    found[name] = _findings(one.allocation, clock, say, lead, **options)
             outcomes.append(one)
     except KeyboardInterrupt:
         if not found:
@@ -317,7 +324,7 @@ def cluster_report(
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
 
 
-def _findings(allocation: Allocation, clock: Clock, say: Listener, **options: Any) -> Findings:
+def _findings(allocation: Allocation, clock: Clock, say: Listener, lead: str | None = None, **options: Any) -> Findings:
     """Reasons, verdicts and prices of an answer."""
     missing: list[str] = []
 
@@ -337,7 +344,7 @@ def _findings(allocation: Allocation, clock: Clock, say: Listener, **options: An
     verdicts = list(part("properties", lambda: check(allocation, time_limit=clock.left).verdicts) or ())
     if allocation.instance.teams.mixed:
         verdicts += part("properties of teams", lambda: check(allocation, "team-si").verdicts) or ()
-    bought = part("prices", lambda: _purchases(allocation, clock, **options))
+    bought = part("prices", lambda: _purchases(allocation, clock, lead, **options))
     return Findings(allocation, explained, left, tuple(verdicts), bought, tuple(missing))
 
 
@@ -353,10 +360,10 @@ def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object])
     return tuple(out), len(names) - len(shown)
 
 
-def _purchases(allocation: Allocation, clock: Clock, **options: Any) -> Purchases:
+def _purchases(allocation: Allocation, clock: Clock, lead: str | None, **options: Any) -> Purchases:
     """What one more of each resource brings, by class of identical servers."""
     instance = allocation.instance.merged()
     if instance.n_servers < allocation.instance.n_servers:
         mechanism = allocation.policy
         allocation = mechanism.allocate(instance, **accepted(mechanism, **options, time_limit=clock.left))
-    return purchases(allocation, None, clock, search=RANGES, **options)
+    return purchases(allocation, None, clock, search=RANGES, lead=leading(allocation, lead), **options)

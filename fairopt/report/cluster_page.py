@@ -565,41 +565,62 @@ def _worth(policy: str, found: Findings) -> Panel:
     every = words.worths(found.purchases)
     if found.purchases is None:
         return Panel(policy, lines=["What more would bring is not known."])
-    units = [one for one in every if not np.isnan(one.percent) and one.tasks]
+    lead = words.lead_title(found.purchases)
+    units = [one for one in every if not np.isnan(one.percent) and (one.gain or one.tasks)]
     servers = [one for one in every if np.isnan(one.percent)]
-    lines = [one.text for one in units if one.tasks > 0][:SENTENCES]
-    lines += [one.text for one in servers if one.tasks > 0][:1]
+    lines = [one.text for one in units if one.gain > 0][:SENTENCES]
+    lines += [one.text for one in servers if one.gain > 0][:1]
     gist = lines[0] if lines else "Nothing that is added alone lets more tasks run."
+    if not lines and lead is not None:
+        gist = f"Nothing that is added alone puts more {lead} in use."
     lines = lines or [gist]
     instance = found.allocation.instance
     if idle := [without_vendor(instance.resources)[instance.resource_index(r)] for r in found.purchases.idle]:
         lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
+    if lead is not None:
+        lines.append(f"What puts most {lead} in use is named first; --lead of fairopt report chooses another resource.")
     grids = []
     if units:
-        top = max(abs(one.percent) for one in units) or 1.0
         shown = units[:CLASSES]
-        columns: list[Column] = [
+        left = len(units) - len(shown)
+        columns = [
             Column("what is added", [one.what for one in shown], right=False),
-            Column("tasks more", [number(one.tasks) for one in shown]),
+            *_gains(shown, lead),
             Column("up to (units)", [_range(one.up_to) for one in shown]),
             Numbers(
-                "tasks more for 1% more",
+                f"{f'{lead} in use' if lead else 'tasks more'} for 1% more",
                 [number(one.percent) for one in shown],
-                bars=[one.percent / top for one in shown],
+                bars=_bars([one.percent for one in shown]),
             ),
             Column("fewer tasks for", [listed(one.losers) or "nobody" for one in shown], right=False),
         ]
-        left = len(units) - len(shown)
         grids.append(Grid("One more unit", columns, f"{left:,} more are left out." if left else ""))
     if servers:
-        top = max(abs(one.tasks) for one in servers) or 1.0
         columns = [
             Column("what is added", [one.what for one in servers], right=False),
-            Numbers("tasks more", [number(one.tasks) for one in servers], bars=[one.tasks / top for one in servers]),
+            *_gains(servers, lead, bars=True),
             Column("fewer tasks for", [listed(one.losers) or "nobody" for one in servers], right=False),
         ]
         grids.append(Grid("One more server", columns))
     return Panel(policy, grids, lines, gist=gist)
+
+
+def _gains(rows: Sequence[words.Worth], lead: str | None, bars: bool = False) -> list[Column]:
+    """More units in use of what leads, and more tasks; with bars of what decides the order."""
+    tasks = [number(one.tasks) for one in rows]
+    drawn = _bars([one.gain for one in rows]) if bars else ()
+    if lead is None:
+        return [Numbers("tasks more", tasks, bars=drawn)]
+    return [
+        Numbers(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
+        Column("tasks more", tasks),
+    ]
+
+
+def _bars(values: Sequence[float]) -> list[float]:
+    """Lengths of bars relative to the largest."""
+    top = max(map(abs, values)) or 1.0
+    return [value / top for value in values]
 
 
 def _range(up_to: float) -> str:

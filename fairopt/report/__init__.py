@@ -8,6 +8,7 @@ The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
 * `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
+* `brief`: an answer on one screen.
 * `latex`: allocations, frontiers and reports by property in LaTeX.
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -210,6 +210,14 @@ class Source:
         """The instance with the changes that options ask for; notes go to stderr."""
         instance = self._read()
         say_notes(instance.notes)
+        return self._changed(instance)
+
+    def read_at_full_demand(self) -> Instance:
+        """The instance as if all had more work than fits, without a word on what was left out."""
+        full = replace(self, options=self.options | {"full_demand": True}, below=[], team_weights={})
+        return full.limited(full._changed(full._read()))
+
+    def _changed(self, instance: Instance) -> Instance:
         instance = instance.with_weights(1) if self.equal_weights else instance
         changes = changes_of(self.weight, self.limit, self.guarantee)
         instance = instance.replace(**changes) if changes else instance

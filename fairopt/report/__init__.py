@@ -17,7 +17,7 @@ The files:
 * `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
 * `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
-  ``report``) from the folder ``templates``.
+  ``report``) from the folder ``templates``; `entitlements`: what each would get at full demand.
 * `held`: tables and sentences of what runs now beside what is fair.
 * `league`: solvers on problems with known optima; `attempts`: one solver on one problem; `standings`: tables of them.
 """

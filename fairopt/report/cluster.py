@@ -27,6 +27,7 @@ from fairopt.properties.names import when_late
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.comparison import Comparison
+from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import Listener, by_itself, tell, within
@@ -44,7 +45,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What follows from one answer; ``missing`` says what is not known, and why."""
+    """What follows from one answer; ``missing`` says what is not known, and why.
+
+    ``entitled`` is what teams and users get at full demand, None if nobody has a task limit or if it is not known.
+    """
 
     allocation: Allocation
     explanations: tuple[Explanation, ...]
@@ -52,6 +56,7 @@ class Findings:
     verdicts: tuple[Verdict, ...]
     purchases: Purchases | None
     missing: tuple[str, ...]
+    entitled: Entitled | None = None
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,7 @@ def _described(found: Findings) -> dict[str, Any]:
         "verdicts": [
             {"property": v.name, "holds": v.holds, "margin": v.margin, "sentence": v.sentence} for v in found.verdicts
         ],
+        "entitled": found.entitled,
         "worth": [worth.text for worth in words.worths(found.purchases)],
         "missing": list(found.missing),
     }
@@ -253,6 +259,7 @@ def cluster_report(
     *,
     title: str = "Fair shares of the cluster",
     lead: str | None = None,
+    full_demand: Instance | None = None,
     method: str = "auto",
     solver: str | None = None,
     time_limit: float | None = None,
@@ -271,6 +278,9 @@ def cluster_report(
     lead : str, optional
         What is worth most is what brings most units in use of this resource, such as ``"gpu"``, or most ``"tasks"``.
         Default: GPUs if users wait for some, else tasks.
+    full_demand : Instance, optional
+        The same cluster at full demand, for what each team is entitled to, as ``fo.read(path, full_demand=True)``
+        reads it with idle queues. Default: the instance without task limits.
     method, solver, verbose
         Passed to each ``allocate``, see `Policy.allocate`.
     time_limit : float, optional
@@ -304,6 +314,7 @@ def cluster_report(
     if lead not in (None, TASKS):
         instance.resource_index(whole_name(lead, instance.resources))
     options = {"method": method, "solver": solver, "verbose": verbose}
+    full = at_full_demand(instance) if full_demand is None else full_demand
     try:
         for k, (name, mechanism) in enumerate(chosen.items()):
             tell(name, k, len(chosen))
@@ -312,7 +323,7 @@ def cluster_report(
                 say("the answer", None, None)
                 one = outcome(name, mechanism, instance, **options, time_limit=time_limit)
                 if one.allocation is not None:
-                    found[name] = _findings(one.allocation, clock, say, lead, **options)
+                    found[name] = _findings(one.allocation, clock, say, lead, full, **options)
             outcomes.append(one)
     except KeyboardInterrupt:
         if not found:
@@ -324,7 +335,14 @@ def cluster_report(
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
 
 
-def _findings(allocation: Allocation, clock: Clock, say: Listener, lead: str | None = None, **options: Any) -> Findings:
+def _findings(
+    allocation: Allocation,
+    clock: Clock,
+    say: Listener,
+    lead: str | None = None,
+    full: Instance | None = None,
+    **options: Any,
+) -> Findings:
     """Reasons, verdicts and prices of an answer."""
     missing: list[str] = []
 
@@ -345,7 +363,8 @@ def _findings(allocation: Allocation, clock: Clock, say: Listener, lead: str | N
     if allocation.instance.teams.mixed:
         verdicts += part("properties of teams", lambda: check(allocation, "team-si").verdicts) or ()
     bought = part("prices", lambda: _purchases(allocation, clock, lead, **options))
-    return Findings(allocation, explained, left, tuple(verdicts), bought, tuple(missing))
+    of_full = None if full is None else part("entitlements", lambda: _entitled(allocation, full, clock, **options))
+    return Findings(allocation, explained, left, tuple(verdicts), bought, tuple(missing), of_full)
 
 
 def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object]) -> tuple[tuple[Explanation, ...], int]:
@@ -358,6 +377,12 @@ def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object])
         say("reasons", k, len(shown))
         out.append(about.explain(name, False))
     return tuple(out), len(names) - len(shown)
+
+
+def _entitled(allocation: Allocation, full: Instance, clock: Clock, **options: Any) -> Entitled:
+    """What each gets of the same policy at full demand."""
+    policy = allocation.policy
+    return entitled(policy.allocate(full, **accepted(policy, **options, time_limit=clock.left)))
 
 
 def _purchases(allocation: Allocation, clock: Clock, lead: str | None, **options: Any) -> Purchases:

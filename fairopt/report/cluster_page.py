@@ -24,6 +24,7 @@ from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
+from fairopt.report.entitlements import without_tasks
 from fairopt.report.tables import Column, numbers, percents
 from fairopt.server_sums import part_of
 from fairopt.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
@@ -289,9 +290,9 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
 
 def _gets(policy: str, found: Findings) -> Panel:
     """Tasks, units and shares: of all teams, and of users."""
-    allocation, instance = found.allocation, found.allocation.instance
-    grids = [_of_team(allocation, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
-    return Panel(policy, [*grids, _of_users(allocation)])
+    instance = found.allocation.instance
+    grids = [_of_team(found, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
+    return Panel(policy, [*grids, _of_users(found)])
 
 
 def _titles(instance: Instance) -> list[str]:
@@ -318,8 +319,27 @@ def _amounts(values: Float) -> list[str]:
     return [f"{x:,.0f}" for x in values.tolist()] if np.abs(values).max(initial=0.0) >= LARGE else numbers(values)
 
 
-def _of_team(allocation: Allocation, by: str) -> Grid:
+def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[Column], str]:
+    """A column of what is due at full demand of the resource that leads or is used most, and a sentence on it."""
+    if found.entitled is None:
+        return [], ""
+    instance, lead = found.allocation.instance, found.purchases.lead if found.purchases else None
+    i = most_used([found.allocation]) if lead is None else instance.resource_index(lead)
+    resource, title = instance.resources[i], _titles(instance)[i]
+    units = found.entitled.get(by, {})
+    amounts = [units.get(name, {}).get(resource, np.nan) for name in names]
+    note = f"Entitled {title}: what it would get if all had more work than fits."
+    everyone = tuple(instance.users if by == "user" else instance.teams.labelling(by).names)
+    idle = without_tasks(found.entitled, by, everyone, resource)
+    if idle and by != "user":
+        some = listed([f"{name} ({words.amount(amount)})" for name, amount in idle.items()], PAIRS)
+        note += f" Without tasks now, with those of all others assumed: {some}."
+    return [Column(f"entitled {title}", numbers(amounts))], note
+
+
+def _of_team(found: Findings, by: str) -> Grid:
     """What each team gets."""
+    allocation = found.allocation
     instance, sums = allocation.instance, team_sums(allocation, by, alone=True)
     tasks = np.array([allocation.tasks[rows].sum() for rows in sums.members])
     limits = np.array([instance.task_limits[rows].sum() for rows in sums.members])
@@ -334,7 +354,8 @@ def _of_team(allocation: Allocation, by: str) -> Grid:
     if (sums.weights != 1).any():
         columns.append(Column("weight", numbers(sums.weights)))
     columns += _guarantees(instance, sums)
-    return Grid(f"What each {by} gets", columns)
+    more, note = _entitlements(found, by, sums.names)
+    return Grid(f"What each {by} gets", [*columns, *more], note)
 
 
 def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
@@ -352,8 +373,9 @@ def _limit(limit: float, text: str) -> str:
     return text if np.isfinite(limit) else "no limit"
 
 
-def _of_users(allocation: Allocation) -> Grid:
+def _of_users(found: Findings) -> Grid:
     """What users get, at most `USERS` of them."""
+    allocation = found.allocation
     instance, dominant = allocation.instance, allocation._dominant_shares
     chosen = list(range(instance.n_users))
     if instance.n_users > USERS:
@@ -375,10 +397,15 @@ def _of_users(allocation: Allocation) -> Grid:
             Column(by, [instance.teams[by][j] or "none" for j in chosen], right=False)
             for by in instance.teams.outermost_first
         ]
+    more, about = _entitlements(found, "user", [instance.users[j] for j in chosen])
+    if not instance.teams.mixed:
+        columns += more
     left = instance.n_users - len(chosen)
     note = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out." if left else ""
     if left and (nothing := int((instance.task_limits == 0).sum())):
         note += f" Of these, {nothing:,} can run nothing: their task limit is 0."
+    if more and not instance.teams.mixed:
+        note = f"{note} {about}".strip()
     return Grid("What each user gets", columns, note)
 
 

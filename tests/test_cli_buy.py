@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 import fairopt as fo
 from fairopt.cli import app
+from fairopt.plots.purchase_bars import bars
 
 
 @pytest.fixture
@@ -152,6 +153,14 @@ def test_rows_of_many_servers_have_different_names(
         assert "8 gpu, 96 cpu" in output and "4 gpu, 96 cpu" in output
     solved = CliRunner().invoke(app, ["solve", "cloud.json"]).stdout
     assert len({*cells(solved, "server")}) == 3
+
+
+def test_bars_of_a_picture_have_different_names(cloud: fo.Instance) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    rows = fo.sensitivity(fo.DRF().allocate(cloud.merged())).purchases(lead="gpu")
+    axes = bars(rows, "DRF", False, lead="nvidia.com/gpu")
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert len({*names}) == len(names) > 2 and axes.get_xlabel() == "gpu in use per 1 % more capacity"
 
 
 def test_gpus_that_users_wait_for_lead_and_the_output_says_so(run: Any, cloud: fo.Instance) -> None:

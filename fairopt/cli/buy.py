@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf, isinf, nan
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,7 +108,8 @@ def buy(
     chosen = named(policy)
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     new = [_new_server(text, k) for k, text in enumerate(server or ())]
-    instance = source.read().merged()  # as every solve does; a row is a class of identical servers
+    as_given = source.read_as_given()
+    instance = source.limited(as_given).merged()  # as every solve does; a row is a class of identical servers
     mechanism = chosen(instance)
     say_compared({label(mechanism): mechanism}, instance)
     costs, prices = _costs(given, instance)
@@ -120,7 +121,8 @@ def buy(
         clock = begin(time_limit)
         options: dict[str, Any] = {"method": method, "solver": solver, "verbose": verbose}
         answer = mechanism.allocate(instance, **accepted(mechanism, **options, time_limit=time_limit))
-        found = purchases(answer, costs, clock, lead=leading(answer, lead), new=new, prices=prices, **options)
+        more: dict[str, Any] = {"lead": leading(answer, lead), "new": new, "prices": prices, **options}
+        found = purchases(answer, costs, clock, asked=as_given.task_limits, **more)
     names = _names(found.resources, instance)
     advice = advised(found.resources, instance, costs is not None, found.lead, names) if found.resources else NOTHING
     if as_json:
@@ -141,7 +143,8 @@ def buy(
             say(line)
         say(advice + merged * bool((instance.counts > 1).any()))
     if plot is not None:
-        files.write_picture(bars(found.resources, label(mechanism), costs is not None, lead=found.lead).figure, plot)
+        rows = [replace(row, name=names[row.name]) for row in found.resources]
+        files.write_picture(bars(rows, label(mechanism), costs is not None, lead=found.lead).figure, plot)
         if not as_json:
             written(plot)
 

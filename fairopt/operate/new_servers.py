@@ -24,7 +24,8 @@ class NewServer:
 
     ``like`` names a server of the cluster: those who may run there may run on the new one. Without it these are the
     users who may run on every server with the same resources where a task of theirs fits (on every server, if none has
-    the same resources): of others it is not known whether they accept the new server. ``cost`` is that of the server.
+    the same resources): of others it is not known whether they accept the new server. Of tasks too large for any server
+    that counts whether they may run on these but for their size. ``cost`` is that of the server.
     """
 
     capacities: Mapping[str, float] = field(hash=False)
@@ -53,8 +54,11 @@ class NewServer:
         return out
 
 
-def with_new_server(instance: Instance, new: NewServer) -> Instance:
+def with_new_server(instance: Instance, new: NewServer, asked: NDArray[np.float64] | None = None) -> Instance:
     """The instance with one new server as its last row.
+
+    ``asked`` are the task limits before those of tasks too large for any server were set to 0; the new one may be large
+    enough.
 
     `OutOfDomain` if demands or rates differ by server and no server is named that it is like.
 
@@ -74,10 +78,11 @@ def with_new_server(instance: Instance, new: NewServer) -> Instance:
         what = "demands" if instance.demands.ndim == 3 else "rates" if instance.rates is not None else ""
         if what:
             raise OutOfDomain(f"{what} differ by server; name one that {new.name} is like")
+    may = _may_run(instance, row, like)
     name = next(one for one in (new.name, f"{new.name} (new)") if one not in instance.servers)
     changes: dict[str, Any] = {
         "capacities": np.vstack([instance.capacities, row]),
-        "eligible": np.column_stack([instance.eligible, _may_run(instance, row, like)]),
+        "eligible": np.column_stack([instance.eligible, may]),
         "counts": [*instance.counts.tolist(), 1],
         "servers": [*instance.servers, name],
         "limits": tuple(
@@ -85,6 +90,9 @@ def with_new_server(instance: Instance, new: NewServer) -> Instance:
             for one in instance.limits
         ),
     }
+    if asked is not None:
+        fits = may & np.all(instance.per_server_demands[:, like or 0] <= row, axis=1)
+        changes["task_limits"] = np.where(fits & (instance.task_limits == 0), asked, instance.task_limits)
     if like is not None and instance.demands.ndim == 3:
         changes["demands"] = np.concatenate([instance.demands, instance.demands[:, like : like + 1]], axis=1)
     if like is not None and instance.rates is not None:
@@ -102,8 +110,9 @@ def _may_run(instance: Instance, row: NDArray[np.float64], like: int | None) -> 
     has = np.all((demands[:, 0 if like is None else like] <= 0) | (row > 0), axis=1)
     fits = np.all(demands <= instance.capacities, axis=2)
     alike = np.all((instance.capacities > 0) == (row > 0), axis=1)
-    fits &= alike if alike.any() else True
-    everywhere = np.any(fits, axis=1) & ~np.any(fits & ~instance.eligible, axis=1)
+    alike = alike if alike.any() else np.ones_like(alike)
+    fits = np.where(np.any(fits & alike, axis=1)[:, None], fits & alike, alike)  # where a task is large: all of these
+    everywhere = ~np.any(fits & ~instance.eligible, axis=1)
     may: NDArray[np.bool_] = has & (everywhere if like is None else instance.eligible[:, like])
     return may
 

@@ -100,11 +100,13 @@ def purchases(
     lead: str | None = None,
     new: Sequence[NewServer] = (),
     prices: Mapping[str, float] | None = None,
+    asked: Float | None = None,
     **options: Any,
 ) -> Purchases:
     """What more of each resource brings under the policy of an allocation, up to where, and one more server.
 
-    ``costs`` are by unit of a resource, and ``prices`` of whole servers by name. ``new`` are servers of other types.
+    ``costs`` are by unit of a resource, and ``prices`` of whole servers by name. ``new`` are servers of other types;
+    ``asked`` are the task limits before those of tasks too large for any server were set to 0.
     With ``lead``, a resource, all are sorted by how many of its units more are in use. ``options`` are those of
     ``allocate``. Where derivatives or their ranges
     are not known, the policy is solved again: a rate is that of 1 % more, and holds while the gain differs from it by
@@ -136,7 +138,7 @@ def purchases(
             tell("rates", k, len(kept))
             rated.append(again.rated(row, given) if row.reason else row)
         ranked = sorted(rated, key=lambda row: row.order)
-        servers = _servers(again, given, prices or {}, new, tell)
+        servers = _servers(again, given, prices or {}, new, asked, tell)
         end = clock if clock.time_limit is not None else Clock(search)
         late = False
         for k, row in enumerate(ranked[:MOST]):
@@ -363,6 +365,7 @@ def _servers(
     costs: Mapping[str, float] | None,
     prices: Mapping[str, float],
     new: Sequence[NewServer],
+    asked: Float | None,
     tell: Any,
 ) -> tuple[ServerPurchase, ...]:
     """One more server like each, of the largest classes, and one of each new type."""
@@ -382,7 +385,7 @@ def _servers(
         cost = _cost(instance, one.row(instance), costs) if one.cost is None else one.cost
         row = ServerPurchase(one.name, 0, np.nan, np.nan, None, (), "", cost=cost)
         try:
-            made = with_new_server(instance, one)
+            made = with_new_server(instance, one, asked)
         except OutOfDomain as error:
             out.append(replace(row, reason=str(error)))
             continue

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
-from fairopt.display import without_vendor
+from fairopt.display import shortened, without_vendor
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.plots.common import COLOURS, amount, cut, fall_back_fonts, matplotlib_or_missing, new_figure, plain
 from fairopt.policy import label
@@ -54,7 +54,7 @@ def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = No
     for k, row in enumerate(rows):
         ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row, what), va="center", fontsize=7, color="#404040")
     ax.set_xlim(low - 0.05 * span, high + 0.9 * span)
-    ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
+    ax.set_yticks(at, shortened(names, 30), fontsize=8)
     ax.invert_yaxis()
     ax.axvline(0.0, color="#404040", linewidth=0.8)
     gain = cut(what, 30) + " in use" * (lead is not None)

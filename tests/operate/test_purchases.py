@@ -186,3 +186,16 @@ def test_on_a_new_type_limits_count_rates_need_a_likeness_and_unknown_names_are_
     for wrong in ({"gpus": 8}, {"gpu": -1}, {}):
         with pytest.raises(InvalidBlock):
             NewServer(wrong).check(rated)
+
+
+def test_a_new_server_that_is_large_enough_runs_tasks_that_fit_on_no_other() -> None:
+    asked = np.array([500.0, 20.0, 1.0])
+    sizes = {**WAITING, "demands": [[1, 0], [8, 8], [8, 16]], "users": ["spark", "train", "huge"]}
+    sizes |= {"eligible": [[True, False], [False, True], [False, True]], "task_limits": [500, 20, 0]}
+    answer = fo.DRF().allocate(fo.Instance(**sizes))
+    new = [NewServer({"cpu": 64, "gpu": 16}, "double"), NewServer({"cpu": 64, "gpu": 8}, "same", like="big")]
+    found = {row.server: row for row in purchases(answer, new=new, asked=asked, lead="gpu").servers}
+    made = with_new_server(answer.instance, new[0], asked)
+    assert made.task_limits.tolist() == [500, 20, 1] and made.eligible[:, -1].tolist() == [False, True, True]
+    assert with_new_server(answer.instance, new[1], asked).task_limits.tolist() == [500, 20, 0]
+    assert found["double"].lead_units == pytest.approx(16) and found["same"].lead_units == pytest.approx(8)

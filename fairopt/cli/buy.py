@@ -228,7 +228,7 @@ def _resources(found: Purchases, names: Mapping[str, str], by_cost: bool) -> Tab
     title = f"Gain in {what}{' in use' * (found.lead is not None)} {per}, and in {gains} and objective per unit{fewer}"
     if instance.n_servers > 1:
         kinds = dict(zip(instance.servers, server_kinds(instance), strict=True))
-        columns.append(Column("each", shortened([kinds[row.server] for row in rows]), right=False))
+        columns.append(Column("each", shortened([kinds[row.server] for row in rows], NAME), right=False))
     return Table(title, titles, [columns[:3], columns[3:]])
 
 
@@ -251,7 +251,7 @@ def _servers(found: Purchases) -> Table:
     shown = [of[row.server] if row.servers else (row.server, "new") for row in rows]
     names, kinds = ([pair[k] for pair in shown] for k in (0, 1))
     others = [
-        Column("each", shortened(kinds), right=False),
+        Column("each", shortened(kinds, NAME), right=False),
         Column("objective", numbers([row.welfare for row in rows])),
     ]
     old = sum(row.servers > 0 for row in rows)

@@ -18,8 +18,8 @@ below. For maintainers, modules import only from those listed before them:
 * `exact`, `methods`, `scale`: exact answers in fractions; solution methods; many instances of one shape, users in
   shards.
 * `policy`, `policies`: `Policy`; named notions and mechanisms.
-* `metrics`, `server_sums`, `team_sums`, `properties`: measures; sums by class of server and by team; checks, audit,
-  proofs, claims.
+* `metrics`, `server_sums`, `server_names`, `team_sums`, `properties`: measures; sums by class of server and by team;
+  short names of servers; checks, audit, proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.
 * `operate`: what runs now beside what is fair; what stops a user or team; quotas of teams; answers before and after a

@@ -80,6 +80,7 @@ def read(
     backlog: bool | None = None,
     labels: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
+    full_demand: bool = False,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -122,6 +123,10 @@ def read(
         For tables: columns of users that are labels, outermost first, such as ``["org", "team"]``.
     resources : sequence of str, optional
         For Kubernetes, as in `kubernetes`; ``pods`` is the number of pods of a server.
+    full_demand : bool, default False
+        As if everybody had more work than fits, see `Instance.full_demand`; all that queues of Kueue are owed then
+        counts. ClusterQueues without pods, and accounts of Slurm without jobs and without accounts below them, are
+        assumed to ask for the tasks of all others together.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -155,7 +160,7 @@ def read(
         within_memory(path, "split it for fo.allocate_sharded, or, if it should be smaller, write it again"),
         _in_time(time_limit, path),
     ):
-        return _instance_of(
+        found = _instance_of(
             read_path(
                 path,
                 users=users,
@@ -166,8 +171,10 @@ def read(
                 backlog=backlog,
                 labels=labels,
                 resources=resources,
+                full_demand=full_demand or None,
             )
         )
+        return found.full_demand() if full_demand else found
 
 
 @contextmanager

@@ -367,6 +367,73 @@ class Instance:
         """
         return self.replace(task_limits=task_limits)
 
+    def full_demand(self, demands: Mapping[str, Mapping[str, float]] | None = None) -> Instance:
+        """The same cluster as if everybody had more work than fits: what each gets then is its entitlement.
+
+        Task limits are left out. Weights, guarantees, limits on what teams take together and eligibility stay, and so
+        do kinds of tasks: within a team they share as they do now.
+
+        Parameters
+        ----------
+        demands : dict by team of dict by resource, optional
+            One task of each team that has no users now, such as ``{"audio": {"cpu": 12, "gpu": 2}}``. Each becomes a
+            user of weight 1 who may run wherever there is what it needs, in a team of its name if users have labels
+            (the innermost; under no other label). Without this such teams are not there.
+
+        Returns
+        -------
+        Instance
+
+        Raises
+        ------
+        InvalidInstance
+            If a team of ``demands`` has users, or demands or rates differ by server.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> pool = fo.Instance([[1], [1]], [12], task_limits=[2, 20], users=["vision", "nlp"], resources=["gpu"])
+        >>> drf = fo.DRF()
+        >>> drf.allocate(pool).tasks, drf.allocate(pool.full_demand()).tasks
+        (array([ 2., 10.]), array([6., 6.]))
+        >>> drf.allocate(pool.full_demand({"audio": {"gpu": 2}})).tasks
+        array([4., 4., 2.])
+        """
+        made = self._with_idle(demands) if demands else self
+        note = "full demand: task limits are left out, as if everybody had more work than fits"
+        return made.replace(task_limits=None, notes=[*(one for one in made.notes if one != note), note])
+
+    def _with_idle(self, demands: Mapping[str, Mapping[str, float]]) -> Instance:
+        """The instance with a user for each team that has none."""
+        if self.demands.ndim == 3 or self.rates is not None:
+            what = "rates" if self.rates is not None else "demands"
+            raise InvalidInstance(f"{what} differ by server, so those of other teams are not known; leave demands out")
+        rows = np.zeros((len(demands), self.n_resources))
+        for row, (team, task) in zip(rows, demands.items(), strict=True):
+            if team in self.users or team in self.teams.names:
+                raise InvalidInstance(f"demands name {team!r}, which has users; name teams that have none")
+            for name, units in task.items():
+                row[self.resource_index(whole_name(name, self.resources))] = units
+        n, inner = len(rows), next(iter(self.teams), None)
+        before = {**self._arguments(), "users": self.users, "demands": np.vstack([self.demands, rows])}
+        labels = {by: [*self.teams[by], *(demands if by == inner else [None] * n)] for by in self.teams}
+        floors = self._with_teams(self.guarantees, self.team_guarantees)
+        more: dict[str, Any] = {
+            "users": [*self.users, *demands],
+            "teams": labels or None,
+            "innermost_first": [*labels] or None,
+            "weights": self._with_teams(self._own_weights, self.team_weights),
+            "guarantees": floors,
+            "eligible": np.vstack([self.eligible, np.ones((n, self.n_servers), dtype=np.bool_)]),
+            "task_limits": None,
+        }
+        for name in ("weights", "guarantees"):
+            if not isinstance(more[name], dict):
+                more[name] = np.append(more[name], np.full(n, float(name == "weights")))
+        if self.held is not None:
+            more["held"] = np.concatenate([self.held, np.zeros((n, *self.held.shape[1:]))])
+        return Instance(**{**before, **more})._read_as(self._fractions)
+
     def with_eligible(self, eligible: Any) -> Instance:
         """The same cluster with other placement constraints; users missing in a dict keep theirs.
 

@@ -1,6 +1,7 @@
 """``fairopt buy``: the table, the advice, JSON, the picture, and what is refused."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 import fairopt as fo
 from fairopt.cli import app
+from fairopt.plots.purchase_bars import bars
 
 
 @pytest.fixture
@@ -57,10 +59,11 @@ def test_servers_together_ranges_by_solving_again_and_reasons_are_told(run: Any)
     assert result.exit_code == 0, result.stderr
     words = " ".join(result.stdout.split())
     assert "added to a row of identical servers together" in words and "up to about" in words
-    assert "No rate for gpu on big: the server has none of it" in words
-    ends = [line.split()[-2] for line in result.stdout.splitlines() if line[:3] in ("cpu", "mem", "gpu")]
-    assert len(ends) == 4 and ends[-1] == "-" and all(end[0] == "~" or end == "end" for end in ends[:-1])
-    found = json.loads(run("several.json", "--json").stdout)["purchases"][0]
+    assert "No rate for gpu on big x 5: the server has none of it" in words
+    rows = [line for line in result.stdout.splitlines() if " on " in line and line.rstrip().endswith(("cpu", "memory"))]
+    ends = [re.search(r"(~[\d.]+|no end|-) +[\d.e-]+  \d", row) for row in rows]
+    assert len(ends) == 4 and [end is not None and end[1] for end in ends][-1] == "-" and all(ends)
+    found = json.loads(run("several.json", "--lead", "tasks", "--json").stdout)["purchases"][0]
     more = several.with_capacities([[9 + 1e-3 / 5, 18, 0], capacities[1]])  # by 0.001 in all five
     gain = fo.DRF().allocate(more).tasks.sum() - fo.DRF().allocate(several).tasks.sum()
     assert found["name"] == "cpu on big" and found["tasks"] == pytest.approx(gain / 1e-3, rel=1e-3)
@@ -114,3 +117,93 @@ def test_costs_are_refused_before_solving(run: Any, monkeypatch: pytest.MonkeyPa
 
 def test_a_file_that_is_not_there(run: Any) -> None:
     assert run("nothing.json").exit_code == 2
+
+
+def cells(output: str, header: str) -> list[str]:
+    """The first cells of the first table with a header of the rows."""
+    lines = output.splitlines()
+    start = next(k for k, line in enumerate(lines) if line.startswith(header + " ")) + 2
+    rows = lines[start : start + next(k for k, line in enumerate(lines[start:]) if not line.strip())]
+    return [re.split(r"\s{2,}", row)[0] for row in rows]
+
+
+@pytest.fixture
+def cloud(run: Any) -> fo.Instance:
+    """Servers as clouds name them; spark waits for cores, and training for GPUs."""
+    sizes = [(96, 8)] * 5 + [(96, 4)] * 4 + [(64, 0)] * 4
+    gpus = [[False] * 9 + [True] * 4, [True] * 9 + [False] * 4]
+    cluster = fo.Instance(
+        [[1, 0], [8, 1]], sizes, users=["spark", "train"], resources=["cpu", "nvidia.com/gpu"], eligible=gpus,
+        servers=[f"nvidia-ip-10-0-1-{k}.ec2.internal" for k in (3, 2, *range(4, 15))], task_limits=[900, 170],
+    )  # fmt: skip
+    fo.datasets.write(cluster, "cloud.json")
+    return cluster
+
+
+@pytest.mark.parametrize("width", ["80", "60", "200"])
+def test_rows_of_many_servers_have_different_names(
+    run: Any, cloud: fo.Instance, width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    output = run("cloud.json").stdout
+    names, rows = cells(output, "server"), cells(output, "resource")
+    assert len({*names}) == len(names) == 3 and len({*rows}) == len(rows) == 6
+    if width != "60":
+        assert names[0] == "nvidia-ip-10-0-1-2" and rows[0] == "gpu on nvidia-ip-10-0-1-2 x 5"
+        assert "8 gpu, 96 cpu" in output and "4 gpu, 96 cpu" in output
+    solved = CliRunner().invoke(app, ["solve", "cloud.json"]).stdout
+    assert len({*cells(solved, "server")}) == 3
+
+
+def test_bars_of_a_picture_have_different_names(cloud: fo.Instance) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
+    rows = fo.sensitivity(fo.DRF().allocate(cloud.merged())).purchases(lead="gpu")
+    axes = bars(rows, "DRF", False, lead="nvidia.com/gpu")
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert len({*names}) == len(names) > 2 and axes.get_xlabel() == "gpu in use per 1 % more capacity"
+
+
+def test_gpus_that_users_wait_for_lead_and_the_output_says_so(run: Any, cloud: fo.Instance) -> None:
+    output = " ".join(run("cloud.json").stdout.split())
+    answer = fo.DRF().allocate(cloud)
+    waiting = 170 - answer.tasks[1]
+    assert f"Sorted by gpu more in use (users ask for {waiting:.4g} more); --lead tasks sorts by tasks." in output
+    assert "One more server like nvidia-ip-10-0-1-2 (8 gpu, 96 cpu) brings 8 gpu more in use (8 tasks)." in output
+    by_tasks = " ".join(run("cloud.json", "--lead", "tasks").stdout.split())
+    assert "One more server like nvidia-ip-10-0-1-11 (64 cpu) brings 64 tasks." in by_tasks
+    assert json.loads(run("cloud.json", "--json").stdout)["lead"] == "nvidia.com/gpu"
+    assert json.loads(run("cloud.json", "--lead", "tasks", "--json").stdout)["lead"] is None
+
+
+def test_new_types_and_whole_servers_have_prices(run: Any, cloud: fo.Instance) -> None:
+    new, old = "cpu=192,gpu=16 name=double cost=500", "nvidia-ip-10-0-1-2.ec2.internal=400"
+    done = run("cloud.json", "--server", new, "--cost", old, "--json")
+    assert done.exit_code == 0, done.stderr
+    found = {row["server"]: row for row in json.loads(done.stdout)["servers"]}
+    assert found["double"]["servers"] == 0 and found["double"]["lead_units"] == pytest.approx(16)
+    assert found["double"]["lead_per_cost"] == pytest.approx(16 / 500)
+    assert [*found][:2] == ["double", cloud.merged().servers[0]] and [*found.values()][1]["cost"] == 400
+    shown = " ".join(run("cloud.json", "--server", new, "--cost", old).stdout.split())
+    assert "cost per gpu" in shown and "One double brings 16 gpu more in use (16 tasks) for 500." in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--lead", "gpus"], "did you mean"),
+        (["--server", "cpu"], "give each resource once, such as 'cpu=96 memory=768 gpu=8'"),
+        (["--server", "cpu=96 cpu=2"], "give each resource once"),
+        (["--server", "cpu=many"], "give a number in the unit of the input"),
+        (["--server", "cpus=96"], "did you mean 'cpu'"),
+        (["--server", "cpu=96 cost=-1"], "give a positive number"),
+        (["--server", "name=empty"], "give capacities"),
+        (["--server", "cpu=96 like=nvidia"], "nvidia"),
+        (["--cost", "nvidia-ip-10-0-1-2.ec2.internal=0"], "give a positive number"),
+    ],
+)
+def test_what_leads_and_new_types_are_checked_before_solving(
+    run: Any, cloud: fo.Instance, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fo.Policy, "allocate", lambda *_, **__: pytest.fail("solved"))
+    result = run("cloud.json", *arguments)
+    assert result.exit_code == 2 and words in " ".join(result.stderr.split())

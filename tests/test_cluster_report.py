@@ -1,5 +1,6 @@
 """Reports on a cluster: what they say, what they leave out, what they write, and their page in a browser."""
 
+import json
 import re
 import shlex
 from fractions import Fraction
@@ -105,13 +106,51 @@ def test_the_summary_says_what_is_used_up_who_waits_and_what_to_do(report: Clust
 def test_tables_have_what_teams_and_users_get(report: ClusterReport, page: str) -> None:
     found = Tables(page).found
     header, *rows = found["What each team gets"]
-    assert header == ["team", "share", "tasks", "asks for", "cpu", "gpu"]
-    assert {row[0]: row[-1] for row in rows} == dict.fromkeys(("vision", "nlp", "audio"), "10.667")
+    assert header == ["team", "share", "tasks", "asks for", "cpu", "gpu", "entitled gpu"]
+    assert {row[0]: row[-2] for row in rows} == dict.fromkeys(("vision", "nlp", "audio"), "10.667")
     users = {row[0]: row for row in found["What each user gets"][1:]}
     for name, tasks in zip(CLUSTER.users, report.main.tasks.tolist(), strict=True):
         assert float(users[name.replace("\n", r"\n")][2]) == pytest.approx(tasks, abs=1e-3)
     held = {row[0]: row for row in found["Held now beside what is fair, by team"][1:]}
     assert held["vision"][1:6] == ["holds more", "10.667", "24.000", "+13.333", "24"]
+
+
+def test_what_teams_are_entitled_to_stands_beside_what_they_get_now() -> None:
+    names = {"users": ["a", "b"], "resources": ["gpu"], "task_limits": [2, 20]}
+    pool = fo.Instance([[1], [1]], [12], **names)
+    found = cluster_report("drf", pool)
+    header, *rows = Tables(found.to_html()).found["What each user gets"]
+    assert header[-1] == "entitled gpu" and [(row[4], row[-1]) for row in rows] == [("2", "6"), ("10", "6")]
+    assert found.to_dict()["findings"]["DRF"]["entitled"]["user"] == {"a": {"gpu": 6.0}, "b": {"gpu": 6.0}}
+    unlimited = cluster_report("drf", pool.with_task_limits(None))
+    assert unlimited.findings["DRF"].entitled is None and "entitled" not in unlimited.to_html()
+    teams = fo.Instance([[1], [1], [2]], [12], **{**names, "users": ["a", "b", "c"], "task_limits": [2, 20, 1]},
+                        teams={"team": ["x", "y", "y"]})  # fmt: skip
+    full = teams.full_demand({"idle": {"gpu": 1}})
+    page = cluster_report("hdrf", teams, full_demand=full).to_html()
+    header, *rows = Tables(page).found["What each team gets"]
+    assert [row[header.index("entitled gpu")] for row in rows] == ["4", "4"]
+    assert "Without tasks now, with those of all others assumed: idle (4)." in page
+
+
+def test_the_page_of_a_cluster_names_idle_queues_and_their_entitlement(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    accounts = [{"account": name, "parent_account": "root", "shares_raw": 1} for name in ("bio", "cfd", "idle")]
+    job = {"job_state": ["PENDING"], "partition": "all"}
+    jobs = [
+        job | {"job_id": k, "account": name, "tres_req_str": f"cpu={k},node=1", "array_task_string": f"1-{n}"}
+        for k, (name, n) in enumerate((("bio", 1), ("bio", 9), ("cfd", 50)), 1)
+    ]
+    node = {"name": "n1", "cpus": 12, "real_memory": 1024, "state": ["IDLE"], "partitions": ["all"]}
+    document = {"nodes": [node], "jobs": jobs, "associations": accounts}
+    Path("now.json").write_text(json.dumps(document))
+    done = CliRunner().invoke(app, ["report", "now.json", "--no-answers"])
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("full demand") == 0
+    page = Path("report.html").read_text()
+    header, *rows = Tables(page).found["What each team gets"]
+    assert {row[0]: row[header.index("entitled cpu")] for row in rows} == {"bio": "4", "cfd": "4"}
+    assert "Without tasks now, with those of all others assumed: idle (4)." in page
 
 
 def test_one_more_of_a_full_resource_is_worth_what_it_brings() -> None:
@@ -120,6 +159,22 @@ def test_one_more_of_a_full_resource_is_worth_what_it_brings() -> None:
     exact = Fraction(1, 6) + Fraction(1, 2)  # both shares are of cpu and rise alike: half of it for each user
     assert first.what == "one more cpu" and first.tasks == pytest.approx(float(exact)) and others == []
     assert first.text.startswith("One more cpu is worth 0.6667 tasks")
+
+
+def test_gpus_that_wait_lead_the_advice_and_tasks_do_if_asked_for(report: ClusterReport) -> None:
+    kinds = "(8 gpu, 96 cpu)"
+    (advice,) = (one.text for one in cluster_words.to_do(report) if one.kind == "buy")
+    assert advice.startswith("If you can add something: one more server like a100-[00-03] puts 8 more gpu in use (")
+    found = cluster_report("drf", CLUSTER.replace(servers=[f"nvidia-ip-10-0-1-{k}.internal" for k in range(7)]))
+    text = next(one.text for one in cluster_words.worths(found.findings["DRF"].purchases) if np.isnan(one.percent))
+    assert text.startswith(f"One more server like nvidia-ip-10-0-1-0 and 3 like it {kinds} puts 8 more gpu in use (")
+    by_tasks = cluster_report("drf", CLUSTER, lead="tasks")
+    assert by_tasks.findings["DRF"].purchases is not None and by_tasks.findings["DRF"].purchases.lead is None
+    (advice,) = (one.text for one in cluster_words.to_do(by_tasks) if one.kind == "buy")
+    assert " worth " in advice and "in use" not in advice
+    assert "tasks more for 1% more" in by_tasks.to_html() and "gpu in use for 1% more" in report.to_html()
+    with pytest.raises(fo.errors.FairoptError, match="gpus"):
+        cluster_report("drf", CLUSTER, lead="gpus")
 
 
 def test_rates_of_less_than_one_unit_or_of_tiny_gains_name_other_amounts() -> None:

@@ -31,7 +31,7 @@ ORDER = (
     ("scale",),
     ("policy",),
     ("policies", "scale"),
-    ("metrics", "server_sums", "team_sums", "properties"),
+    ("metrics", "server_sums", "server_names", "team_sums", "properties"),
     ("tradeoff",),
     ("online", "operate"),
     ("checker",),

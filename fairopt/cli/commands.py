@@ -23,7 +23,7 @@ from fairopt.instance import Instance
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.registry import named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import catalogue, comparison, demonstration, files, held, tables
+from fairopt.report import brief, catalogue, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 
@@ -35,6 +35,9 @@ SOLVE = """Compute the optimal allocation under one policy, and certify it.
 
 If the input says which tasks run now, further tables show what each team and user holds beside what is fair.
 
+Tables of more than 40 lines are summarised in one, by team or user, and the last line says what is not shown, also \
+where the output goes to a file or another program: --all shows all. --out and --json always have everything.
+
 \b
 [bold]Examples[/]
   fairopt solve cluster/ --policy drf
@@ -45,6 +48,7 @@ If the input says which tasks run now, further tables show what each team and us
   fairopt solve cluster/ --teams org,team --guarantee vision=16gpu
   fairopt solve cluster/ --policy drf --integral
   fairopt solve cluster/ --policy drf --exact
+  fairopt solve now.json --all
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
@@ -189,6 +193,9 @@ def solve(
     integral: Integral = False,
     rounded: Rounded = False,
     exact: Exact = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Show all tables, also where they are longer than a screen.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Save the allocation: complete as .json or .parquet, by user as .csv.")
     ] = None,
@@ -215,7 +222,8 @@ def solve(
     if as_json:
         show_json(tables.FORMAT, tables.describe(allocation))
     else:
-        for table in (*tables.allocation_tables(allocation), *held.held_tables(allocation)):
+        shown, lines = brief.answer_tables(allocation, console_for().width, everything)
+        for table in shown:
             console_for().print(table)
         say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         if allocation.certificate.note:
@@ -224,6 +232,8 @@ def solve(
             say(sentence)
         for attempt in allocation.certificate.tried if verbose else ():
             say(f"  tried {attempt}")
+        for line in lines:
+            say(line)
     if out is not None:  # after the answer is shown, in case the file cannot be written
         files.write_allocation(allocation, out)
         if not as_json:

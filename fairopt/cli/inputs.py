@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -80,6 +80,14 @@ _OPTIONS: dict[str, Any] = {
         float | None, _option("--capacity-scale", "openb: multiply all capacities by this number.", "X")
     ],
     "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
+    "full_demand": Annotated[
+        bool | None,
+        _option(
+            "--full-demand",
+            "As if all had more work than fits: what each is entitled to. Queues of Kueue and accounts of Slurm "
+            "without tasks ask for those of all others together.",
+        ),
+    ],
     "teams": Annotated[
         str | None,
         _option("--teams", "Tables: columns of users that are labels, outermost first, such as 'org,team'.", "LABELS"),
@@ -157,11 +165,13 @@ class Source:
     def _read(self) -> Instance:
         """The instance of a file, a folder or the library."""
         if self.path.startswith(LIBRARY):
-            given = [f"--{name.replace('_', '-')}" for name in self.options if name != "labels"]
+            full = bool(self.options.get("full_demand"))
+            given = [f"--{name.replace('_', '-')}" for name in self.options if name not in ("labels", "full_demand")]
             given += ["--teams"] * (self.options.get("labels") is not None)
             if given:
                 raise InvalidInstance(f"{self.path} is no file, so it takes no {given[0]}; leave it out")
-            return datasets.library()[self.path.removeprefix(LIBRARY)].instance
+            case = datasets.library()[self.path.removeprefix(LIBRARY)].instance
+            return case.full_demand() if full else case
         with working(f"reading {self._name}"):
             return datasets.read(self.path, **self.options)
 
@@ -200,6 +210,14 @@ class Source:
         """The instance with the changes that options ask for; notes go to stderr."""
         instance = self._read()
         say_notes(instance.notes)
+        return self._changed(instance)
+
+    def read_at_full_demand(self) -> Instance:
+        """The instance as if all had more work than fits, without a word on what was left out."""
+        full = replace(self, options=self.options | {"full_demand": True}, below=[], team_weights={})
+        return full.limited(full._changed(full._read()))
+
+    def _changed(self, instance: Instance) -> Instance:
         instance = instance.with_weights(1) if self.equal_weights else instance
         changes = changes_of(self.weight, self.limit, self.guarantee)
         instance = instance.replace(**changes) if changes else instance

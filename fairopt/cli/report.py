@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from fairopt.cli.application import app, exit_code, guarded
@@ -30,7 +31,8 @@ from fairopt.report.outcomes import mechanisms
 REPORT = """Write one page on a cluster for those who run it: what to do, who waits, who gets what, and why.
 
 The page is one HTML file that loads nothing else, for a phone, a desk or a printer, in light and dark. It has what \
-each team and user gets under each notion, beside what runs now where INPUT says so; shares and utilisation; what one \
+each team and user gets under each notion, and what it is entitled to if all had more work than fits, beside what runs \
+now where INPUT says so; shares and utilisation; what one \
 more of each resource is worth; what stops each team; envy; properties of fairness with the users who show that one \
 fails; certificates, and the command that proves the answers again.
 
@@ -62,6 +64,14 @@ def report(
     ] = None,
     no_answers: Annotated[bool, typer.Option("--no-answers", help="Do not save the answers.")] = False,
     title: Annotated[str | None, typer.Option(help="The heading of the page. Default: made of INPUT.")] = None,
+    lead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RESOURCE",
+            help="Advise on purchases by units of this resource more in use, such as gpu, or by 'tasks'. Default: GPUs "
+            "if users wait for some, else tasks.",
+        ),
+    ] = None,
     constraint: Constraints = None,
     solver: Solver = None,
     method: Method = "auto",
@@ -89,6 +99,8 @@ def report(
             chosen,
             instance,
             title=title or f"Fair shares of {source.title}",
+            lead=lead,
+            full_demand=None if np.isinf(instance.task_limits).all() else source.read_at_full_demand(),
             method=method,
             solver=solver,
             time_limit=time_limit,

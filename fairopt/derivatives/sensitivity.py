@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
 from fairopt.derivatives.leximin import SAME
-from fairopt.display import label
+from fairopt.display import label, without_vendor
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest, optional
 from fairopt.instance import Instance
 from fairopt.labels import whole_name
@@ -23,7 +24,7 @@ from fairopt.tolerances import NOISE
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Purchase", "Sensitivity", "advised", "checked_costs", "sensitivity"]
+__all__ = ["Purchase", "Sensitivity", "advised", "checked_costs", "sensitivity", "some"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Purchase:
         Users who lose tasks.
     reason : str
         Why there is no rate; empty if there is one.
+    lead_units, lead_per_percent, lead_per_cost : float or None
+        The same three for the units of the resource that leads in use by tasks; None if none leads.
     rate_by, up_to_by : str
         How the rate and ``up_to`` were found: "derivative" and "active set". ``fairopt buy`` solves again where these
         are not known ("answers"): the rate is then that of 1 % more, and ``up_to`` is where the gain differs from the
@@ -77,11 +80,21 @@ class Purchase:
     reason: str
     rate_by: str = "derivative"
     up_to_by: str = "active set"
+    lead_units: float | None = None
+    lead_per_percent: float | None = None
+    lead_per_cost: float | None = None
 
     @property
     def rate(self) -> float:
-        """The order of purchases: tasks per unit of cost, or per 1 % of the capacity."""
+        """The order of purchases: tasks, or units of the resource that leads, per unit of cost or 1 % of capacity."""
+        if self.lead_per_percent is not None:
+            return self.lead_per_percent if self.lead_per_cost is None else self.lead_per_cost
         return self.tasks_per_percent if self.tasks_per_cost is None else self.tasks_per_cost
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """The key by which purchases are sorted, the best first; tasks decide between equal gains of what leads."""
+        return (np.inf, 0.0) if self.reason else (-self.rate, -self.tasks_per_percent)
 
 
 class Sensitivity:
@@ -129,7 +142,7 @@ class Sensitivity:
         """Derivatives by alpha of `AlphaFair`, and by beta of an alpha-fair `FairnessEfficiency`; NaN for others."""
         return self._analysis.derivatives("alpha")
 
-    def purchases(self, costs: Mapping[str, float] | None = None) -> tuple[Purchase, ...]:
+    def purchases(self, costs: Mapping[str, float] | None = None, lead: str | None = None) -> tuple[Purchase, ...]:
         """The gain from more of each resource on each server row, the best first.
 
         Parameters
@@ -137,6 +150,9 @@ class Sensitivity:
         costs : dict of float by resource, optional
             The cost of a unit. The order is then by tasks per cost, for these resources; otherwise by tasks per 1 %
             of the capacity, since units of different resources cannot be compared.
+        lead : str, optional
+            The resource of which more shall be in use, such as ``"gpu"``: the order is then by its units that tasks
+            use, and not by tasks.
 
         Returns
         -------
@@ -155,8 +171,11 @@ class Sensitivity:
         >>> s = fo.sensitivity(fo.MostTasks().allocate(cluster))
         >>> [(p.resource, round(p.tasks_per_cost, 3)) for p in s.purchases({"cpu": 10, "memory": 2})]
         [('memory', 0.091), ('cpu', 0.027)]
+        >>> [(p.resource, round(p.lead_units, 3)) for p in s.purchases(lead="cpu")]
+        [('cpu', 1.0), ('memory', 0.0)]
         """
         instance, found = self.allocation.instance, self.capacities
+        leading = None if lead is None else instance.resource_index(whole_name(lead, instance.resources))
         checked = None if costs is None else checked_costs(costs, instance)
         room = instance.capacities * instance.counts[:, None]
         units = instance.units or ("",) * instance.n_resources
@@ -169,6 +188,7 @@ class Sensitivity:
             gain = float(found.total[s, i])
             gain = 0.0 if abs(gain) * room[s, i] <= none else gain
             losers = np.flatnonzero(found.tasks[:, s, i] * room[s, i] < -none)
+            more = None if leading is None else self._used(leading, found.tasks[:, s, i], float(room[s, i]))
             rows.append(
                 Purchase(
                     _name(instance, s, i),
@@ -183,16 +203,27 @@ class Sensitivity:
                     float(found.upper[s, i]),
                     tuple(instance.users[j] for j in losers),
                     str(found.reason[s, i]),
+                    lead_units=more,
+                    lead_per_percent=None if more is None else more * float(room[s, i]) / 100,
+                    lead_per_cost=None if more is None or checked is None else more / checked[resource],
                 )
             )
-        return tuple(sorted(rows, key=lambda row: np.inf if row.reason else -row.rate))
+        return tuple(sorted(rows, key=lambda row: row.order))
 
-    def advice(self, costs: Mapping[str, float] | None = None) -> str:
+    def _used(self, leading: int, tasks: NDArray[np.float64], room: float) -> float:
+        """More units of a resource in use for some rates of tasks; 0 within rounding."""
+        allocation = self.allocation
+        used, now = float(tasks @ allocation.instance.demands[:, leading]), allocation.task_usage[:, leading].sum()
+        return 0.0 if abs(used) * room <= NOISE * now else used
+
+    def advice(self, costs: Mapping[str, float] | None = None, lead: str | None = None) -> str:
         """Which resource to buy next, in a sentence or two.
 
         Parameters
         ----------
         costs : dict of float by resource, optional
+            As in `purchases`.
+        lead : str, optional
             As in `purchases`.
 
         Returns
@@ -206,7 +237,7 @@ class Sensitivity:
         >>> print(fo.sensitivity(fo.GFJ(2).allocate(cluster)).advice())
         Buy cpu: 0.5774 tasks more per unit, up to 1.744 units. memory: no tasks more (2.921 GiB left over).
         """
-        return advised(self.purchases(costs), self.allocation.instance, costs is not None)
+        return advised(self.purchases(costs, lead), self.allocation.instance, costs is not None, lead)
 
     def to_frame(self, by: str = "capacity") -> pd.DataFrame:
         """A pandas frame with a row per number, or per user.
@@ -350,28 +381,41 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     return Sensitivity(allocation, held, time_limit)
 
 
-def advised(rows: Sequence[Purchase], instance: Instance, by_cost: bool) -> str:
-    """Advice on purchases, the best first; see `Sensitivity.advice`."""
+def advised(
+    rows: Sequence[Purchase],
+    instance: Instance,
+    by_cost: bool,
+    lead: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> str:
+    """Advice on purchases, the best first; see `Sensitivity.advice`. ``names`` are other names of purchases."""
+    names = names or {}
     known = [row for row in rows if not row.reason]
     if not known:
         return f"No rate is known: {rows[0].reason}." if rows else "There is nothing to buy."
-    out, best = ["No resource alone brings more tasks."], known[0]
-    if best.tasks > 0:
+    what = "tasks" if lead is None else without_vendor([lead])[0]
+    out = [f"No resource alone {'brings more tasks' if lead is None else f'puts more {what} in use'}."]
+    best = known[0]
+    if best.rate > 0:
         about = "about " * (best.up_to_by != Purchase.up_to_by)
         end = ", range unknown" if np.isnan(best.up_to) else f", up to {about}{_units(best.up_to, best.unit)}"
         end = ", without end" if np.isinf(best.up_to) else end
-        per = "" if best.tasks_per_cost is None else f" ({best.tasks_per_cost:.4g} per unit of cost)"
-        out = [f"Buy {best.name}: {best.tasks:.4g} tasks more per {best.unit}{per}{end}{_less(best.losers)}."]
+        per = "" if best.tasks_per_cost is None else f" ({best.rate:.4g} per unit of cost)"
+        gain = f"{best.tasks:.4g} tasks more" if lead is None else f"{best.lead_units:.4g} {what} more in use"
+        name = names.get(best.name, best.name)
+        out = [f"Buy {name}: {gain} per {best.unit}{per}{end}{_less(best.losers)}."]
     capacity = instance.total_capacities
-    for row in known[best.tasks > 0 :] if instance.n_servers == 1 else ():
+    for row in known[best.rate > 0 :] if instance.n_servers == 1 else ():
         rest = row.leftover > SAME * capacity[instance.resource_index(row.resource)]
         left = f" ({_units(row.leftover, row.unit)} left over)" if rest else ""
         gain = "no tasks more" if row.tasks == 0 else f"{row.tasks:.4g} tasks per {row.unit}"
-        out.append(f"{row.name}: {gain}{_less(row.losers)}{left}.")
-    lowering = tuple(row.name for row in known if row.tasks < 0)
+        if lead is not None:
+            gain = f"{row.lead_units:.4g} {what} in use per {row.unit}" if row.lead_units else f"no {what} more in use"
+        out.append(f"{names.get(row.name, row.name)}: {gain}{_less(row.losers)}{left}.")
+    lowering = tuple(names.get(row.name, row.name) for row in known if row.rate < 0)
     if lowering:
-        out.append(f"More {_some(lowering)} lowers the number of tasks.")
-    if not by_cost and sum(row.tasks > 0 for row in known) > 1:
+        out.append(f"More {some(lowering)} lowers {'the number of tasks' if lead is None else f'{what} in use'}.")
+    if not by_cost and sum(row.rate > 0 for row in known) > 1:
         out.append("(Compared per 1 % more of each; give costs to compare by these.)")
     return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
@@ -401,9 +445,10 @@ def _units(amount: float, unit: str) -> str:
     return f"{amount:.4g} {unit}{'s' * (word and amount != 1)}"
 
 
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def _less(losers: tuple[str, ...]) -> str:
-    return f", fewer tasks for {_some(losers)}" if losers else ""
+    return f", fewer tasks for {some(losers)}" if losers else ""

@@ -50,7 +50,9 @@ def _events(name: str) -> tuple[str, ...]:
 
 
 _OF_WORK = ("users", "tasks")
-_OF_PODS = (*_OF_WORK, "resources")
+_FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
+_OF_JOBS = (*_OF_WORK, _FULL)
+_OF_PODS = (*_OF_JOBS, "resources")
 _KUEUE = tuple(
     (f"{kind}.json",) for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors")
 )
@@ -58,7 +60,7 @@ _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
     _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _KUEUE, _OF_PODS),
-    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_WORK),
+    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",
@@ -142,11 +144,11 @@ def _of_standard_input(given: dict[str, Any]) -> Arguments:
 
 def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
     """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
-    options: tuple[str, ...] = _OF_WORK
+    options: tuple[str, ...]
     if "kind" in data and ("items" in data or "metadata" in data):
         what, reader, options = "one of Kubernetes", "kubernetes:read_list", _OF_PODS
     elif {"nodes", "jobs"} <= data.keys():
-        what, reader = "one of Slurm", "slurm:read_together"
+        what, reader, options = "one of Slurm", "slurm:read_together", _OF_JOBS
     else:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
     _check_options(given, options, f"{name} is {what}")
@@ -207,6 +209,9 @@ def _and(names: list[str]) -> str:
 
 
 def _check_options(given: dict[str, Any], known: tuple[str, ...], what: str) -> None:
+    """Refuse options that a reader does not know, but for `_FULL`, which is taken out."""
+    if _FULL not in known:
+        given.pop(_FULL, None)
     for option in given:
         if option not in known:
             takers = " and ".join(kind.name for kind in _FOLDERS if option in kind.options)

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ def arguments_of_work(
     labels: Mapping[str, Mapping[str, str | None]] | None = None,
     weights: Mapping[str, float] | None = None,
     owed: Owed | None = None,
+    full_demand: bool = False,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
@@ -69,8 +70,8 @@ def arguments_of_work(
     Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
     without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
-    user's
-    task limit is its number of tasks; notes call a task by ``word``.
+    user's task limit is its number of tasks, or with ``full_demand`` that of tasks which would fill the servers where
+    they may run; notes call a task by ``word``.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
@@ -126,6 +127,8 @@ def arguments_of_work(
             for name in _names(of_owner, resources, units or {}, servers, caps, tasks == "shapes", limiting)
         ]
         owners += [owner] * len(of_owner)
+    if full_demand:
+        users = [replace(kind, count=_filling(kind, caps)) for kind in users]
     named = {"team": {owner: owner for owner in kinds}} if labels is None else labels
     teams = {label: [team_of.get(owner) for owner in owners] for label, team_of in named.items()}
     present = {team for of_users in teams.values() for team in of_users}
@@ -149,6 +152,12 @@ def arguments_of_work(
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
         held=_held(users, len(servers)),
     )
+
+
+def _filling(kind: _Kind, capacities: NDArray[np.float64]) -> float:
+    """The number of tasks, also parts of one, that would fill the servers where they may run."""
+    needs = np.array(kind.request) > 0
+    return float((capacities[kind.servers][:, needs] / np.array(kind.request)[needs]).min(axis=1).sum())
 
 
 def _secured(

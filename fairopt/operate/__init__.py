@@ -12,7 +12,8 @@ The files:
 * `quotas`: quotas of teams, and their difference from present ones. `whole_tasks`: answers in whole tasks.
   `gpu_types`: GPUs by type, for limits of Slurm.
 * `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
-* `purchases`: what more of each resource and one more of each server bring, by solving again.
+* `purchases`: what more of each resource and one more of each server bring, by solving again. `new_servers`: servers of
+  types that the cluster has not.
 """
 
 from fairopt.runtime.lazy import public_names

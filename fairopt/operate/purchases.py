@@ -1,8 +1,10 @@
-"""What more of each resource brings, and one more server like each: by derivatives, else by solving again."""
+"""What more of each resource brings, and one more server like each or of a new type: by derivatives, else by solving
+again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,17 +16,21 @@ from fairopt.derivatives.analysis import FAR, ZERO
 from fairopt.derivatives.sensitivity import Purchase, checked_costs, sensitivity
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.labels import whole_name
+from fairopt.operate.gpu_types import counts_gpus
+from fairopt.operate.new_servers import NewServer, with_new_server
 from fairopt.policy import accepted
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
 from fairopt.tolerances import ROUNDING, SAME_TASKS
 from fairopt.validation import default_labels
 
-__all__ = ["BY_ANSWERS", "Purchases", "ServerPurchase", "purchases"]
+__all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
 
 Float = NDArray[np.float64]
 
 BY_ANSWERS = "answers"
+TASKS = "tasks"  # leads where no resource does
 MOST = 20  # rows of resources with a search for ranges, and classes of servers
 STEP = 0.01  # of a row's capacity: the change from which a rate is computed
 HOLDS = 0.01  # a rate holds while the gain differs from it by at most this fraction
@@ -36,11 +42,11 @@ SEARCH = 30.0  # seconds of the searches for ranges, without a time limit
 
 @dataclass(frozen=True)
 class ServerPurchase:
-    """What one more server like those of a row brings, by solving again.
+    """What one more server like those of a row, or of a new type (``servers`` is 0), brings by solving again.
 
-    ``tasks`` and ``welfare`` are gains in the number of tasks and in the objective's value, ``tasks_per_cost`` is None
-    without the costs of all its resources, ``losers`` are users who lose tasks, and ``reason`` says why there is no
-    answer.
+    ``tasks`` and ``welfare`` are gains in the number of tasks and in the objective's value, ``lead_units`` more units
+    in use of the resource that leads (None if none does). ``cost`` is its price or that of all its resources, and what
+    is per cost is None without it. ``losers`` are users who lose tasks, and ``reason`` says why there is no answer.
     """
 
     server: str
@@ -50,11 +56,21 @@ class ServerPurchase:
     tasks_per_cost: float | None
     losers: tuple[str, ...]
     reason: str
+    lead_units: float | None = None
+    lead_per_cost: float | None = None
+    cost: float | None = None
 
     @property
     def rate(self) -> float:
-        """The order of purchases: tasks per unit of cost, or tasks."""
+        """The order of purchases: tasks, or units of the resource that leads, per unit of cost if costs are known."""
+        if self.lead_units is not None:
+            return self.lead_units if self.lead_per_cost is None else self.lead_per_cost
         return self.tasks if self.tasks_per_cost is None else self.tasks_per_cost
+
+    @property
+    def order(self) -> tuple[float, float, float]:
+        """The key by which servers are sorted, the best first: those with a cost before those without."""
+        return (np.inf, 0.0, 0.0) if self.reason else (float(self.cost is None), -self.rate, -self.tasks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +79,8 @@ class Purchases:
 
     ``resources`` leaves out those of which some is left over on every server; ``idle`` has their units left over in
     all. ``no_derivatives`` says why all rates are found by solving again; it is empty if not. ``servers`` are the
-    largest classes, at most 20. ``late`` is whether ranges are unknown for lack of time.
+    largest classes, at most 20, and those of new types. ``late`` is whether ranges are unknown for lack of time.
+    ``lead`` is the resource by whose units in use all are sorted, None where it is the number of tasks.
     """
 
     allocation: Allocation
@@ -72,6 +89,7 @@ class Purchases:
     servers: tuple[ServerPurchase, ...]
     no_derivatives: str
     late: bool
+    lead: str | None = None
 
 
 def purchases(
@@ -79,11 +97,18 @@ def purchases(
     costs: Mapping[str, float] | None = None,
     clock: Clock | None = None,
     search: float = SEARCH,
+    lead: str | None = None,
+    new: Sequence[NewServer] = (),
+    prices: Mapping[str, float] | None = None,
+    asked: Float | None = None,
     **options: Any,
 ) -> Purchases:
     """What more of each resource brings under the policy of an allocation, up to where, and one more server.
 
-    ``costs`` are by unit of a resource, and ``options`` are those of ``allocate``. Where derivatives or their ranges
+    ``costs`` are by unit of a resource, and ``prices`` of whole servers by name. ``new`` are servers of other types;
+    ``asked`` are the task limits before those of tasks too large for any server were set to 0.
+    With ``lead``, a resource, all are sorted by how many of its units more are in use. ``options`` are those of
+    ``allocate``. Where derivatives or their ranges
     are not known, the policy is solved again: a rate is that of 1 % more, and holds while the gain differs from it by
     at most 1 %. Without a time limit of the ``clock``, ranges are searched for at most ``search`` seconds.
 
@@ -98,11 +123,12 @@ def purchases(
     [('server1', 6.0), ('server2', 3.0)]
     """
     clock = clock or Clock(None)
-    again = _Again(allocation, options, clock)
+    lead = None if lead is None else whole_name(lead, allocation.instance.resources)
+    again = _Again(allocation, options, clock, lead)
     idle = _idle(allocation)
     given = None if costs is None else checked_costs(costs, allocation.instance)
     try:
-        rows, why = list(sensitivity(allocation, time_limit=clock.left).purchases(given)), ""
+        rows, why = list(sensitivity(allocation, time_limit=clock.left).purchases(given, lead)), ""
     except OutOfDomain as error:
         rows, why = _without_rates(allocation, given), str(error)
     with by_itself() as tell:
@@ -111,8 +137,8 @@ def purchases(
         for k, row in enumerate(kept):
             tell("rates", k, len(kept))
             rated.append(again.rated(row, given) if row.reason else row)
-        ranked = sorted(rated, key=lambda row: np.inf if row.reason else -row.rate)
-        servers = _servers(again, given, tell)
+        ranked = sorted(rated, key=lambda row: row.order)
+        servers = _servers(again, given, prices or {}, new, asked, tell)
         end = clock if clock.time_limit is not None else Clock(search)
         late = False
         for k, row in enumerate(ranked[:MOST]):
@@ -121,16 +147,60 @@ def purchases(
                 if not end.late:
                     row = ranked[k] = replace(row, up_to=again.range(row, end), up_to_by=BY_ANSWERS)
                 late |= end.late and bool(np.isnan(row.up_to))
-    return Purchases(allocation, tuple(ranked), idle, servers, why, late)
+    return Purchases(allocation, tuple(ranked), idle, servers, why, late, lead)
+
+
+def waited_for(allocation: Allocation) -> Float:
+    """The units of each resource that users ask for and do not get, infinite without a task limit.
+
+    Those whose task limit is 0, such as tasks that fit on no server, ask for nothing.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], task_limits=[6, None])
+    >>> waited_for(fo.DRF().allocate(cluster)).round(3)
+    array([  inf, 3.333])
+    """
+    instance = allocation.instance
+    demands = np.where(instance.eligible[:, :, None], instance.per_server_demands, np.inf).min(axis=1)
+    tasks = np.where(allocation.wanting_more, instance.task_limits - allocation.tasks, 0.0)[:, None]
+    asked = (demands > 0) & np.isfinite(demands) & (tasks > 0)
+    found: Float = np.multiply(tasks, demands, out=np.zeros(demands.shape), where=asked).sum(axis=0)
+    return found
+
+
+def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
+    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], resources=["cpu", "nvidia.com/gpu"])
+    >>> answer = fo.DRF().allocate(cluster)
+    >>> leading(answer), leading(answer, "cpu"), leading(answer, "tasks")
+    ('nvidia.com/gpu', 'cpu', None)
+    >>> leading(fo.DRF().allocate(cluster.with_task_limits([1, None]))) is None
+    True
+    """
+    names, there = allocation.instance.resources, allocation.instance.total_capacities > 0
+    if chosen is not None:
+        return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]
+    waiting = waited_for(allocation)
+    found = [i for i, name in enumerate(names) if counts_gpus(name) and waiting[i] > 0 and there[i]]
+    # a resource of one type of GPUs, as gpu:a100, counts some of those of gpu
+    return min(((":" in names[i], -waiting[i], names[i]) for i in found), default=(False, 0.0, None))[2]
 
 
 class _Again:
     """Answers with larger capacities."""
 
-    def __init__(self, allocation: Allocation, options: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(self, allocation: Allocation, options: Mapping[str, Any], clock: Clock, lead: str | None) -> None:
         self.allocation, self.options, self.clock = allocation, options, clock
         self.instance: Instance = allocation.instance
         self.base = float(allocation.tasks.sum())
+        self.leading = None if lead is None else self.instance.resource_index(lead)
+        self.used = self._in_use(allocation)
 
     def answer(self, instance: Instance) -> Allocation:
         """The certified answer of the same policy to another instance."""
@@ -163,9 +233,12 @@ class _Again:
             more = self.with_more(row, STEP * size)
         except FairoptError as error:
             return replace(row, reason=f"1 % more has no certified answer ({error})")
-        gain = self.gain(more)
+        gain, used = self.gain(more), self.lead_gain(more)
         return replace(
             row,
+            lead_units=None if used is None else used / (STEP * size),
+            lead_per_percent=None if used is None else used / (100 * STEP),
+            lead_per_cost=None if used is None or costs is None else used / (STEP * size) / costs[row.resource],
             tasks=gain / (STEP * size),
             welfare=self.welfare(more) / (STEP * size),
             tasks_per_percent=gain / (100 * STEP),
@@ -176,10 +249,40 @@ class _Again:
             rate_by=BY_ANSWERS,
         )
 
+    def with_server(self, row: ServerPurchase, instance: Instance) -> ServerPurchase:
+        """A purchase with the gain from the answer to the instance that has the server."""
+        if self.clock.late:
+            return replace(row, reason="the time limit was over")
+        try:
+            more = self.answer(instance)
+        except FairoptError as error:
+            return replace(row, reason=str(error))
+        gain, used = self.gain(more), self.lead_gain(more)
+        return replace(
+            row,
+            tasks=gain,
+            welfare=self.welfare(more),
+            tasks_per_cost=None if row.cost is None else gain / row.cost,
+            lead_units=used,
+            lead_per_cost=None if used is None or row.cost is None else used / row.cost,
+            losers=self.losers(more),
+        )
+
     def gain(self, more: Allocation) -> float:
         """Additional tasks of all users."""
         gain = float(more.tasks.sum()) - self.base
         return 0.0 if abs(gain) <= NO_GAIN * self.base else gain
+
+    def _in_use(self, answer: Allocation) -> float:
+        """Units of the resource that leads in use by tasks; without one, 0."""
+        return 0.0 if self.leading is None else float(answer.task_usage[:, self.leading].sum())
+
+    def lead_gain(self, more: Allocation) -> float | None:
+        """Additional units in use of the resource that leads."""
+        if self.leading is None:
+            return None
+        gain = self._in_use(more) - self.used
+        return 0.0 if abs(gain) <= NO_GAIN * self.used else gain
 
     def welfare(self, more: Allocation) -> float:
         """The gain in the objective's value."""
@@ -195,10 +298,12 @@ class _Again:
     def range(self, row: Purchase, end: Clock) -> float:
         """Units up to which the gain differs from the rate by at most 1 %; NaN if an answer or the time is missing."""
         size = self.size(row)
+        rate, base = (row.tasks, self.base) if row.lead_units is None else (row.lead_units, self.used)
 
         def holds(units: float) -> bool:
-            gain = float(self.with_more(row, units).tasks.sum()) - self.base
-            return abs(gain - row.tasks * units) <= HOLDS * abs(row.tasks) * units + NO_GAIN * self.base
+            more = self.with_more(row, units)
+            gain = (float(more.tasks.sum()) if row.lead_units is None else self._in_use(more)) - base
+            return abs(gain - rate * units) <= HOLDS * abs(rate) * units + NO_GAIN * base
 
         try:
             if holds(FAR * size):
@@ -255,35 +360,47 @@ def _without_rates(allocation: Allocation, costs: Mapping[str, float] | None) ->
     return out
 
 
-def _servers(again: _Again, costs: Mapping[str, float] | None, tell: Any) -> tuple[ServerPurchase, ...]:
-    """One more server like each, of the largest classes; with costs, of those whose resources all have one."""
+def _servers(
+    again: _Again,
+    costs: Mapping[str, float] | None,
+    prices: Mapping[str, float],
+    new: Sequence[NewServer],
+    asked: Float | None,
+    tell: Any,
+) -> tuple[ServerPurchase, ...]:
+    """One more server like each, of the largest classes, and one of each new type."""
     instance, out = again.instance, list[ServerPurchase]()
-    if instance.servers == tuple(default_labels("server", 1)):  # a pool, which is no server
-        return ()
-    largest = np.argsort(-instance.counts, kind="stable")[:MOST].tolist()
+    pool = instance.servers == tuple(default_labels("server", 1))  # which is no server
+    largest = [] if pool else np.argsort(-instance.counts, kind="stable")[:MOST].tolist()
+    of_rows = {instance.server_index(name): price for name, price in prices.items()}
     for k, s in enumerate(largest):
-        tell("servers", k, len(largest))
+        tell("servers", k, len(largest) + len(new))
         counts = np.array(instance.counts)
         counts[s] += 1
-        cost = _cost(instance, s, costs)
-        server, number, per_cost = instance.servers[s], int(instance.counts[s]), None if cost is None else float("nan")
-        if again.clock.late:
-            out.append(ServerPurchase(server, number, np.nan, np.nan, per_cost, (), "the time limit was over"))
-            continue
+        cost = of_rows.get(s, _cost(instance, instance.capacities[s], costs))
+        row = ServerPurchase(instance.servers[s], int(instance.counts[s]), np.nan, np.nan, None, (), "", cost=cost)
+        out.append(again.with_server(row, instance.replace(counts=counts)))
+    for k, one in enumerate(new):
+        tell("servers", len(largest) + k, len(largest) + len(new))
+        cost = _cost(instance, one.row(instance), costs) if one.cost is None else one.cost
+        row = ServerPurchase(one.name, 0, np.nan, np.nan, None, (), "", cost=cost)
         try:
-            more = again.answer(instance.replace(counts=counts))
-        except FairoptError as error:
-            out.append(ServerPurchase(server, number, np.nan, np.nan, per_cost, (), str(error)))
+            made = with_new_server(instance, one, asked)
+        except OutOfDomain as error:
+            out.append(replace(row, reason=str(error)))
             continue
-        gain, welfare = again.gain(more), again.welfare(more)
-        per_cost = None if cost is None else gain / cost
-        out.append(ServerPurchase(server, number, gain, welfare, per_cost, again.losers(more), ""))
-    return tuple(sorted(out, key=lambda row: np.inf if row.reason else -row.rate))
+        nobody = (
+            ""
+            if made.eligible[:, -1].any()
+            else "no task of those who may run there fits on it; name a server that it is like"
+        )
+        out.append(replace(row, reason=nobody) if nobody else again.with_server(row, made))
+    return tuple(sorted(out, key=lambda row: row.order))
 
 
-def _cost(instance: Instance, s: int, costs: Mapping[str, float] | None) -> float | None:
+def _cost(instance: Instance, capacities: Float, costs: Mapping[str, float] | None) -> float | None:
     """The cost of a server, if those of all its resources are known."""
-    has = dict(zip(instance.resources, instance.capacities[s].tolist(), strict=True))
+    has = dict(zip(instance.resources, capacities.tolist(), strict=True))
     if costs is None or any(units and name not in costs for name, units in has.items()):
         return None
     return sum(units * costs[name] for name, units in has.items() if units)

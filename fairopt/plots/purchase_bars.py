@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
+from fairopt.display import shortened, without_vendor
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.plots.common import COLOURS, amount, cut, fall_back_fonts, matplotlib_or_missing, new_figure, plain
 from fairopt.policy import label
@@ -36,8 +37,8 @@ def purchases(
     return bars(sensitivity.purchases(costs), label(sensitivity.allocation.policy), costs is not None, ax)
 
 
-def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = None) -> Any:
-    """Bars of purchases, the best first, under the name of a policy."""
+def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = None, lead: str | None = None) -> Any:
+    """Bars of purchases, the best first, under the name of a policy, by tasks or by a resource that leads."""
     matplotlib_or_missing()
     known = [row for row in purchases if not row.reason]
     rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
@@ -46,26 +47,28 @@ def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = No
     names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
-    at = range(len(rows))
+    at, what = range(len(rows)), "tasks" if lead is None else without_vendor([lead])[0]
     ax.barh(at, values, color=[COLOURS[0] if value >= 0 else COLOURS[5] for value in values], height=0.7)
     low, high = min(0.0, *values), max(0.0, *values)
     span = (high - low) or 1.0
     for k, row in enumerate(rows):
-        ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row), va="center", fontsize=7, color="#404040")
+        ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row, what), va="center", fontsize=7, color="#404040")
     ax.set_xlim(low - 0.05 * span, high + 0.9 * span)
-    ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
+    ax.set_yticks(at, shortened(names, 30), fontsize=8)
     ax.invert_yaxis()
     ax.axvline(0.0, color="#404040", linewidth=0.8)
-    ax.set_xlabel(f"tasks per {'unit of cost' if by_cost else '1 % more capacity'}{fewer}", fontsize=9)
+    gain = cut(what, 30) + " in use" * (lead is not None)
+    ax.set_xlabel(f"{gain} per {'unit of cost' if by_cost else '1 % more capacity'}{fewer}", fontsize=9)
     ax.set_title(cut(f"What more of each resource brings: {policy}", 70), fontsize=9)
     plain(ax)
     fall_back_fonts(ax.figure)
     return ax
 
 
-def _rate(row: Purchase) -> str:
-    """Tasks per unit, and the number of units for which the rate holds."""
-    if row.tasks == 0:
-        return "no tasks more"
+def _rate(row: Purchase, what: str) -> str:
+    """Tasks, or units in use of what leads, per unit, and the number of units for which the rate holds."""
+    gain = row.tasks if row.lead_units is None else row.lead_units
+    if gain == 0:
+        return f"no {cut(what, 12)} more"
     end = f", up to {amount(row.up_to)}" if math.isfinite(row.up_to) else ""
-    return f"{amount(row.tasks)} per {cut(row.unit, 12)}{end}"
+    return f"{amount(gain)} per {cut(row.unit, 12)}{end}"

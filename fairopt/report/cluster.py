@@ -16,16 +16,18 @@ from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.io.saving import replacing
+from fairopt.labels import whole_name
 from fairopt.operate.explain import Explainer
 from fairopt.operate.explanation import Explanation
 from fairopt.operate.held import described_held
-from fairopt.operate.purchases import Purchases, purchases
+from fairopt.operate.purchases import TASKS, Purchases, leading, purchases
 from fairopt.policy import accepted
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.comparison import Comparison
+from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import Listener, by_itself, tell, within
@@ -43,7 +45,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What follows from one answer; ``missing`` says what is not known, and why."""
+    """What follows from one answer; ``missing`` says what is not known, and why.
+
+    ``entitled`` is what teams and users get at full demand, None if nobody has a task limit or if it is not known.
+    """
 
     allocation: Allocation
     explanations: tuple[Explanation, ...]
@@ -51,6 +56,7 @@ class Findings:
     verdicts: tuple[Verdict, ...]
     purchases: Purchases | None
     missing: tuple[str, ...]
+    entitled: Entitled | None = None
 
 
 @dataclass(frozen=True)
@@ -241,6 +247,7 @@ def _described(found: Findings) -> dict[str, Any]:
         "verdicts": [
             {"property": v.name, "holds": v.holds, "margin": v.margin, "sentence": v.sentence} for v in found.verdicts
         ],
+        "entitled": found.entitled,
         "worth": [worth.text for worth in words.worths(found.purchases)],
         "missing": list(found.missing),
     }
@@ -251,6 +258,8 @@ def cluster_report(
     instance: Instance,
     *,
     title: str = "Fair shares of the cluster",
+    lead: str | None = None,
+    full_demand: Instance | None = None,
     method: str = "auto",
     solver: str | None = None,
     time_limit: float | None = None,
@@ -266,6 +275,12 @@ def cluster_report(
         Users and servers; with `Instance.held` the report compares what runs now with what is fair.
     title : str
         The heading of the page.
+    lead : str, optional
+        What is worth most is what brings most units in use of this resource, such as ``"gpu"``, or most ``"tasks"``.
+        Default: GPUs if users wait for some, else tasks.
+    full_demand : Instance, optional
+        The same cluster at full demand, for what each team is entitled to, as ``fo.read(path, full_demand=True)``
+        reads it with idle queues. Default: the instance without task limits.
     method, solver, verbose
         Passed to each ``allocate``, see `Policy.allocate`.
     time_limit : float, optional
@@ -296,7 +311,10 @@ def cluster_report(
     chosen, outcomes, found = mechanisms(policies), list[Outcome](), dict[str, Findings]()
     if not chosen:
         raise InvalidBlock("no policy is given; give one, such as 'drf'")
+    if lead not in (None, TASKS):
+        instance.resource_index(whole_name(lead, instance.resources))
     options = {"method": method, "solver": solver, "verbose": verbose}
+    full = at_full_demand(instance) if full_demand is None else full_demand
     try:
         for k, (name, mechanism) in enumerate(chosen.items()):
             tell(name, k, len(chosen))
@@ -305,7 +323,7 @@ def cluster_report(
                 say("the answer", None, None)
                 one = outcome(name, mechanism, instance, **options, time_limit=time_limit)
                 if one.allocation is not None:
-                    found[name] = _findings(one.allocation, clock, say, **options)
+                    found[name] = _findings(one.allocation, clock, say, lead, full, **options)
             outcomes.append(one)
     except KeyboardInterrupt:
         if not found:
@@ -317,7 +335,14 @@ def cluster_report(
     return ClusterReport(comparison, kept, title, datetime.now(UTC).astimezone())
 
 
-def _findings(allocation: Allocation, clock: Clock, say: Listener, **options: Any) -> Findings:
+def _findings(
+    allocation: Allocation,
+    clock: Clock,
+    say: Listener,
+    lead: str | None = None,
+    full: Instance | None = None,
+    **options: Any,
+) -> Findings:
     """Reasons, verdicts and prices of an answer."""
     missing: list[str] = []
 
@@ -337,8 +362,9 @@ def _findings(allocation: Allocation, clock: Clock, say: Listener, **options: An
     verdicts = list(part("properties", lambda: check(allocation, time_limit=clock.left).verdicts) or ())
     if allocation.instance.teams.mixed:
         verdicts += part("properties of teams", lambda: check(allocation, "team-si").verdicts) or ()
-    bought = part("prices", lambda: _purchases(allocation, clock, **options))
-    return Findings(allocation, explained, left, tuple(verdicts), bought, tuple(missing))
+    bought = part("prices", lambda: _purchases(allocation, clock, lead, **options))
+    of_full = None if full is None else part("entitlements", lambda: _entitled(allocation, full, clock, **options))
+    return Findings(allocation, explained, left, tuple(verdicts), bought, tuple(missing), of_full)
 
 
 def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object]) -> tuple[tuple[Explanation, ...], int]:
@@ -353,10 +379,16 @@ def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object])
     return tuple(out), len(names) - len(shown)
 
 
-def _purchases(allocation: Allocation, clock: Clock, **options: Any) -> Purchases:
+def _entitled(allocation: Allocation, full: Instance, clock: Clock, **options: Any) -> Entitled:
+    """What each gets of the same policy at full demand."""
+    policy = allocation.policy
+    return entitled(policy.allocate(full, **accepted(policy, **options, time_limit=clock.left)))
+
+
+def _purchases(allocation: Allocation, clock: Clock, lead: str | None, **options: Any) -> Purchases:
     """What one more of each resource brings, by class of identical servers."""
     instance = allocation.instance.merged()
     if instance.n_servers < allocation.instance.n_servers:
         mechanism = allocation.policy
         allocation = mechanism.allocate(instance, **accepted(mechanism, **options, time_limit=clock.left))
-    return purchases(allocation, None, clock, search=RANGES, **options)
+    return purchases(allocation, None, clock, search=RANGES, lead=leading(allocation, lead), **options)

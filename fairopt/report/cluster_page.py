@@ -24,6 +24,7 @@ from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
+from fairopt.report.entitlements import without_tasks
 from fairopt.report.tables import Column, numbers, percents
 from fairopt.server_sums import part_of
 from fairopt.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
@@ -289,9 +290,9 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
 
 def _gets(policy: str, found: Findings) -> Panel:
     """Tasks, units and shares: of all teams, and of users."""
-    allocation, instance = found.allocation, found.allocation.instance
-    grids = [_of_team(allocation, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
-    return Panel(policy, [*grids, _of_users(allocation)])
+    instance = found.allocation.instance
+    grids = [_of_team(found, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
+    return Panel(policy, [*grids, _of_users(found)])
 
 
 def _titles(instance: Instance) -> list[str]:
@@ -318,8 +319,27 @@ def _amounts(values: Float) -> list[str]:
     return [f"{x:,.0f}" for x in values.tolist()] if np.abs(values).max(initial=0.0) >= LARGE else numbers(values)
 
 
-def _of_team(allocation: Allocation, by: str) -> Grid:
+def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[Column], str]:
+    """A column of what is due at full demand of the resource that leads or is used most, and a sentence on it."""
+    if found.entitled is None:
+        return [], ""
+    instance, lead = found.allocation.instance, found.purchases.lead if found.purchases else None
+    i = most_used([found.allocation]) if lead is None else instance.resource_index(lead)
+    resource, title = instance.resources[i], _titles(instance)[i]
+    units = found.entitled.get(by, {})
+    amounts = [units.get(name, {}).get(resource, np.nan) for name in names]
+    note = f"Entitled {title}: what it would get if all had more work than fits."
+    everyone = tuple(instance.users if by == "user" else instance.teams.labelling(by).names)
+    idle = without_tasks(found.entitled, by, everyone, resource)
+    if idle and by != "user":
+        some = listed([f"{name} ({words.amount(amount)})" for name, amount in idle.items()], PAIRS)
+        note += f" Without tasks now, with those of all others assumed: {some}."
+    return [Column(f"entitled {title}", numbers(amounts))], note
+
+
+def _of_team(found: Findings, by: str) -> Grid:
     """What each team gets."""
+    allocation = found.allocation
     instance, sums = allocation.instance, team_sums(allocation, by, alone=True)
     tasks = np.array([allocation.tasks[rows].sum() for rows in sums.members])
     limits = np.array([instance.task_limits[rows].sum() for rows in sums.members])
@@ -334,7 +354,8 @@ def _of_team(allocation: Allocation, by: str) -> Grid:
     if (sums.weights != 1).any():
         columns.append(Column("weight", numbers(sums.weights)))
     columns += _guarantees(instance, sums)
-    return Grid(f"What each {by} gets", columns)
+    more, note = _entitlements(found, by, sums.names)
+    return Grid(f"What each {by} gets", [*columns, *more], note)
 
 
 def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
@@ -352,8 +373,9 @@ def _limit(limit: float, text: str) -> str:
     return text if np.isfinite(limit) else "no limit"
 
 
-def _of_users(allocation: Allocation) -> Grid:
+def _of_users(found: Findings) -> Grid:
     """What users get, at most `USERS` of them."""
+    allocation = found.allocation
     instance, dominant = allocation.instance, allocation._dominant_shares
     chosen = list(range(instance.n_users))
     if instance.n_users > USERS:
@@ -375,10 +397,15 @@ def _of_users(allocation: Allocation) -> Grid:
             Column(by, [instance.teams[by][j] or "none" for j in chosen], right=False)
             for by in instance.teams.outermost_first
         ]
+    more, about = _entitlements(found, "user", [instance.users[j] for j in chosen])
+    if not instance.teams.mixed:
+        columns += more
     left = instance.n_users - len(chosen)
     note = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out." if left else ""
     if left and (nothing := int((instance.task_limits == 0).sum())):
         note += f" Of these, {nothing:,} can run nothing: their task limit is 0."
+    if more and not instance.teams.mixed:
+        note = f"{note} {about}".strip()
     return Grid("What each user gets", columns, note)
 
 
@@ -565,41 +592,62 @@ def _worth(policy: str, found: Findings) -> Panel:
     every = words.worths(found.purchases)
     if found.purchases is None:
         return Panel(policy, lines=["What more would bring is not known."])
-    units = [one for one in every if not np.isnan(one.percent) and one.tasks]
+    lead = words.lead_title(found.purchases)
+    units = [one for one in every if not np.isnan(one.percent) and (one.gain or one.tasks)]
     servers = [one for one in every if np.isnan(one.percent)]
-    lines = [one.text for one in units if one.tasks > 0][:SENTENCES]
-    lines += [one.text for one in servers if one.tasks > 0][:1]
+    lines = [one.text for one in units if one.gain > 0][:SENTENCES]
+    lines += [one.text for one in servers if one.gain > 0][:1]
     gist = lines[0] if lines else "Nothing that is added alone lets more tasks run."
+    if not lines and lead is not None:
+        gist = f"Nothing that is added alone puts more {lead} in use."
     lines = lines or [gist]
     instance = found.allocation.instance
     if idle := [without_vendor(instance.resources)[instance.resource_index(r)] for r in found.purchases.idle]:
         lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
+    if lead is not None:
+        lines.append(f"What puts most {lead} in use is named first; --lead of fairopt report chooses another resource.")
     grids = []
     if units:
-        top = max(abs(one.percent) for one in units) or 1.0
         shown = units[:CLASSES]
-        columns: list[Column] = [
+        left = len(units) - len(shown)
+        columns = [
             Column("what is added", [one.what for one in shown], right=False),
-            Column("tasks more", [number(one.tasks) for one in shown]),
+            *_gains(shown, lead),
             Column("up to (units)", [_range(one.up_to) for one in shown]),
             Numbers(
-                "tasks more for 1% more",
+                f"{f'{lead} in use' if lead else 'tasks more'} for 1% more",
                 [number(one.percent) for one in shown],
-                bars=[one.percent / top for one in shown],
+                bars=_bars([one.percent for one in shown]),
             ),
             Column("fewer tasks for", [listed(one.losers) or "nobody" for one in shown], right=False),
         ]
-        left = len(units) - len(shown)
         grids.append(Grid("One more unit", columns, f"{left:,} more are left out." if left else ""))
     if servers:
-        top = max(abs(one.tasks) for one in servers) or 1.0
         columns = [
             Column("what is added", [one.what for one in servers], right=False),
-            Numbers("tasks more", [number(one.tasks) for one in servers], bars=[one.tasks / top for one in servers]),
+            *_gains(servers, lead, bars=True),
             Column("fewer tasks for", [listed(one.losers) or "nobody" for one in servers], right=False),
         ]
         grids.append(Grid("One more server", columns))
     return Panel(policy, grids, lines, gist=gist)
+
+
+def _gains(rows: Sequence[words.Worth], lead: str | None, bars: bool = False) -> list[Column]:
+    """More units in use of what leads, and more tasks; with bars of what decides the order."""
+    tasks = [number(one.tasks) for one in rows]
+    drawn = _bars([one.gain for one in rows]) if bars else ()
+    if lead is None:
+        return [Numbers("tasks more", tasks, bars=drawn)]
+    return [
+        Numbers(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
+        Column("tasks more", tasks),
+    ]
+
+
+def _bars(values: Sequence[float]) -> list[float]:
+    """Lengths of bars relative to the largest."""
+    top = max(map(abs, values)) or 1.0
+    return [value / top for value in values]
 
 
 def _range(up_to: float) -> str:

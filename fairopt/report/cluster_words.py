@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.derivatives.sensitivity import Purchase
 from fairopt.display import CORES, of_units, unit_shown, visible, without_vendor
 from fairopt.fitting import too_large, why_too_large
-from fairopt.hostlists import names_of
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number, tasks_of
 from fairopt.operate.held import OVER, UNDER, held_now
 from fairopt.operate.purchases import BY_ANSWERS, Purchases
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
+from fairopt.server_names import server_kinds, server_names
 from fairopt.team_sums import team_sums, teams_shown
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ __all__ = [
     "file_names",
     "in_plain_words",
     "in_use",
+    "lead_title",
     "percent_in_use",
     "plural",
     "short_servers",
@@ -52,7 +52,6 @@ Float = NDArray[np.float64]
 
 FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
-LONG_SERVER = 24  # characters: longer lists of servers are named after the first
 READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
 MOST_UNITS = 1e6  # so named, if the gain has no end
 
@@ -89,11 +88,16 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Worth:
-    """What one more of something is worth, in words and numbers; ``percent`` is that of 1% more, NaN for a server."""
+    """What one more of something is worth, in words and numbers.
+
+    ``gain`` is what leads: units more in use of a resource, or tasks. ``percent`` is the gain of 1% more, NaN for a
+    server.
+    """
 
     what: str
     text: str
     tasks: float
+    gain: float
     percent: float
     up_to: float
     losers: tuple[str, ...]
@@ -286,7 +290,10 @@ def to_do(report: ClusterReport) -> list[Advice]:
     if len(large):
         text = why_too_large(allocation.instance, large)
         out.append(Advice("size", f"{text[:1].upper()}{text[1:]}. Change the request, or add a larger server."))
-    best = next((w for w in worths(found.purchases) if w.tasks > 0), None)
+    useful = [one for one in worths(found.purchases) if one.gain > 0]
+    if found.purchases is not None and found.purchases.lead is not None:  # GPUs are bought with their servers
+        useful.sort(key=lambda one: not np.isnan(one.percent))
+    best = useful[0] if useful else None
     if best is not None:
         out.append(Advice("buy", f"If you can add something: {best.text[:1].lower()}{best.text[1:]}", ("buy",)))
     out += [
@@ -356,29 +363,39 @@ def worths(found: Purchases | None) -> list[Worth]:
     """What one more of each resource is worth, and one more server like each, the best first."""
     if found is None:
         return []
-    instance, out = found.allocation.instance, list[Worth]()
+    instance, out, lead = found.allocation.instance, list[Worth](), lead_title(found)
     names, titles = short_servers(instance), dict(zip(instance.resources, _more_of(instance), strict=True))
     for row in found.resources:
         if row.reason:
             continue
         where = f" on {names.get(row.server, row.server)}" if instance.n_servers > 1 else ""
-        units = _readable_units(row)
+        rate = row.tasks if row.lead_units is None else row.lead_units
+        percent = row.tasks_per_percent if row.lead_per_percent is None else row.lead_per_percent
+        units = _readable_units(rate, percent, row.up_to)
         what = f"{_units(units)} more {titles[row.resource][units > 1]}{where}"
-        text = f"{what[:1].upper()}{what[1:]} {_worth(row.tasks * units, units == 1)}"
-        if row.tasks and np.isfinite(row.up_to) and row.up_to > 0:
+        text = f"{what[:1].upper()}{what[1:]} {_worth(row.tasks * units, rate * units, units == 1, lead)}"
+        if rate and np.isfinite(row.up_to) and row.up_to > 0:
             about = "about " * (row.up_to_by == BY_ANSWERS)
             text += f", up to {about}{figure(row.up_to)} more"
-        out.append(
-            Worth(
-                what, f"{text}{_losers(row.losers)}.", row.tasks * units, row.tasks_per_percent, row.up_to, row.losers
-            )
-        )
+        text = f"{text}{_losers(row.losers)}."
+        out.append(Worth(what, text, row.tasks * units, rate * units, percent, row.up_to, row.losers))
+    kinds = dict(zip(instance.servers, server_kinds(instance), strict=True))
     for one in found.servers:
         if not one.reason:
-            what = f"one more server like {names.get(one.server, one.server)}"
-            text = f"O{what[1:]} {_worth(one.tasks, True)}{_losers(one.losers)}."
-            out.append(Worth(what, text, one.tasks, np.nan, np.nan, one.losers))
+            kind = f" ({kinds[one.server]})" if one.server in names and kinds[one.server] else ""
+            what = f"one more server like {names.get(one.server, one.server)}{kind}"
+            gain = one.tasks if one.lead_units is None else one.lead_units
+            text = f"O{what[1:]} {_worth(one.tasks, gain, True, lead)}{_losers(one.losers)}."
+            out.append(Worth(what, text, one.tasks, gain, np.nan, np.nan, one.losers))
     return out
+
+
+def lead_title(found: Purchases) -> str | None:
+    """What follows an amount of the resource that leads; None if none does."""
+    if found.lead is None:
+        return None
+    instance = found.allocation.instance
+    return of_units(instance.resources, instance.units)[instance.resource_index(found.lead)]
 
 
 def _more_of(instance: Instance) -> list[tuple[str, str]]:
@@ -391,16 +408,16 @@ def _more_of(instance: Instance) -> list[tuple[str, str]]:
     ]
 
 
-def _readable_units(row: Purchase) -> float:
-    """1, or a power of ten: less if not even 1 has this rate, and more if its gain would be a tiny number of tasks.
+def _readable_units(rate: float, percent: float, up_to: float) -> float:
+    """1, or a power of ten: less if not even 1 has this rate, and more if its gain would be a tiny number.
 
     If it is not known up to where the rate holds, at most the 1% from which it is computed.
     """
-    if 0 < row.up_to < 1:
-        return float(10.0 ** np.floor(np.log10(row.up_to)))
-    most = row.tasks_per_percent / row.tasks if np.isnan(row.up_to) and row.tasks else min(row.up_to, MOST_UNITS)
+    if 0 < up_to < 1:
+        return float(10.0 ** np.floor(np.log10(up_to)))
+    most = percent / rate if np.isnan(up_to) and rate else min(up_to, MOST_UNITS)
     units = 1.0
-    while 0 < abs(row.tasks * units) < READABLE and units * 10 <= most:
+    while 0 < abs(rate * units) < READABLE and units * 10 <= most:
         units *= 10
     return units
 
@@ -409,8 +426,12 @@ def _units(units: float) -> str:
     return "one" if units == 1 else f"{units:,.0f}" if units > 1 else f"{units:g}"
 
 
-def _worth(tasks: float, one: bool) -> str:
-    """A gain or loss in words."""
+def _worth(tasks: float, gain: float, one: bool, lead: str | None) -> str:
+    """A gain or loss in words: units in use of what leads and tasks, or tasks alone."""
+    if lead is not None:
+        amount = f"{number(abs(gain)) if gain else 'no'} {'fewer' if gain < 0 else 'more'} {lead}"
+        more = f"{tasks_of(abs(tasks)) if tasks else 'no tasks'} {'fewer' if tasks < 0 else 'more'}"
+        return f"{'puts' if one else 'put'} {amount} in use ({more})"
     if tasks < 0:
         return f"would cost {tasks_of(-tasks)}"
     return f"{'is' if one else 'are'} worth {tasks_of(tasks) if tasks else 'nothing'}"
@@ -425,12 +446,12 @@ def _losers(losers: Sequence[str]) -> str:
 
 def short_servers(instance: Instance) -> dict[str, str]:
     """Short names of rows of many servers, by their long names, such as ``a100-01 and 8 like it``."""
-    out = {}
-    for name, count in zip(instance.merged().servers, instance.merged().counts.tolist(), strict=True):
-        of = names_of(name) if len(name) > LONG_SERVER else None
-        if of is not None and len(of) > 1:
-            out[name] = f"{of[0]} and {count - 1:,} like it"
-    return out
+    alike = instance.merged()
+    return {
+        label: f"{name} and {count - 1:,} like it"
+        for label, name, count in zip(alike.servers, server_names(alike), alike.counts.tolist(), strict=True)
+        if name != label and count > 1
+    }
 
 
 def with_short_servers(text: str, names: Mapping[str, str]) -> str:

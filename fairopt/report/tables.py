@@ -17,6 +17,7 @@ from fairopt.display import LEAST, short, shortened, visible, with_all_digits
 from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
 from fairopt.policy import label
+from fairopt.server_names import server_names
 from fairopt.server_sums import ByType, part_of
 from fairopt.team_sums import guaranteed_units, team_sums
 from fairopt.tolerances import GAP_TOLERANCE, NOISE
@@ -218,7 +219,8 @@ def instance_tables(instance: Instance) -> list[Table]:
     title = "Capacities of one server" if alike.counts.max() > 1 else "Capacities"
     if len(rows) < alike.n_servers:
         title += f" (the first {len(rows)} of {alike.n_servers:,} classes)"
-    names = Column("server", shortened([alike.servers[s] for s in rows]), right=False)
+    named = server_names(alike)
+    names = Column("server", shortened([named[s] for s in rows]), right=False)
     there = [Column(t, numbers(alike.capacities[rows, i])) for i, t in enumerate(titles)]
     return [needs, Table(title, names, [kinds, there])]
 
@@ -229,7 +231,8 @@ def _servers_table(allocation: Allocation, names: Names) -> Table:
     alike = instance.merged()
     used = part_of(instance, instance._server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
-    cut = names([alike.servers[s] for s in busiest])
+    titles = list(alike.servers) if names is list else server_names(alike)
+    cut = names([titles[s] for s in busiest])
     rows = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
     resources = names(alike.resources)
     groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.operate.purchases import purchases
+from fairopt.errors import InvalidBlock, OutOfDomain
+from fairopt.operate.new_servers import NewServer, with_new_server
+from fairopt.operate.purchases import leading, purchases, waited_for
 from fairopt.runtime.clock import Clock
 
 # HDRF: half of the 8 GPUs to each team; audio needs 1 a task and wants 6, nlp 2 a task and wants 20.
@@ -107,3 +109,93 @@ def test_a_gain_in_the_objective_within_rounding_is_zero() -> None:
     found = purchases(fo.DRF().allocate(cluster))
     big = next(row for row in found.servers if row.server == "big")  # the least share stays 1/2, tasks grow by 44
     assert big.tasks == pytest.approx(44) and big.welfare == 0
+
+
+# Spark has CPU servers of its own, and training waits for GPUs, of which a task needs all 8 of a server.
+WAITING: dict[str, Any] = {
+    "demands": [[1, 0], [8, 8]],
+    "capacities": [[64, 0], [64, 8]],
+    "counts": [3, 2],
+    "eligible": [[True, False], [False, True]],
+    "users": ["spark", "train"],
+    "servers": ["small", "big"],
+    "resources": ["cpu", "nvidia.com/gpu"],
+    "task_limits": [500, 20],
+}
+
+
+def test_what_leads_decides_the_order_and_not_the_number_of_tasks() -> None:
+    answer = fo.DRF().allocate(fo.Instance(**WAITING))
+    assert leading(answer) == "nvidia.com/gpu" and waited_for(answer).tolist() == pytest.approx([452, 144])
+    by_tasks, by_gpu = purchases(answer), purchases(answer, lead="gpu")
+    assert [(row.server, round(row.tasks, 6)) for row in by_tasks.servers] == [("small", 64), ("big", 1)]
+    assert [(row.server, row.lead_units) for row in by_gpu.servers] == [("big", pytest.approx(8)), ("small", 0)]
+    assert by_tasks.resources[0].name == "cpu on small" and by_tasks.servers[0].lead_units is None
+    best = by_gpu.resources[0]  # 1 % of 16 GPUs
+    assert (best.name, best.lead_units, best.lead_per_percent) == (
+        "nvidia.com/gpu on big",
+        pytest.approx(1),
+        pytest.approx(0.16),
+    )
+    assert best.up_to == pytest.approx(16 * 7, rel=0.03)  # until the cores, 128 of 8 a task, are used up
+    done = fo.DRF().allocate(fo.Instance(**{**WAITING, "task_limits": [500, 2]}))
+    assert leading(done) is None
+
+
+def test_derivatives_of_what_leads_are_those_found_by_solving_again() -> None:
+    pool = fo.Instance([[4, 1], [1, 0], [2, 1]], [60, 9], resources=["cpu", "gpu"])
+    exact = {row.name: row for row in fo.sensitivity(fo.DRF().allocate(pool)).purchases({"cpu": 2, "gpu": 9}, "gpu")}
+    again = purchases(fo.Policy(fo.Leximin(), [fo.MaxTasks(490)]).allocate(pool), {"cpu": 2, "gpu": 9}, lead="gpu")
+    # the GPUs are used up by users 1 and 3 at half of them each, and user 2 has the rest of the cores
+    assert [row.name for row in again.resources] == ["gpu", "cpu"]
+    assert (exact["gpu"].lead_units, exact["cpu"].lead_units) == (pytest.approx(1), 0)
+    for row in again.resources:
+        assert (row.rate_by, exact[row.name].rate_by) == ("answers", "derivative")
+        assert row.lead_units == pytest.approx(exact[row.name].lead_units, rel=0.02)
+        assert row.lead_per_cost == pytest.approx(row.lead_units / {"cpu": 2, "gpu": 9}[row.name])
+
+
+def test_a_new_type_equal_to_a_server_that_is_there_is_one_more_of_it() -> None:
+    answer = fo.DRF().allocate(fo.Instance(**WAITING))
+    new = [
+        NewServer({"cpu": 64, "gpu": 8}, "alike", like="big", cost=200),
+        NewServer({"cpu": 64, "gpu": 8}, "free"),
+        NewServer({"cpu": 640}, "cores", cost=100),
+        NewServer({"gpu": 8}, "bare"),
+    ]
+    found = {row.server: row for row in purchases(answer, lead="gpu", new=new, prices={"big": 400}).servers}
+    assert [*found] == ["alike", "big", "cores", "free", "small", "bare"]  # those with a cost first
+    assert found["alike"].tasks == pytest.approx(found["big"].tasks) and found["alike"].servers == 0
+    assert found["alike"].lead_per_cost == pytest.approx(8 / 200) and found["big"].lead_per_cost == pytest.approx(0.02)
+    # training may run on all servers with GPUs, so on a new one too, and spark on those without
+    assert found["free"].lead_units == pytest.approx(8) and found["free"].tasks == pytest.approx(1)
+    assert found["cores"].lead_units == 0 and found["cores"].tasks == pytest.approx(500 - 192)
+    assert found["bare"].reason.startswith("no task of those who may run there fits on it")
+
+
+def test_on_a_new_type_limits_count_rates_need_a_likeness_and_unknown_names_are_refused() -> None:
+    limit = {"name": "gpu of train", "resource": "nvidia.com/gpu", "amount": 16, "of": {"train": ["big"]}}
+    bound = fo.DRF().allocate(fo.Instance(**WAITING, limits=[limit]))
+    (row,) = (r for r in purchases(bound, new=[NewServer({"cpu": 64, "gpu": 8})], lead="gpu").servers if not r.servers)
+    assert row.lead_units == 0  # train has its 16 GPUs
+    rated = fo.Instance(**WAITING, rates=[[1, 1], [1, 2]])
+    with pytest.raises(OutOfDomain, match="rates differ by server; name one that new server is like"):
+        with_new_server(rated, NewServer({"cpu": 64, "gpu": 8}))
+    made = with_new_server(rated, NewServer({"cpu": 64, "gpu": 8}, like="big"))
+    assert made.rates is not None and made.rates[:, -1].tolist() == rated.rates[:, 1].tolist()
+    for wrong in ({"gpus": 8}, {"gpu": -1}, {}):
+        with pytest.raises(InvalidBlock):
+            NewServer(wrong).check(rated)
+
+
+def test_a_new_server_that_is_large_enough_runs_tasks_that_fit_on_no_other() -> None:
+    asked = np.array([500.0, 20.0, 1.0])
+    sizes = {**WAITING, "demands": [[1, 0], [8, 8], [8, 16]], "users": ["spark", "train", "huge"]}
+    sizes |= {"eligible": [[True, False], [False, True], [False, True]], "task_limits": [500, 20, 0]}
+    answer = fo.DRF().allocate(fo.Instance(**sizes))
+    new = [NewServer({"cpu": 64, "gpu": 16}, "double"), NewServer({"cpu": 64, "gpu": 8}, "same", like="big")]
+    found = {row.server: row for row in purchases(answer, new=new, asked=asked, lead="gpu").servers}
+    made = with_new_server(answer.instance, new[0], asked)
+    assert made.task_limits.tolist() == [500, 20, 1] and made.eligible[:, -1].tolist() == [False, True, True]
+    assert with_new_server(answer.instance, new[1], asked).task_limits.tolist() == [500, 20, 0]
+    assert found["double"].lead_units == pytest.approx(16) and found["same"].lead_units == pytest.approx(8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -288,14 +288,9 @@ class Queues:
 
         Resources without a quota that admitted pods of some queue request are those that Kueue is set to ignore.
         """
-        queues, ignored = self._found.cluster_queues, set[str]()
+        ignored, out = self._ignored(tasks), list[Tasks]()
         for one in tasks:
-            if one.queue is not None and one.runs_on is not None:
-                ignored |= {name for name in one.spec.request if not queues[one.queue].covers(name)}
-        out = []
-        for one in tasks:
-            lacks = [] if one.queue is None else [n for n in one.spec.request if not queues[one.queue].covers(n)]
-            lacks = [name for name in lacks if name not in ignored]
+            lacks = [] if one.queue is None else self._lacks(one, one.queue, ignored)
             if lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
                 self._notes.add(what, f"{one.name}: {lacks[0]}", number=one.count, queue=str(one.queue))
@@ -304,6 +299,41 @@ class Queues:
                 self._notes.add(what, one.name, number=one.count, queue=one.queue)
             else:
                 out.append(one)
+        return out
+
+    def _ignored(self, tasks: Sequence[Tasks]) -> set[str]:
+        """Resources without a quota that admitted pods of some queue request."""
+        out = set[str]()
+        for one in tasks:
+            if one.queue is not None and one.runs_on is not None:
+                out |= {name for name in one.spec.request if not self._found.cluster_queues[one.queue].covers(name)}
+        return out
+
+    def _lacks(self, tasks: Tasks, queue: str, ignored: Collection[str]) -> list[str]:
+        """The resources that tasks request and of which a queue has no quota."""
+        covers = self._found.cluster_queues[queue].covers
+        return [name for name in tasks.spec.request if not covers(name) and name not in ignored]
+
+    def of_idle(self, tasks: Sequence[Tasks]) -> list[Tasks]:
+        """For each queue without tasks those that all others have, as far as it may admit them."""
+        spaces = {one.namespace for one in tasks if one.queue is None}
+        busy = {one.queue for one in tasks}
+        busy |= {queue for name, queue in self._queue_of.items() if name.partition("/")[0] in spaces}
+        kinds: dict[tuple[str, frozenset[tuple[str, Fraction]]], Tasks] = {}
+        for one in tasks:
+            key = one.spec.key, frozenset(one.spec.request.items())
+            count = one.count + (kinds[key].count if key in kinds else 0.0)
+            kinds[key] = replace(kinds.get(key, one), count=count)
+        ignored, out = self._ignored(tasks), list[Tasks]()
+        for queue in sorted(self._found.cluster_queues.keys() - busy):
+            may = [
+                Tasks(queue, queue, {}, one.spec, one.count, None, queue)
+                for one in kinds.values()
+                if not self._lacks(one, queue, ignored) and self._may_have(one, queue)
+            ]
+            what = "{cluster queue} without pods {counts} with those of all others together"
+            self._notes.add(what if may else "{cluster queue} without pods that it may admit {was} left out", queue)
+            out += may
         return out
 
     def _may_have(self, tasks: Tasks, queue: str) -> bool:

@@ -38,8 +38,12 @@ def read_kubernetes(
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
+    full_demand: bool = False,
 ) -> Arguments:
-    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None."""
+    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None.
+
+    With ``full_demand`` all have unlimited work; ClusterQueues without pods have that of all others.
+    """
     _check_options(users, tasks, resources)
     servers_data, servers_name = document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
     pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))
@@ -47,7 +51,7 @@ def read_kubernetes(
     servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
     places = (servers_name, pods_name, *(name for _, name in further))
     with about(*places):
-        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources)
+        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources, full_demand=full_demand)
     return Arguments(values, places, merge)
 
 
@@ -58,6 +62,7 @@ def read_list(
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
+    full_demand: bool = False,
 ) -> Arguments:
     """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
     _check_options(users, tasks, resources)
@@ -71,7 +76,8 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others_in(document))
+        others = others_in(document)
+        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others, full_demand)
     return Arguments(values, (name,), merge)
 
 
@@ -115,6 +121,7 @@ def _arguments(
     tasks: str,
     resources: Sequence[str] | None,
     others: Sequence[tuple[str, str]] = (),
+    full_demand: bool = False,
 ) -> dict[str, Any]:
     notes = Notes()
     queues = Queues(kueue, parents, notes, _amount)
@@ -128,6 +135,7 @@ def _arguments(
     note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
     of_owners = queues.admissible(of_owners) if users == _QUEUE else of_owners
+    of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
     without_request = [one for one in of_owners if not any(one.spec.requests(name) for name in names)]
@@ -201,6 +209,7 @@ def _arguments(
         units={name: _unit(name) for name in names if _unit(name)},
         notes=notes,
         word="pod",
+        full_demand=full_demand,
         **teams,
     )
 

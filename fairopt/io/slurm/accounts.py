@@ -69,6 +69,12 @@ class Accounts:
         """Whether the account or one above it has a fairshare of 0."""
         return any(one in self._known and self._known[one].shares_raw == 0 for one in (account, *self.above(account)))
 
+    def idle(self, owners: Collection[str]) -> list[str]:
+        """The accounts with a fairshare, without accounts below them, that are not among the owners of jobs."""
+        inner = {one.parent_account for one in self._known.values()}
+        others = sorted(self._known.keys() - inner - {*owners, *_ROOT})
+        return [one for one in others if not self.without_share(one)]
+
     def teams(self, owners: Collection[str], notes: Notes) -> tuple[dict[str, dict[str, str | None]], dict[str, float]]:
         """The labels of owners, and the weights of accounts.
 

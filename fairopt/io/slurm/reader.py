@@ -38,8 +38,13 @@ def read_slurm(
     users: str = "account",
     tasks: str = "auto",
     merge: bool = True,
+    full_demand: bool = False,
 ) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
+    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`.
+
+    With ``full_demand`` all have unlimited work; accounts without jobs and without accounts below have that of all
+    others.
+    """
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     tree = None if associations is None or users != "account" else associations
@@ -50,21 +55,33 @@ def read_slurm(
         users,
         tasks,
         merge,
+        full_demand,
     )
 
 
 def read_together(
-    document: dict[str, Any], name: str, users: str = "account", tasks: str = "auto", merge: bool = True
+    document: dict[str, Any],
+    name: str,
+    users: str = "account",
+    tasks: str = "auto",
+    merge: bool = True,
+    full_demand: bool = False,
 ) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     tree = (document, name) if "associations" in document and users == "account" else None
-    return _arguments((document, name), (document, name), tree, users, tasks, merge)
+    return _arguments((document, name), (document, name), tree, users, tasks, merge, full_demand)
 
 
 def _arguments(
-    nodes: _Named, jobs: _Named, associations: _Named | None, users: str, tasks: str, merge: bool
+    nodes: _Named,
+    jobs: _Named,
+    associations: _Named | None,
+    users: str,
+    tasks: str,
+    merge: bool,
+    full_demand: bool,
 ) -> Arguments:
     notes = Notes()
     (nodes_data, nodes_name), (jobs_data, jobs_name) = nodes, jobs
@@ -78,13 +95,17 @@ def _arguments(
         owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
     labels: dict[str, dict[str, str | None]] | None = None
     weights: dict[str, float] = {}
+    idle: list[str] = []
     if associations is not None:
         accounts = read_accounts(*associations)
         without = {owner for owner in {owner for owner, *_ in owned} if accounts.without_share(owner)}
         left_out = [name for owner, name, *_ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
-        labels, weights = accounts.teams(sorted({owner for owner, *_ in owned}), notes)
+        busy = {owner for owner, *_ in owned}
+        idle = accounts.idle(busy) if full_demand else []
+        notes.add("{account} without jobs {counts} with those of all others together", *idle)
+        labels, weights = accounts.teams(sorted({*busy, *idle}), notes)
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
     generic = ([server.generic for server in servers], [server.generic for server in closed])
@@ -102,6 +123,7 @@ def _arguments(
         for s in part.held.keys() - {*range(n)}:
             in_closed[s - n] += demand
         work.append(Work(part.owner, demand, may, part.count, part.name, (part.place, part.place), part.held))
+    work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
@@ -117,9 +139,23 @@ def _arguments(
             limiting=[_label(key) for key in devices.keys if key[1] and not is_slice(key[1])],
             labels=labels,
             weights=weights,
+            full_demand=full_demand,
         )
     values["notes"].append(_RULE)
     return Arguments(values, (nodes_name, jobs_name), merge)
+
+
+def _of_all(work: list[Work], account: str, n_open: int) -> list[Work]:
+    """The tasks of all accounts together as those of one, on servers that start jobs: the first ones."""
+    found: dict[tuple[Any, ...], Work] = {}
+    for one in work:
+        may = np.array(one.servers)
+        may[n_open:] = False
+        if may.any():
+            key = (one.request, may.tobytes(), one.place)
+            count = one.count + (found[key].count if key in found else 0.0)
+            found[key] = Work(account, one.request, may, count, account, one.place)
+    return [*found.values()]
 
 
 def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes: Notes) -> list[Any]:

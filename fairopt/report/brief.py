@@ -1,0 +1,139 @@
+"""An answer on one screen: what each team or user gets of the resource that matters most, and what is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, units_of
+from fairopt.display import shortened, unit_shown, with_all_digits, without_vendor
+from fairopt.instance import Instance
+from fairopt.operate.held import HeldNow, held_now, most_used
+from fairopt.operate.purchases import leading
+from fairopt.report.cluster_words import in_use, plural
+from fairopt.report.held import held_tables
+from fairopt.report.tables import Column, Table, allocation_tables, numbers
+from fairopt.team_sums import team_sums, teams_shown
+
+__all__ = ["answer_tables"]
+
+SCREEN = 40  # lines; longer tables are summarised
+ROWS = 12  # teams or users; of more, those with the largest differences or the smallest and largest shares
+RESOURCES = 3  # of which units are shown where it is not known what is held
+NAME = 20  # characters
+
+
+def answer_tables(allocation: Allocation, width: int, everything: bool = False) -> tuple[list[Table], list[str]]:
+    """All tables of an answer and no line, or, if they are longer than a screen, one table and lines on the rest.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> small, large = (fo.DRF().allocate(fo.Instance(np.eye(n) + 0.1, np.ones(n))) for n in (2, 30))
+    >>> tables, lines = answer_tables(small, 80)
+    >>> len(tables), lines
+    (2, [])
+    >>> (table,), lines = answer_tables(large, 80)
+    >>> len(table.first.cells), lines[-1].partition(";")[0]
+    (12, 'not shown: 18 of 30 users, 27 of 30 resources, the use of servers, prices')
+    """
+    tables = [*allocation_tables(allocation), *held_tables(allocation)]
+    if everything or sum(1 + len(one.packed(width)) * (len(one.first.cells) + 3) for one in tables) <= SCREEN:
+        return tables, []
+    table, resources = _table(allocation)
+    return [table], [in_use(allocation), _not_shown(allocation, len(table.first.cells), resources)]
+
+
+def _table(allocation: Allocation) -> tuple[Table, int]:
+    """What each team, or each user without teams, gets and holds, and of how many resources it says that."""
+    instance, by = allocation.instance, teams_shown(allocation.instance)
+    dominant, weights = allocation._dominant_shares, instance._own_weights
+    names: Sequence[str] = instance.users
+    members = [np.array([j]) for j in range(instance.n_users)]
+    if by is not None:
+        sums = team_sums(allocation, by, alone=True)
+        names, members, dominant, weights = sums.names, [*sums.members], sums.dominant, sums.weights
+    found = held_now(allocation, by, alone=True)
+    chosen = _chosen(dominant / weights, found)
+    lead = leading(allocation)
+    i = most_used([allocation]) if lead is None else instance.resource_index(lead)
+    about = [] if by is None else [Column("users", [f"{len(members[r]):,}" for r in chosen])]
+    if (weights != 1).any():
+        about.append(Column("weight", numbers(weights[chosen])))
+    tasks = np.array([allocation.tasks[members[r]].sum() for r in chosen])
+    limits = np.array([instance.task_limits[members[r]].sum() for r in chosen])
+    about.append(Column("tasks", numbers(tasks)))
+    if by is None and allocation.exact_tasks is not None:
+        about.append(
+            Column("exactly", [with_all_digits(x) for x in allocation.exact_tasks[chosen].sum(axis=1).tolist()])
+        )
+    if np.isfinite(limits).any():
+        about.append(Column("asks for", numbers(limits)))
+    about.append(Column("share (%)", numbers(100 * dominant[chosen])))
+    units, shown = _held(found, i, chosen, _titles(instance)[i]), 1
+    if not units:
+        given = units_of(allocation)
+        order = [i, *(k for k in range(instance.n_resources) if k != i)][:RESOURCES]
+        of_rows = np.array([given[members[r]].sum(axis=0) for r in chosen]).reshape(len(chosen), -1)
+        titles = shortened([_titles(instance)[k] for k in order])
+        units = [Column(title, numbers(of_rows[:, k])) for title, k in zip(titles, order, strict=True)]
+        shown = len(order)
+    kind = by or "user"
+    which = "" if len(chosen) == len(names) else f" ({len(chosen)} of {len(names):,})"
+    rows = "largest differences from what is held" if found is not None else "smallest and the largest dominant shares"
+    title = f"What each {kind} gets" + f" (the {rows})" * bool(which)
+    first = Column(f"{kind}{which}", shortened([names[r] for r in chosen], NAME), right=False)
+    return Table(title, first, [about, units]), shown
+
+
+def _titles(instance: Instance) -> list[str]:
+    """The resources without their vendors, with their units; cores go without saying."""
+    units = instance.units or [""] * instance.n_resources
+    named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
+    return [f"{name} ({unit})" if unit else name for name, unit in named]
+
+
+def _chosen(shares: NDArray[np.float64], found: HeldNow | None) -> list[int]:
+    """The rows of the table."""
+    if len(shares) <= ROWS:
+        return list(range(len(shares)))
+    if found is not None:
+        return found.largest_first[:ROWS]
+    order = np.argsort(shares, kind="stable").tolist()
+    return [*order[: ROWS // 2], *order[-(ROWS // 2) :]]
+
+
+def _held(found: HeldNow | None, i: int, chosen: Sequence[int], title: str) -> list[Column]:
+    """What is fair and held of a resource, their difference, and what waits; empty if it is not known."""
+    if found is None:
+        return []
+    apart, waiting = found.difference[chosen, 1 + i], found.waiting[chosen, 1 + i]
+    both = numbers([*found.fair[chosen, 1 + i], *apart])  # with the same decimals
+    signed = ["+" * int(x > 0) + text for x, text in zip(apart, both[len(chosen) :], strict=True)]
+    out = [
+        Column(f"{title}: fair", both[: len(chosen)]),
+        Column("held", numbers(found.held[chosen, 1 + i])),
+        Column("+/-", signed),
+    ]
+    return [*out, Column("waiting", numbers(waiting))] if np.isfinite(waiting).any() else out
+
+
+def _not_shown(allocation: Allocation, rows: int, resources: int) -> str:
+    """What a summary leaves out."""
+    instance, by = allocation.instance, teams_shown(allocation.instance)
+    parts = []
+    if by is not None:
+        teams = len(team_sums(allocation, by, alone=True).names)
+        parts += [f"{teams - rows:,} of {teams:,} {by}s"] if rows < teams else []
+        parts.append(plural(instance.n_users, "user"))
+        parts += [f"sums by {label}" for label in instance.teams.outermost_first if label != by]
+    elif rows < instance.n_users:
+        parts.append(f"{instance.n_users - rows:,} of {instance.n_users:,} users")
+    if resources < instance.n_resources:
+        parts.append(f"{instance.n_resources - resources:,} of {instance.n_resources:,} resources")
+    parts.append("the use of servers")
+    if allocation._shown_prices[0] is not None:
+        parts.append("prices")
+    return f"not shown: {', '.join(parts)}; --all shows them, and --out and --json have everything"

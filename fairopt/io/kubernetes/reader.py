@@ -35,7 +35,7 @@ def read_kubernetes(
     pods: Document,
     *kueue: Document | None,
     users: str | None = None,
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Arguments:
@@ -55,7 +55,7 @@ def read_list(
     document: Mapping[str, Any],
     name: str,
     users: str | None = None,
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Arguments:

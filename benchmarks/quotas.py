@@ -2,14 +2,15 @@
 
 For each cluster, policy and format: what is read back differs by less than the smallest unit from the units of the
 whole tasks; sums are within capacities; GPUs are whole. The whole tasks of a policy are those of ``integral=True``,
-solved again here; those of a mechanism are its divisible ones rounded down or up, unless the notes name the user. Sums
-are of fractions, by loops that share no code with the package.
+solved again here; those of a mechanism are its divisible ones rounded down or up, unless the notes name the user. What
+is left is handed out, until nobody's task fits. Sums are of fractions, by loops that share no code with the package.
 
 Run: python benchmarks/quotas.py [--clusters 300]
 """
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from fractions import Fraction
@@ -73,12 +74,13 @@ def judged(instance: fo.Instance, policy: Any, folder: Path) -> tuple[list[str],
     """What is wrong with the quotas of a policy in each format, and the part of the tasks that is lost."""
     answer = policy.allocate(instance)
     quotas = answer.quotas()
+    whole = quotas._source.whole
+    tasks, wrong = whole.placement.sum(axis=1), left_idle(whole.servers, whole.placement)
     if isinstance(policy, fo.Policy):
-        tasks = policy.allocate(instance, integral=True).tasks
-        wrong = []
+        fewer = (tasks < policy.allocate(instance, integral=True).tasks).tolist()
+        wrong += [f"{user} has fewer tasks" for user in itertools.compress(instance.users, fewer)]
     else:
-        tasks = quotas._source.whole.placement.sum(axis=1)
-        wrong = not_rounded(answer, tasks, quotas.notes)
+        wrong += not_rounded(answer, tasks, quotas.notes)
     expected = units(instance, tasks)
     for format, ending in ENDINGS.items():
         file = folder / f"quotas.{ending}"
@@ -90,11 +92,26 @@ def judged(instance: fo.Instance, policy: Any, folder: Path) -> tuple[list[str],
 
 def not_rounded(answer: fo.Allocation, tasks: Any, notes: tuple[str, ...]) -> list[str]:
     """Users whose whole tasks are neither of the two next to their divisible ones, and whom no note names."""
-    out = []
+    out, more = [], any(note.startswith("what is left goes to") for note in notes)
     for user, fair, whole in zip(answer.instance.users, answer.tasks.tolist(), tasks.tolist(), strict=True):
         named = any(user in note for note in notes)
-        if whole > ceil(fair - 1e-6) or (whole < floor(fair + 1e-6) and not named):
+        if (whole > ceil(fair - 1e-6) and not more) or (whole < floor(fair + 1e-6) and not named):
             out.append(f"{user} has {whole:g} whole tasks of {fair:g}")
+    return out
+
+
+def left_idle(servers: fo.Instance, placement: Any) -> list[str]:
+    """Users who wait though one more task of theirs fits on a server."""
+    out = []
+    demands = [[Fraction(float(x)) for x in row] for row in servers.demands]
+    for s, name in enumerate(servers.servers):
+        run = [int(x) for x in placement[:, s]]
+        used = [sum(n * row[i] for n, row in zip(run, demands, strict=True)) for i in range(servers.n_resources)]
+        free = [Fraction(float(c)) - u for c, u in zip(servers.capacities[s], used, strict=True)]
+        for j, row in enumerate(demands):
+            waits = placement[j].sum() < servers.task_limits[j] and servers.eligible[j, s]
+            if waits and all(x <= y for x, y in zip(row, free, strict=True)):
+                out.append(f"{servers.users[j]} waits though {name} has room")
     return out
 
 

@@ -547,9 +547,9 @@ class Allocation:
         teams, resources : sequence of str, optional
             Those with quotas. Default: all.
         queues : path-like, dict or "-", optional
-            The input of `read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues keep all but their nominal
-            quotas; for ``kubernetes``, its ResourceQuotas their names and all but these amounts. Without any each team
-            gets a new one.
+            The input of `read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues keep all but their
+            borrowing limits; for ``kubernetes``, its ResourceQuotas their names and all but these amounts. Without any
+            each team gets a new one. Notes name the gangs in it, of Slurm too, that the quotas can never admit.
         api_version : {"v1beta2", "v1beta1"}, optional
             For ``kueue`` without ``queues``. Default: the newest.
         integral : True or "rounded", default True

@@ -220,7 +220,7 @@ def kubernetes(
     nodes: Document,
     pods: Document,
     users: str | None = None,
-    tasks: str = "mean",
+    tasks: str = "auto",
     merge: bool = True,
     resources: Sequence[str] | None = None,
     *,
@@ -238,10 +238,11 @@ def kubernetes(
         The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues; or the values of a label, as
         ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
         ClusterQueues, else namespaces.
-    tasks : {"auto", "mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
-        whose demand is their mean request. ``"shapes"``: only pods with equal requests do. ``"auto"``: shapes, if there
-        are at most 2,000, else means.
+    tasks : {"auto", "mean", "shapes"}, default "auto"
+        ``"shapes"``: an owner's pods with equal requests that may run on the same servers make one user. ``"mean"``:
+        those that need the same set of resources do, with their mean request; it is faster, but means do not pack as
+        pods do, and what is held counts by them. ``"auto"``: shapes, if there are at most 6,000, else means of pods
+        with the same GPUs and other pieces.
     merge : bool, default True
         Identical servers become one row with a count, named after all of them, as ``n[1-4]``.
     resources : sequence of str, optional
@@ -358,7 +359,7 @@ def slurm(
     users : {"account", "user", "partition", "qos"}, default "account"
         The owners of jobs. Of several partitions the first counts.
     tasks : {"auto", "mean", "shapes"}, default "auto"
-        As in `kubernetes`, of jobs instead of pods. With ``"shapes"`` what is held is exact.
+        As in `kubernetes`, of jobs instead of pods.
     merge : bool, default True
         Identical servers become one row with a count.
     associations : path-like or dict, optional

@@ -60,8 +60,8 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         _option(
             "--tasks",
-            "Kubernetes, Slurm, ClusterData: one user per owner and kind of task with its 'mean' request, or one per "
-            "distinct request ('shapes'); 'auto', the default of Slurm, is shapes if there are at most 2,000.",
+            "Kubernetes, Slurm, ClusterData: one user per owner and distinct request ('shapes'), or per kind of task "
+            "with its 'mean' request. Default: shapes if there are at most 6,000; of ClusterData means.",
             "HOW",
         ),
     ],

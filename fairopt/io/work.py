@@ -17,7 +17,7 @@ from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Owed, Users, secured, without_rounding
 
 TASKS = ("auto", "mean", "shapes")
-MOST_SHAPES = 2_000  # distinct requests of owners: 6,000 take HDRF 11 s, and their means 0.2 s
+MOST_SHAPES = 6_000  # distinct requests of owners: as many take HDRF 11 s, and their means 0.2 s
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
@@ -105,7 +105,8 @@ def arguments_of_work(
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     large = _large_tasks(fitting, caps, resources, notes, word)
     by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
-    kinds = _kinds(fitting, large, caps, by_shape, notes)
+    kept_apart = [by_shape or (tasks == "auto" and name not in _USUAL) for name in resources]
+    kinds = _kinds(fitting, large, caps, kept_apart, notes)
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
@@ -274,17 +275,20 @@ class _Kind:
 
 
 def _kinds(
-    work: list[Work], large: Collection[int], capacities: NDArray[np.float64], by_shape: bool, notes: Notes
+    work: list[Work], large: Collection[int], capacities: NDArray[np.float64], kept_apart: list[bool], notes: Notes
 ) -> dict[str, list[_Kind]]:
     """Kinds of tasks by owner, owners in order of names, kinds in decreasing order of their total dominant share.
 
-    Tasks at the positions ``large`` are only grouped with equal ones.
+    Amounts that are ``kept_apart``, by resource, agree within a kind. Tasks at the positions ``large`` are only grouped
+    with equal ones.
     """
     everywhere = np.ones(len(capacities), dtype=np.bool_)
     groups: dict[tuple[str, bool, tuple[float, ...], bytes], list[Work]] = {}
     for k, each in enumerate(work):
-        exact = by_shape or k in large
-        shape = tuple(map(float, each.request)) if exact else tuple(float(r > 0) for r in each.request)
+        exact = all(kept_apart) or k in large
+        shape = tuple(
+            float(r) if exact or apart else float(r > 0) for r, apart in zip(each.request, kept_apart, strict=True)
+        )
         where = everywhere if each.servers is None else each.servers
         groups.setdefault((each.owner, exact, shape, where.tobytes()), []).append(each)
     total = capacities.sum(axis=0).tolist()
@@ -304,8 +308,9 @@ def _kinds(
                 averaged[owner] = averaged.get(owner, 0) + requests
         kinds[owner] += made
     notes.add(
-        "the different requests of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them separate",
+        "the different {what} of {owner} are averaged; --tasks shapes (in Python tasks='shapes') keeps them separate",
         *(f"{owner}: {number:,} requests" for owner, number in averaged.items()),
+        what="amounts of cpu and memory" if any(kept_apart) else "requests",
     )
     running = [owner for owner in averaged if any(kind.held for kind in kinds[owner])]
     notes.add("of {owner} with averaged requests, what runs counts with these means too", *running)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
+from fairopt.io.quotas.gangs import Gang, read_gangs
 from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
@@ -37,6 +39,7 @@ Float = NDArray[np.float64]
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
+MOST_CHOICES = 10_000  # of flavors for the parts of a gang
 _NEAR, _RELATIVE = 1e-6, 1e-9  # of the smallest unit, and of the amount: distances from a multiple that are rounding
 
 
@@ -282,8 +285,12 @@ def quotas_of(
     present: Any = None,
     integral: bool | str = True,
     time_limit: float | None = None,
+    gangs: Sequence[Gang] | None = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``."""
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``.
+
+    ``gangs`` are by default those of ``queues``.
+    """
     instance = answer.instance
     _checked_format(format or FORMATS[0])
     label = _label(by, instance.teams)
@@ -298,8 +305,18 @@ def quotas_of(
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
     known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
+    waiting = (() if isinstance(queues, InputQueues) else read_gangs(queues)) if gangs is None else gangs
     source = _Source(
-        whole, label, labelling, tuple(chosen), tuple(kept), found, api_version, known, every_team=teams is None
+        whole,
+        label,
+        labelling,
+        tuple(chosen),
+        tuple(kept),
+        found,
+        api_version,
+        known,
+        every_team=teams is None,
+        gangs=tuple(waiting) if label == TEAM else (),
     )
     return source.quotas(format or FORMATS[0])
 
@@ -348,6 +365,7 @@ class _Source:
     resource_quotas: Sequence[Mapping[str, Any]] | None = None  # those there are, None if that is not known
     notes: tuple[str, ...] = ()
     every_team: bool = False  # whether no teams were chosen
+    gangs: tuple[Gang, ...] = ()
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -441,7 +459,7 @@ class _Source:
         if format == "kueue" and self.queues.raw and {*self.teams} != {*self._queues_to_write}:
             return self._of_cluster_queues()
         rows, notes = self._rows(format)
-        notes = [*self.whole.notes, *self.notes, *notes]
+        notes = [*self.whole.notes, *self.notes, *self._too_large(rows), *notes]
         return _written(self, rows, notes, format)
 
     @property
@@ -528,6 +546,19 @@ class _Source:
         given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
+
+    def _too_large(self, rows: Sequence[Quota]) -> list[str]:
+        """Gangs that wait and that the quotas of their teams can never admit, with what they need."""
+        of_team: dict[str, dict[str, dict[str, float]]] = {}
+        in_all = {(row.team, row.resource) for row in rows if not row.flavor}
+        for row in rows:
+            if not row.flavor or (row.team, row.resource) not in in_all:
+                of_resource = of_team.setdefault(row.team, {}).setdefault(row.resource, {})
+                of_resource[row.flavor] = max(row.amount, row.owed or 0.0)
+        units = {row.resource: row.unit for row in rows}
+        found = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
+        what = "too large for the new quotas of their teams, and started whole or not at all"
+        return [f"{what}: {_listed(found)}"] if found else []
 
     def _owed(self, team: str, resource: str, flavor: str) -> float | None:
         """The nominal quota of a ClusterQueue of the input."""
@@ -689,6 +720,40 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     if source.api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
     return Quotas(tuple(rows), tuple(notes), by, format, source, text)
+
+
+def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: Mapping[str, str]) -> str:
+    """What a gang needs that the quotas of its team, by resource and flavor, do not have; empty if they have it.
+
+    Kueue takes all pods of a part from one flavor. Quotas by type of server are added up.
+    """
+    needs = {name: units for given, units in gang.units.items() if (name := matching(given, quotas)) and units > 0}
+    lacks = {name: units for name, units in needs.items() if units > sum(quotas[name].values()) * ABOVE}
+    groups: dict[tuple[str, ...], dict[str, Mapping[str, float]]] = {}  # of resources with the same flavors
+    for name in needs if gang.barred and not lacks else ():
+        groups.setdefault(tuple(quotas[name]), {})[name] = quotas[name]
+    for flavors, of_group in groups.items():
+        able = [[flavor for flavor in flavors if flavor not in barred] for barred in gang.barred]
+        if not any(_admits(gang, choice, of_group) for choice in islice(product(*able), MOST_CHOICES)):
+            lacks |= {name: needs[name] for name in of_group}
+    if not lacks:
+        return ""
+    parts = []
+    for name, units in lacks.items():
+        given = {flavor: amount for flavor, amount in quotas[name].items() if amount > 0}
+        there = [f"{amount:,.6g}" + f" of {flavor}" * bool(flavor) for flavor, amount in given.items()]
+        parts.append(f"{units:,.6g} {_words(name, '', unit_of[name])} (quota {', '.join(there) or '0'})")
+    return f"{gang.name} of {gang.team} needs {' and '.join(parts)}"
+
+
+def _admits(gang: Gang, flavors: Sequence[str], quotas: Mapping[str, Mapping[str, float]]) -> bool:
+    """Whether quotas admit a gang with a flavor for each part."""
+    used: dict[tuple[str, str], float] = {}
+    for part, flavor in zip(gang.parts, flavors, strict=True):
+        for given, units in part.items():
+            if (name := matching(given, quotas)) is not None:
+                used[name, flavor] = used.get((name, flavor), 0.0) + units
+    return all(units <= quotas[name].get(flavor, 0.0) * ABOVE for (name, flavor), units in used.items() if units > 0)
 
 
 def _cohorts(source: _Source) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.methods.whole.rounding import FROM_WHOLE, WholeTasks, rounded
+from fairopt.operate.handed_out import handed_out
 from fairopt.policy import Policy, label
 from fairopt.teams import Labelling
 from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
@@ -23,6 +26,7 @@ from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 __all__ = ["WholeAnswer", "whole_answer"]
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
 MOST_NAMED = 5  # users in a note
 MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
 SECONDS = 30.0  # for these programs
@@ -66,9 +70,27 @@ def whole_answer(answer: Allocation, teams: Labelling, integral: bool | str, tim
     placement = _within_limits(each, placement, answer.tasks)
     moved = _where_they_run(answer.instance, placement) if free else placement
     placement = placement if beyond_limits(each, moved) > VIOLATION_TOLERANCE else moved
+    if _may_grow(policy):
+        before, placement = placement, handed_out(answer.instance, placement)
+        notes = (*notes, *_more(answer, placement - before))
     return WholeAnswer(
-        answer, each, placement, (*notes, *_lost(answer, placement, teams), *_below(answer, placement, words))
+        answer, each, placement, (*notes, *_lost(answer, placement, teams), *_below(answer, placement, teams, words))
     )
+
+
+def _may_grow(policy: Any) -> bool:
+    """Whether more tasks never harm: there are no constraints, and the objective does not fall."""
+    if not isinstance(policy, Policy):
+        return True
+    kinds = [term.kind for term in policy.objective.terms()]
+    return not policy.constraints and all(kind.is_known and kind.is_concave for kind in kinds)
+
+
+def _more(answer: Allocation, tasks: Float) -> tuple[str, ...]:
+    """How many tasks were added to those of an answer, and of whom."""
+    more, users = tasks.sum(axis=1), answer.instance.users
+    names = [f"{more[j]:,.0f} of {users[j]}" for j in np.argsort(-more, kind="stable").tolist() if more[j] > 0]
+    return tuple([f"what is left goes to teams with the smallest shares whose tasks fit: {_some(names)}"][: len(names)])
 
 
 def _solved_whole(answer: Allocation, integral: bool | str, time_limit: float | None) -> Allocation | None:
@@ -271,15 +293,33 @@ def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, 
     )
 
 
-def _below(answer: Allocation, placement: Float, words: str) -> tuple[str, ...]:
-    """Users with fewer whole tasks than the divisible answer rounded down, and those with none at all."""
+def _below(answer: Allocation, placement: Float, teams: Labelling, words: str) -> tuple[str, ...]:
+    """Users with fewer whole tasks than the divisible answer rounded down, and users and teams with none at all."""
     whole, users = placement.sum(axis=1), answer.instance.users
     missing = np.floor(answer.tasks + FROM_WHOLE) - whole
     fewer = [f"{missing[j]:,.0f} of {users[j]}" for j in np.flatnonzero(missing > 0)]
-    none = [users[j] for j in np.flatnonzero((answer.tasks > FROM_WHOLE) & (whole == 0) & (missing <= 0))]
-    return tuple(
-        f"{text}: {', '.join(names[:MOST_NAMED])}"
-        + f" and {len(names) - MOST_NAMED:,} more" * (len(names) > MOST_NAMED)
-        for text, names in ((words, fewer), ("no whole task for the part of one that is fair", none))
-        if names
-    )
+    fair = answer.tasks > FROM_WHOLE
+    in_vain = {t: rows for t in range(len(teams.names)) if not whole[rows := np.flatnonzero(teams.of_user == t)].any()}
+    turns = [_turn(teams.names[t], rows[fair[rows]], answer) for t, rows in in_vain.items() if fair[rows].any()]
+    none = fair & (whole == 0) & (missing <= 0) & ~np.isin(teams.of_user, list(in_vain))
+    notes = {
+        words: fewer,
+        "no whole task for the part of one that is fair": [users[j] for j in np.flatnonzero(none)],
+        "no whole task fits, so that the quota is 0 in each run with these tasks": turns,
+    }
+    return tuple(f"{text}: {_some(names)}" for text, names in notes.items() if names)
+
+
+def _turn(team: str, members: Indices, answer: Allocation) -> str:
+    """How often a team without a whole task would have one, and how it gets one."""
+    part, j = answer.tasks[members].sum(), members[answer.tasks[members].argmax()]
+    instance = answer.instance
+    user, owed = instance.users[j], bool(instance.guarantees.any() or instance.team_guarantees)
+    room = ", if what others are owed leaves room" * owed
+    often = f"one in {1 / part:.2g} runs" if part < 1 else "one in each run"
+    return f"{team} ({part:.3g} of a task is fair, or {often}; --guarantee '{user}=1' makes this one its turn{room})"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:MOST_NAMED]) + f" and {len(names) - MOST_NAMED:,} more" * (len(names) > MOST_NAMED)

@@ -48,6 +48,17 @@ def test_equal_requests_are_one_user_each_when_asked_for():
     assert_array_equal(instance.task_limits, [1, 2])
 
 
+def test_too_many_requests_are_averaged_but_for_pieces_such_as_gpus(monkeypatch):
+    work = [Work("a", (1, 2)), Work("a", (3, 2), None, 3), Work("a", (3, 1), None, 1, "", held={0: 1})]
+    assert made(*work, tasks="auto").demands.tolist() == made(*work, tasks="shapes").demands.tolist()
+    monkeypatch.setattr("fairopt.io.work.MOST_SHAPES", 2)
+    instance = made(*work, tasks="auto")
+    assert instance.users == ("a/2 gpu", "a/1 gpu") and instance.demands.tolist() == [[2.5, 2], [3, 1]]
+    how = "--tasks shapes (in Python tasks='shapes') keeps them separate"
+    note = f"the different amounts of cpu and memory of 1 owner are averaged; {how} (a: 2 requests)"
+    assert instance.notes[0] == note
+
+
 def test_kinds_differ_by_the_resources_needed_and_by_where_tasks_may_run_before_capacities():
     first = Work("a", (2, 0), FIRST, 1, "", ("pool=first", "pool=first"))
     instance = made(Work("a", (1, 1)), Work("a", (1, 0)), first, Work("a", (1, 0), np.ones(3, bool)))

@@ -131,6 +131,24 @@ def drawn(seed: int) -> Drawn:
     return Drawn(flavors, nodes, hidden)
 
 
+def lenders(seed: int, number: int = 12) -> Drawn:
+    """A cohort of queues that each keep a part of their quotas for themselves, and may not be able to use it."""
+    rng, nodes = np.random.default_rng(seed), {"root": Node("root", None, 1, {})}
+    for k in range(number):
+        cpus, gpus = int(rng.integers(4, 30)), int(rng.integers(0, 6))
+        of_cpu = Quota(cpus, None, int(rng.integers(0, cpus // 2 + 1)))
+        of_gpu = Quota(gpus, None, int(rng.integers(0, gpus + 1)) if rng.random() < 0.5 else None)
+        queue = Node(
+            f"q{k}", "root", int(rng.integers(1, 4)), {("f", "cpu"): of_cpu, ("f", GPU): of_gpu}, is_queue=True
+        )
+        for _ in range(rng.integers(1, 3)):
+            kind = Kind(int(rng.integers(1, 6)), int(rng.integers(0, 3)), None, int(rng.integers(1, 12)))
+            queue.kinds.append(kind)
+        nodes[queue.name] = queue
+    cpus, gpus = (sum(q.quotas["f", r].nominal for q in nodes.values() if q.is_queue) for r in RESOURCES)
+    return Drawn({"f": (1, cpus, max(gpus, 1))}, nodes, set())
+
+
 # -- as kubectl prints it ---------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.kueue import ClusterQueue, Cohort, KueueObjects
 
-MOST_LENDERS = 10  # children of a cohort with limits on lending, of which all combinations are rows
+MOST_LENDERS = 10  # children of a cohort that may use less than they do not lend, of which all combinations are rows
 _Cell = tuple[str, str]  # a flavor and a resource
 
 

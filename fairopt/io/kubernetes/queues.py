@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import nearest
 from fairopt.io.json_text import shown
-from fairopt.io.kubernetes.cohorts import Cohorts
+from fairopt.io.kubernetes.cohorts import MOST_LENDERS, Cohorts
 from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, KueueObjects, PodSet, ResourceGroup, Workload
 from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
 from fairopt.io.kubernetes.placement import Toleration
@@ -442,8 +442,11 @@ class Queues:
         self._notes.say("nominal quotas, by flavor, are what queues are owed, as far as their pods can use them")
         what = "{limit} on what queues use together: quotas of cohorts, and limits on borrowing and lending"
         self._notes.add(what, *(one.name for one in limits))
-        what = "{cohort} with limits on lending of many queues: only some of their combinations are limits"
-        self._notes.add(what, *self._cohorts.partly)
+        what = (
+            "{cohort} where more than {most} queues may or may not use all that they keep for themselves: not all "
+            "combinations are limits, so that the answer may be more than Kueue admits"
+        )
+        self._notes.add(what, *self._cohorts.partly, most=str(MOST_LENDERS))
         self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
 
     # -- placement ----------------------------------------------------------------------------------------------

@@ -72,7 +72,13 @@ class WholeTasks:
 
     def place_on(self, user: int, servers: NDArray[np.bool_], count: float = 1) -> float:
         """Place up to ``count`` more tasks of a user on some servers by best fit; return their number."""
-        return self._place(user, self._request(user, 0)._replace(allowed=servers), count)
+        if self.instance.demands.ndim == 2:
+            return self._place(user, self._request(user, 0)._replace(allowed=servers), count)
+        placed = 0.0
+        for k in np.unique(self.classes[servers]).tolist():
+            request = self._request(user, k)._replace(allowed=servers & self.members[k])
+            placed += self._place(user, request, count - placed)
+        return placed
 
     def move(self, user: int, server: int, to: NDArray[np.bool_], count: float) -> float:
         """Move up to ``count`` tasks of a user from a server to other servers by best fit; return their number."""

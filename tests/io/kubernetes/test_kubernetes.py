@@ -96,7 +96,7 @@ def test_identical_servers_share_a_row(documents):
 
 
 def test_units_types_and_labels_are_those_of_the_cluster(documents):
-    instance = kubernetes(*documents)
+    instance = kubernetes(*documents, tasks="mean")
     assert instance.resource_titles == ("cpu (core)", "memory (GiB)", "ephemeral-storage (GiB)", GPU)
     assert set(instance.server_types) == {"general.16", "memory.32", "gpu-large.96", "gpu-small.48"}
     assert instance.users == (
@@ -113,7 +113,7 @@ def test_units_types_and_labels_are_those_of_the_cluster(documents):
 
 
 def test_everything_left_out_is_counted_in_notes(documents):
-    assert kubernetes(*documents, users="label:team").notes == (
+    assert kubernetes(*documents, users="label:team", tasks="mean").notes == (
         "1 cordoned server was left out (memory-09)",
         "45 finished pods were left out (such as ci/build-1000)",
         "20 pods without any request were left out (such as default/toy-0)",
@@ -484,3 +484,42 @@ def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path)
         "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
         "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
     )
+
+
+def small_and_large(running=0):
+    """Four servers of 8 GPUs; two teams with eight pods of 2 and eight of 8 GPUs each, of which some of 2 run."""
+    nodes = [
+        {"metadata": {"name": f"n{k}"}, "status": {"allocatable": {GPU: "8", "cpu": "64", "memory": "64Gi"}}}
+        for k in range(4)
+    ]
+    pods = [
+        pod(team, f"{gpus}-{k}", {"containers": [container({GPU: str(gpus)})]})
+        for team in ("a", "b")
+        for gpus in (2, 8)
+        for k in range(8)
+    ]
+    for k in range(running):
+        pods[k]["spec"]["nodeName"] = f"n{k % 4}"
+    return listed(*nodes), listed(*pods)
+
+
+def test_quotas_are_of_pods_as_they_are_and_leave_nothing_idle():
+    instance = kubernetes(*small_and_large())
+    assert sorted(zip(instance.users, instance.demands[:, 0].tolist(), strict=True)) == [
+        ("a/2 gpu", 2),
+        ("a/8 gpu", 8),
+        ("b/2 gpu", 2),
+        ("b/8 gpu", 8),
+    ]
+    quotas = fo.HDRF().allocate(instance).quotas()
+    assert [(row.team, row.amount) for row in quotas.rows] == [("a", 16), ("b", 16)]
+    mean = kubernetes(*small_and_large(), tasks="mean")
+    assert mean.demands.tolist() == [[5], [5]]  # of which a server has room for one
+    assert sum(row.amount for row in fo.HDRF().allocate(mean).quotas().rows) == 20
+
+
+def test_what_is_held_is_what_runs_and_no_mean():
+    instance = kubernetes(*small_and_large(running=6))
+    assert instance.held_units.sum(axis=0).tolist() == [12]
+    changes = fo.HDRF().allocate(instance).quotas().diff([])
+    assert [(row.team, row.held) for row in changes.rows] == [("a", 12), ("b", 0)]

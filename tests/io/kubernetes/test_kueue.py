@@ -141,8 +141,8 @@ def tasks_of(instance, team):
 
 def test_teams_are_cluster_queues_with_the_pods_that_exist_and_those_of_workloads_without_any():
     assert dict(CLUSTER.teams) == {
-        "team": ("nlp", "nlp", "tools", "vision", "web"),
-        "cohort": ("research", "research", None, "research", None),
+        "team": ("nlp", "nlp", "tools", "vision", "vision", "web"),
+        "cohort": ("research", "research", None, "research", "research", None),
     }
     assert [tasks_of(CLUSTER, team) for team in ("vision", "nlp", "web", "tools")] == [3 + 2, 1 + 4, 8, 1]
     assert said(CLUSTER, "8 pods of workloads that have none yet count as waiting (such as nlp/tune/set0)")
@@ -206,8 +206,9 @@ def test_pods_that_a_job_no_longer_needs_do_not_wait():
 
 
 def test_nominal_quotas_by_flavor_are_guarantees_and_fair_sharing_weighs_teams():
-    """As much of them as the tasks take together: of vision 8 gpu on a100 and 2 on t4, of 3.2 a pod on average."""
-    wanted = {"nlp/8 gpu": 1, "nlp/2 cpu": 1, "vision/gpu": 10 / 3.2, "web/2 cpu": 8, "tools/1 cpu": 0}
+    """As much of them as the tasks take together: of vision 8 gpu on a100 and 2 on t4, 4 of them by its 2 pods of 2."""
+    of_vision = {"vision/4 gpu": 6 / 4, "vision/2 gpu": 4 / 2}
+    wanted = {"nlp/8 gpu": 1, "nlp/2 cpu": 1, **of_vision, "web/2 cpu": 8, "tools/1 cpu": 0}
     assert dict(zip(CLUSTER.users, CLUSTER.guarantees, strict=True)) == {u: pytest.approx(x) for u, x in wanted.items()}
     assert CLUSTER.team_weights == {"vision": 2, "nlp": 1, "web": 1}
     answer = fo.HDRF().allocate(CLUSTER)
@@ -287,7 +288,7 @@ def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
         user: [name for name, able in zip(CLUSTER.servers, row, strict=True) if able]
         for user, row in zip(CLUSTER.users, CLUSTER.eligible, strict=True)
     }
-    assert where["nlp/8 gpu"] == ["a100-[1-2]"] and where["vision/gpu"] == ["a100-[1-2]", "t4-1"]
+    assert where["nlp/8 gpu"] == ["a100-[1-2]"] and where["vision/2 gpu"] == ["a100-[1-2]", "t4-1"]
     assert where["web/2 cpu"] == ["cpu-[1-3]"]
     tainted = [node("a100-1", 64, 8, accelerator="a100")]
     plain = spec(8, 8) | {"tolerations": []}

@@ -8,6 +8,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 from kueue import apart, drawn_with_pods, faults_of_quotas, read, verified
+from oracle.kueue_cluster import lenders, objects
 
 from fairopt.cli.commands import named
 
@@ -23,6 +24,27 @@ def test_queues_get_what_linear_programs_of_quotas_give(seed):
         assert verified(answer)
         assert policy is None or apart(answer, cluster) < 1e-6
         assert faults_of_quotas(answer, items, cluster) == []
+
+
+@pytest.mark.parametrize("seed", [3, 5, 6])
+def test_twelve_queues_that_lend_a_part_of_their_quotas_get_what_linear_programs_give(seed):
+    cluster = lenders(seed)
+    instance = read(objects(cluster))
+    lending = [q.quotas["f", "cpu"].lending for q in cluster.queues]
+    assert len(lending) == 12 and None not in lending
+    assert not any("not all combinations" in note for note in instance.notes)
+    assert apart(named("kueue")(instance).allocate(instance), cluster) < 1e-6
+
+
+def test_with_more_queues_a_note_says_that_the_answer_may_be_more_than_kueue_admits(monkeypatch):
+    cluster = lenders(2)
+    right = read(objects(cluster))
+    monkeypatch.setattr("fairopt.io.kubernetes.cohorts.MOST_LENDERS", 4)
+    some = read(objects(cluster))
+    assert any("may be more than Kueue admits (root)" in note for note in some.notes)
+    assert len(some.limits) < len(right.limits)
+    kueue = named("kueue")
+    assert apart(kueue(right).allocate(right), cluster) < 1e-6 < apart(kueue(some).allocate(some), cluster)
 
 
 def test_the_drawn_clusters_have_all_that_is_hard():

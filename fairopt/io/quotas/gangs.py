@@ -1,0 +1,114 @@
+"""Jobs of an input that wait and start whole or not at all: Workloads of several pods, jobs on several servers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fairopt.io.json_text import json_of_text, read_json_text
+from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
+from fairopt.io.notes import Notes
+from fairopt.io.quotas.objects import quota_of
+from fairopt.io.slurm.objects import read_jobs
+from fairopt.io.standard_input import DASH, standard_input
+
+__all__ = ["Gang", "read_gangs"]
+
+_FILES = ("workloads", "clusterqueues", "localqueues", "resourceflavors", "jobs")
+_SEVERAL = re.compile(r"\bnode=(?!1\b)")  # of a request of Slurm
+
+
+@dataclass(frozen=True)
+class Gang:
+    """What starts whole: its team, its name, and units by resource of each part, which has one flavor.
+
+    ``barred`` are the flavors of each part where its pods may not run.
+    """
+
+    team: str
+    name: str
+    parts: tuple[Mapping[str, float], ...]
+    barred: tuple[frozenset[str], ...] = field(default=())
+
+    @property
+    def units(self) -> dict[str, float]:
+        """Units of all parts together."""
+        return {name: sum(part.get(name, 0.0) for part in self.parts) for part in self.parts for name in part}
+
+
+def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
+    """The gangs that wait in an input of `fairopt.read`, with the teams that ``users`` makes; empty if it has none."""
+    documents = list(_documents(source))
+    jobs = [(document, name) for document, name in documents if isinstance(document.get("jobs"), list)]
+    lists = [(document, name) for document, name in documents if isinstance(document.get("items"), list)]
+    out = (
+        list(_of_kueue(read_kueue(lists, mixed=True), users)) if lists and users in (None, "queue", "namespace") else []
+    )
+    for document, name in jobs:
+        out += _of_slurm(document["jobs"], name, users or "account")
+    return out
+
+
+def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The documents of an input that may have gangs, with their names."""
+    expected = f"expected the output of {COMMAND}, or of squeue --json"
+    if isinstance(source, Mapping):
+        yield source, "the document"
+    elif source is None:
+        return
+    elif os.fspath(source) == DASH:
+        text = standard_input()
+        if text.lstrip().startswith("{"):
+            yield json_of_text(text, "standard input", expected), "standard input"
+    else:
+        path = Path(source)
+        files = [path / f"{name}.json" for name in _FILES] if path.is_dir() else [path]
+        for file in files:
+            if file.suffix.lower() == ".json" and file.exists():
+                yield read_json_text(file, expected), os.fspath(file)
+
+
+def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
+    """The Workloads of several pods that Kueue has not admitted."""
+    labels = {name: flavor.node_labels for name, flavor in found.flavors.items()}
+    for one in found.workloads.values():
+        local = found.local_queues.get(f"{one.namespace}/{one.queue}")
+        queue = local.cluster_queue if local is not None else ""
+        waits = one.active and not one.finished and not one.other_cluster and not one.admission.clusterQueue
+        if not waits or queue not in found.cluster_queues or sum(part.count for part in one.pod_sets) < 2:
+            continue
+        parts, barred = list[dict[str, float]](), list[frozenset[str]]()
+        for part in one.pod_sets:
+            spec = part.template.spec
+            needs = {name: amount * part.count for name, amount in spec.request.items()}
+            parts.append({name: quota_of("", name, "", amount).amount for name, amount in needs.items()})
+            selected = spec.nodeSelector
+            barred.append(
+                frozenset(
+                    flavor
+                    for flavor, of in labels.items()
+                    if any(of.get(key, value) != value for key, value in selected.items())
+                )
+            )
+        yield Gang(one.namespace if users == "namespace" else queue, one.name, tuple(parts), tuple(barred))
+
+
+def _of_slurm(entries: Iterable[Any], document: str, users: str) -> Iterator[Gang]:
+    """The jobs on several servers that wait."""
+    several = [entry for entry in entries if isinstance(entry, Mapping) and _on_several(entry)]
+    for name, job, _ in read_jobs(several, document, Notes()):
+        if not job.runs and job.servers > 1:
+            units = {**job.plain, **job.generic.total}
+            yield Gang(job.owner(users), name, ({key: float(one * job.servers) for key, one in units.items()},))
+
+
+def _on_several(entry: Mapping[str, Any]) -> bool:
+    """Whether a job may be on several servers, before it is read."""
+    number = entry.get("node_count")
+    number = number.get("number") if isinstance(number, Mapping) else number
+    texts = (entry.get("tres_req_str"), entry.get("tres_alloc_str"))
+    return number not in (None, 0, 1) or any(isinstance(text, str) and _SEVERAL.search(text) for text in texts)

@@ -1,0 +1,139 @@
+"""Gangs of an input, and those that the quotas of their teams can never admit."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from fairopt.cli import app
+from fairopt.io.quotas.gangs import read_gangs
+
+GPU = "nvidia.com/gpu"
+
+
+def thing(kind, name, namespace=None, **more):
+    return {"kind": kind, "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}), **more}
+
+
+def pods(gpus, **more):
+    return {"containers": [{"resources": {"requests": {"cpu": str(gpus), GPU: str(gpus)}}}]} | more
+
+
+def workload(team, name, *parts, **status):
+    sets = [
+        {"name": f"s{k}", "count": count, "template": {"spec": pods(gpus, **more)}}
+        for k, (count, gpus, more) in enumerate(parts)
+    ]
+    return thing("Workload", name, team, spec={"queueName": "main", "podSets": sets}, status=status)
+
+
+def cluster(*workloads, flavors=("a",), nodes=4, quota=0):
+    """Servers of 8 GPUs of each flavor, two queues with equal quotas in a cohort, and workloads."""
+    items = [
+        thing("Node", f"{f}{k}", status={"allocatable": {"cpu": "64", GPU: "8"}}) | {}
+        for f in flavors
+        for k in range(nodes)
+    ]
+    for item in items:
+        item["metadata"]["labels"] = {"kind": item["metadata"]["name"][0]}
+    for name in ("x", "y"):
+        quotas = [
+            {
+                "name": f,
+                "resources": [{"name": "cpu", "nominalQuota": "0"}, {"name": GPU, "nominalQuota": str(quota)}],
+            }
+            for f in flavors
+        ]
+        groups = [{"coveredResources": ["cpu", GPU], "flavors": quotas}]
+        items.append(thing("ClusterQueue", name, spec={"cohortName": "all", "resourceGroups": groups}))
+        items.append(thing("LocalQueue", "main", name, spec={"clusterQueue": name}))
+    whole = [
+        {
+            "name": f,
+            "resources": [{"name": "cpu", "nominalQuota": "999"}, {"name": GPU, "nominalQuota": str(8 * nodes)}],
+        }
+        for f in flavors
+    ]
+    items.append(
+        thing("Cohort", "all", spec={"resourceGroups": [{"coveredResources": ["cpu", GPU], "flavors": whole}]})
+    )
+    items += [thing("ResourceFlavor", f, spec={"nodeLabels": {"kind": f}}) for f in flavors]
+    return {"kind": "List", "items": [*items, *workloads]}
+
+
+def notes(document, *words, target="kueue"):
+    result = CliRunner().invoke(app, ["quotas", "-", "--format", target, *words], input=json.dumps(document))
+    assert result.exit_code == 0, result.output
+    return [line.removeprefix("note: ") for line in result.stderr.splitlines() if "started whole" in line]
+
+
+WHAT = "too large for the new quotas of their teams, and started whole or not at all: "
+SINGLE = workload("y", "many", (1, 1, {}))
+
+
+def many(team, gpus):
+    return [workload(team, f"many-{k}", (1, 1, {})) for k in range(gpus)]
+
+
+def test_a_workload_that_its_quota_can_never_admit_is_named_with_what_it_needs():
+    """Four pods of 8 GPUs, of which the fair quota is 16."""
+    document = cluster(workload("x", "train", (4, 8, {})), *many("y", 32))
+    found = notes(document)
+    assert found == [f"{WHAT}x/train of x needs 32 cpu (quota 16 of a) and 32 {GPU} (quota 16 of a)"]
+    assert notes(cluster(workload("x", "train", (2, 8, {})), *many("y", 32))) == []
+
+
+def test_the_guarantee_that_it_needs_makes_room():
+    document = cluster(workload("x", "train", (3, 8, {})), *many("y", 32))
+    assert len(notes(document)) == 1
+    assert notes(document, "--guarantee", "x=24gpu") == []
+
+
+def test_pods_of_a_part_take_one_flavor():
+    """20 GPUs in all, 10 of each kind of servers, for eight pods of 2 GPUs; as two parts they fit."""
+    one = cluster(workload("x", "one", (8, 2, {})), *many("y", 40), flavors=("a", "b"), nodes=2)
+    assert notes(one)[0].endswith(f"x/one of x needs 16 cpu (quota 8 of a, 8 of b) and 16 {GPU} (quota 8 of a, 8 of b)")
+    two = cluster(workload("x", "two", (4, 2, {}), (4, 2, {})), *many("y", 40), flavors=("a", "b"), nodes=2)
+    assert notes(two) == []
+    pinned = [(4, 2, {"nodeSelector": {"kind": "a"}}), (4, 2, {"nodeSelector": {"kind": "b"}})]
+    assert notes(cluster(workload("x", "p", *pinned), *many("y", 40), flavors=("a", "b"), nodes=2)) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"admission": {"clusterQueue": "x", "podSetAssignments": []}},
+        {"conditions": [{"type": "Finished", "status": "True"}]},
+    ],
+)
+def test_workloads_that_do_not_wait_are_no_gangs(status):
+    assert read_gangs(cluster(workload("x", "train", (4, 8, {}), **status))) == []
+    assert read_gangs(cluster(SINGLE)) == []
+
+
+def test_teams_are_those_that_users_makes():
+    document = cluster(workload("x", "train", (2, 8, {}), (1, 1, {})))
+    (gang,) = read_gangs(document)
+    assert (gang.team, gang.units) == ("x", {"cpu": 17, GPU: 17})
+    assert [one.team for one in read_gangs(document, "namespace")] == ["x"]
+    assert read_gangs(document, "label:team") == []
+
+
+def job(account, servers, gpus, state="PENDING", **more):
+    request = f"cpu={8 * servers},mem={8 * servers}G,node={servers},gres/gpu={gpus}"
+    return {"account": account, "job_state": [state], "tres_req_str": request, "node_count": servers} | more
+
+
+def test_jobs_on_several_servers_that_their_limit_can_never_admit_are_named():
+    servers = [{"name": f"n{k}", "cpus": 64, "real_memory": 262144, "gres": "gpu:a100:8"} for k in range(4)]
+    others = [job("y", 1, 1) for _ in range(32)]
+
+    def cluster_of(*jobs):
+        return {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate([*jobs, *others], start=7)]}
+
+    assert notes(cluster_of(job("x", 4, 32)), target="slurm") == [
+        f"{WHAT}7 of x needs 32 cpu (quota 16) and 32 GiB memory (quota 16) and 32 gpu (quota 16)"
+    ]
+    assert notes(cluster_of(job("x", 2, 16)), target="slurm") == []
+    (gang,) = read_gangs(cluster_of(job("x", 4, 32), job("x", 4, 32, "RUNNING", nodes="n[0-3]")))
+    assert (gang.team, gang.units) == ("x", {"cpu": 32, "memory": 32, "gpu": 32})

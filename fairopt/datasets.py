@@ -80,6 +80,7 @@ def read(
     backlog: bool | None = None,
     labels: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
+    scale_quotas: bool | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -122,6 +123,8 @@ def read(
         For tables: columns of users that are labels, outermost first, such as ``["org", "team"]``.
     resources : sequence of str, optional
         For Kubernetes, as in `kubernetes`; ``pods`` is the number of pods of a server.
+    scale_quotas : bool, optional
+        For Kueue, as in `kubernetes`; other inputs ignore it.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -166,6 +169,7 @@ def read(
                 backlog=backlog,
                 labels=labels,
                 resources=resources,
+                scale_quotas=scale_quotas,
             )
         )
 
@@ -218,6 +222,7 @@ def kubernetes(
     resources: Sequence[str] | None = None,
     *,
     kueue: Document | Sequence[Document] = (),
+    scale_quotas: bool = True,
     time_limit: float | None = None,
 ) -> Instance:
     """A Kubernetes cluster as an instance: namespaces, or queues of Kueue, share its servers by their pods' requests.
@@ -243,6 +248,9 @@ def kubernetes(
     kueue : path-like or dict, or a list of them, optional
         Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json``, or of each
         alone. Versions ``v1beta1`` and ``v1beta2`` are read.
+    scale_quotas : bool, default True
+        Scale nominal quotas that promise more than there is. Otherwise they are guarantees that need not fit together;
+        `Instance.fit_guarantees` reduces them in an order.
     time_limit : float, optional
         As in `read`.
 
@@ -327,7 +335,9 @@ def kubernetes(
 
     further: list[Any] = list(kueue) if isinstance(kueue, (list, tuple)) else [kueue]
     with _in_time(time_limit, nodes, pods, *further):
-        found = read_kubernetes(nodes, pods, *further, users=users, tasks=tasks, merge=merge, resources=resources)
+        found = read_kubernetes(
+            nodes, pods, *further, users=users, tasks=tasks, merge=merge, resources=resources, scale_quotas=scale_quotas
+        )
         return _instance_of(found)
 
 

@@ -30,6 +30,7 @@ _INPUT = (
     "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'. Or library:NAME, see 'fairopt library'."
 )
 LIBRARY = "library:"  # before the name of a case
+SCALE = "scale"  # guarantees in proportion
 
 
 def _option(name: str, help: str, metavar: str | None = None) -> Any:
@@ -100,6 +101,15 @@ _OPTIONS: dict[str, Any] = {
             "NAME=NUMBER",
         ),
     ],
+    "fit_guarantees": Annotated[
+        str | None,
+        _option(
+            "--fit-guarantees",
+            "Reduce guarantees that do not fit together: 'scale' in proportion, or in an order of users and teams, such "
+            "as 'vision,nlp', the first first and those not named last.",
+            "HOW",
+        ),
+    ],
     "equal_weights": Annotated[
         bool | None, _option("--equal-weights", "Give all users the same weight (h-ffmra and mlf-drs require it).")
     ],
@@ -109,7 +119,15 @@ _OPTIONS: dict[str, Any] = {
         _option("--divisible", "Share also among users whose tasks fit on no server, as if tasks could be split."),
     ],
 }
-_CHANGES = ("equal_weights", "pooled", "divisible", "weight", "limit", "guarantee")  # made here, not by the readers
+_CHANGES = (
+    "equal_weights",
+    "pooled",
+    "divisible",
+    "weight",
+    "limit",
+    "guarantee",
+    "fit_guarantees",
+)  # made here, not by the readers
 
 
 @dataclass(frozen=True)
@@ -124,6 +142,7 @@ class Source:
     weight: Sequence[str] | None = None
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
+    fit_guarantees: str | None = None
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
     team_weights: dict[str, float] = field(default_factory=dict)  # of the users that `read_servers` leaves out
 
@@ -163,7 +182,7 @@ class Source:
                 raise InvalidInstance(f"{self.path} is no file, so it takes no {given[0]}; leave it out")
             return datasets.library()[self.path.removeprefix(LIBRARY)].instance
         with working(f"reading {self._name}"):
-            return datasets.read(self.path, **self.options)
+            return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
 
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
@@ -178,8 +197,21 @@ class Source:
         return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
-        """The instance; notes go to stderr. Users whose tasks fit on no server get a task limit of 0."""
-        return self.limited(self.read_as_given())
+        """The instance; notes go to stderr.
+
+        Users whose tasks fit on no server get a task limit of 0, and guarantees are reduced if ``fit_guarantees`` is given.
+        """
+        return self.fitted(self.limited(self.read_as_given()))
+
+    def fitted(self, instance: Instance) -> Instance:
+        """The instance with guarantees that fit together, if ``fit_guarantees`` is given; a note goes to stderr."""
+        if not self.fit_guarantees:
+            return instance
+        order = None if self.fit_guarantees == SCALE else [name.strip() for name in self.fit_guarantees.split(",")]
+        with working("fitting guarantees"):
+            made = instance.fit_guarantees(order)
+        say_notes(made.notes[len(instance.notes) :])
+        return made
 
     def limited(self, instance: Instance) -> Instance:
         """The instance with a task limit of 0 for users whose tasks fit on no server, unless ``divisible``."""

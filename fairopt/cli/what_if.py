@@ -117,7 +117,7 @@ def what_if(
     numbers = changes_of(weight, limit, guarantee)
     given = replace(source, pooled=False).read_as_given()  # servers are named before they are pooled
     other = changed(given, added, drop_resource or (), without or (), **numbers)
-    before, after = (source.limited(one.pooled() if source.pooled else one) for one in (given, other))
+    before, after = (source.fitted(source.limited(one.pooled() if source.pooled else one)) for one in (given, other))
     mechanism = chosen(before)
     say_compared({label(mechanism): mechanism}, before)
     with working(label(mechanism), verbose):

@@ -16,6 +16,7 @@ from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.cluster import exact_hierarchy
 from fairopt.methods.cluster.hierarchy import fill
+from fairopt.methods.unfit_guarantees import FIT
 from fairopt.proofs import gate
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.tolerances import VIOLATION_TOLERANCE
@@ -207,7 +208,7 @@ def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
         capacity = float(instance.total_capacities[i])
         raise Infeasible(
             f"guarantees do not fit: those of users need {used[i] * capacity:.6g} {instance.resources[i]}, "
-            f"{(used[i] - 1) * capacity:.6g} more than there are; lower some"
+            f"{(used[i] - 1) * capacity:.6g} more than there are; {FIT}"
         )
 
 

@@ -38,6 +38,7 @@ def read_kubernetes(
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
+    scale_quotas: bool = True,
 ) -> Arguments:
     """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None."""
     _check_options(users, tasks, resources)
@@ -47,7 +48,7 @@ def read_kubernetes(
     servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
     places = (servers_name, pods_name, *(name for _, name in further))
     with about(*places):
-        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources)
+        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources, scale_quotas)
     return Arguments(values, places, merge)
 
 
@@ -58,6 +59,7 @@ def read_list(
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
+    scale_quotas: bool = True,
 ) -> Arguments:
     """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
     _check_options(users, tasks, resources)
@@ -71,7 +73,8 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others_in(document))
+        parents, others = _parents(document), others_in(document)
+        values = _arguments(servers, pods, kueue, parents, users, tasks, resources, scale_quotas, others)
     return Arguments(values, (name,), merge)
 
 
@@ -114,6 +117,7 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
+    scale_quotas: bool,
     others: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     notes = Notes()
@@ -160,7 +164,7 @@ def _arguments(
         labels, cohorts = queues.labels(set(owners))
         there = Servers(kept, names, capacities, _amount)
         weights = queues.weights(set(owners), cohorts)
-        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there)
+        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, scale_quotas)
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     else:
         queues.note_other_teams()

@@ -105,8 +105,8 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         _option(
             "--fit-guarantees",
-            "Reduce guarantees that do not fit together: 'scale' in proportion, or in an order of users and teams, such "
-            "as 'vision,nlp', the first first and those not named last.",
+            "Reduce guarantees that do not fit together: 'scale' them in proportion, or give an order of users and "
+            "teams, such as 'vision,nlp': the first keep theirs first, those not named last.",
             "HOW",
         ),
     ],
@@ -199,7 +199,7 @@ class Source:
     def read(self) -> Instance:
         """The instance; notes go to stderr.
 
-        Users whose tasks fit on no server get a task limit of 0, and guarantees are reduced if ``fit_guarantees`` is given.
+        Users whose tasks fit on no server get a task limit of 0. With ``fit_guarantees`` guarantees are reduced.
         """
         return self.fitted(self.limited(self.read_as_given()))
 

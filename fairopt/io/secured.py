@@ -39,7 +39,7 @@ class Owed:
     """What teams are owed, and limits.
 
     ``of_team`` are the quotas of each team. ``of_outer`` are those of teams of teams, the inner ones first, by name,
-    with their teams. ``weights`` are those of teams. Unless it is ``scaled``, what teams are owed need not fit together.
+    with their teams. ``weights`` are those of teams. Unless it is ``scaled``, what teams are owed need not fit.
     """
 
     of_team: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
@@ -66,7 +66,8 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
 
     Users of a team rise together in dominant shares until a quota of what they need is used up or their tasks run out;
     of teams of teams all users rise on from there, in proportion to weights, within the limits too. So what is secured
-    fits together, but for that of teams if it is not scaled. A user with a request that no quota of its team names is secured nothing.
+    fits together, but for that of teams if it is not scaled. A user with a request that no quota of its team names is
+    secured nothing.
     """
     total = work.capacities.sum(axis=0)
     shares = np.max(work.demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)

@@ -43,7 +43,7 @@ def fitted_guarantees(instance: Instance, order: Iterable[str] | None = None) ->
         made = _reduced(instance, floors, rows, np.where(parts >= 1 - near, 1.0, parts * (1 - margin)), chosen)
         if _fits(Program(made, Total(Tasks()), ())):
             return made
-    raise NotCertified("no reduced guarantees are known to fit: the numbers of this instance differ too much", (), None)
+    raise NotCertified("no reduced guarantees are known to fit: the numbers of this instance differ too much")
 
 
 def _checked_order(instance: Instance, order: Iterable[str] | None) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _parts(program: Program, low: Lowest, rows: Rows, groups: Sequence[Indices])
             before = Rows(rows.per_task[kept], rows.right[kept] * parts[kept])
             found = highest_part(program, [*low.within, before], [Rows(rows.per_task[rising], rows.right[rising])])
             if found is None:
-                raise NotCertified("no solver found the largest guarantees that fit", (), None)
+                raise NotCertified("no solver found the largest guarantees that fit")
             part = min(float(found.at[-1]), 1.0)
             part = part if part > NOISE else 0.0
             worth = found.multipliers[-1] * need[rising]

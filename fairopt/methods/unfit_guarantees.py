@@ -50,9 +50,9 @@ def lowest(program: Program) -> Lowest:
             low = np.maximum(low, bounds[0])
     users, limited = np.flatnonzero(low > 0), np.flatnonzero(np.isfinite(instance.task_limits))
     within = [Rows(pairs.loads, 1.0), Rows(pairs.totals[limited], instance.task_limits[limited])]
-    for block in program.constraints:
-        if isinstance(block, KeptLimits):
-            within += [one.rows for one in program.rows_of(block) or ()]
+    for limits in program.constraints:
+        if isinstance(limits, KeptLimits):
+            within += [one.rows for one in program.rows_of(limits) or ()]
     what = " and ".join(dict.fromkeys(str(block) for block in kept))
     return Lowest(low, users, [Rows(-pairs.totals[users], -low[users]), *teams], within, what)
 
@@ -107,7 +107,7 @@ def _refuse_on_servers(program: Program, given: Lowest) -> None:
         str(one.labels[k])
         for one, y in zip(given.within[2:], found.multipliers[2:], strict=False)
         if one.labels is not None
-        for k in np.flatnonzero(y > USED * max(y.max(), TINY))
+        for k in np.flatnonzero(y > USED * max(y.max(), TINY)).tolist()
     ]
     reasons = [f"there is too little {' and '.join(scarce)} where their tasks may run"] * bool(scarce)
     reasons += [f"limits allow no more ({_listed(limits)})"] * bool(limits)

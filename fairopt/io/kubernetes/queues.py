@@ -320,8 +320,8 @@ class Queues:
     ) -> Owed:
         """What nominal quotas owe to queues, and to cohorts in cohorts; and the limits of queues and cohorts.
 
-        ``places`` are tasks with the servers where they may run. If they are to be ``scaled``, quotas of a flavor beyond
-        what its servers have, as far as tasks want them, are.
+        ``places`` are tasks with the servers where they may run. With ``scaled`` quotas of a flavor beyond what its
+        servers have, as far as tasks want them, are scaled.
         """
         of_queue: dict[str, list[tuple[Tasks, Mask]]] = {}
         for place in places:

@@ -217,3 +217,14 @@ def test_what_if_fits_guarantees_before_and_after_a_change_of_what_was_given() -
     found = json.loads(run(*change, given=QUOTAS).stdout)
     assert [found["users"][user]["tasks"]["before"] for user in "ab"] == pytest.approx([6, 6])
     assert [found["users"][user]["tasks"]["after"] for user in "ab"] == pytest.approx([4, 8])
+
+
+def test_a_limit_in_units_is_of_a_team_at_every_policy() -> None:
+    teams = json.dumps({**json.loads(QUOTAS), "guarantees": {}})
+    for policy in ("drf", "hdrf", "kueue"):
+        shown = json.loads(run("solve", "-", "-p", policy, "--limit", "A=3gpu", "--json", given=teams).stdout)
+        assert shown["tasks"] == pytest.approx({"a": 3, "b": 9})
+    found = json.loads(run("what-if", "-", "-p", "hdrf", "--limit", "A=3gpu", "--json", given=teams).stdout)
+    assert found["changes"] == ["limit on gpu of A 3 instead of none"]
+    refused = run("solve", "-", "-p", "hdrf", "-c", "MaxShare('A=3gpu')", given=teams)
+    assert refused.exit_code == 2 and "--limit vision=16gpu" in " ".join(refused.stderr.split())

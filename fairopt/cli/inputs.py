@@ -14,12 +14,13 @@ import typer
 
 from fairopt import datasets
 from fairopt.cli.progress import console_for, say, working
-from fairopt.cli.values import labelled_guarantee, labelled_number
+from fairopt.cli.values import labelled_amount, labelled_number
 from fairopt.errors import InvalidInstance
 from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.standard_input import DASH
+from fairopt.labels import whole_name
 
 __all__ = ["LIBRARY", "Source", "changes_of", "comparing", "reading", "say_notes"]
 
@@ -91,7 +92,12 @@ _OPTIONS: dict[str, Any] = {
     ],
     "limit": Annotated[
         list[str] | None,
-        _option("--limit", "Set the task limit of a user, such as web=100; repeatable.", "USER=NUMBER"),
+        _option(
+            "--limit",
+            "Set the task limit of a user (web=100), or what a user or a team takes at most of a resource, in units "
+            "(vision=16gpu); repeatable.",
+            "NAME=NUMBER",
+        ),
     ],
     "guarantee": Annotated[
         list[str] | None,
@@ -233,22 +239,32 @@ class Source:
         instance = self._read()
         say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
-        changes = changes_of(self.weight, self.limit, self.guarantee)
+        changes = changes_of(instance, self.weight, self.limit, self.guarantee)
         instance = instance.replace(**changes) if changes else instance
         return instance.pooled() if self.pooled else instance
 
 
 def changes_of(
-    weight: Sequence[str] | None, limit: Sequence[str] | None, guarantee: Sequence[str] | None
+    instance: Instance, weight: Sequence[str] | None, limit: Sequence[str] | None, guarantee: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The arguments of `Instance` that ``--weight``, ``--limit`` and ``--guarantee`` change, as dicts by name."""
+    """The arguments of an instance that ``--weight``, ``--limit`` and ``--guarantee`` change."""
     changes: dict[str, Any] = {}
     if weight:
         changes["weights"] = dict(labelled_number("--weight", one, "user or team", "web=2") for one in weight)
-    if limit:
-        changes["task_limits"] = dict(labelled_number("--limit", one, "user", "web=100") for one in limit)
+    for one in limit or ():
+        name, value = labelled_amount("--limit", one)
+        if not isinstance(value, dict):
+            changes.setdefault("task_limits", {})[name] = value
+            continue
+        limits = {of.name: of for of in instance.limits} | changes.get("limits", {})
+        for resource, amount in value.items():
+            title = f"{whole_name(resource, instance.resources)} of {name}"
+            limits[title] = {"name": title, "resource": resource, "amount": amount, "of": [name]}
+        changes["limits"] = limits
+    if "limits" in changes:
+        changes["limits"] = [*changes["limits"].values()]
     for one in guarantee or ():
-        name, value = labelled_guarantee("--guarantee", one)
+        name, value = labelled_amount("--guarantee", one)
         given = changes.setdefault("guarantees", {})
         before = given.get(name)
         given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value

@@ -19,6 +19,7 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
@@ -44,7 +45,7 @@ class _Answers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NaivePerServer:
+class NaivePerServer(NotOfBlocks):
     """A policy applied to each server separately; tasks are added up.
 
     Each server is divided among its eligible users, by their weights, without task limits, in shares of its own

@@ -18,7 +18,7 @@ from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
-from fairopt.io.kubernetes.unread import note_unread, others_in
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -118,7 +118,7 @@ def _arguments(
     tasks: str,
     resources: Sequence[str] | None,
     scale_quotas: bool,
-    others: Sequence[tuple[str, str]] = (),
+    others: Sequence[Other] = (),
 ) -> dict[str, Any]:
     notes = Notes()
     queues = Queues(kueue, parents, notes, _amount)

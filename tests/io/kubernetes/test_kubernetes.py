@@ -457,8 +457,8 @@ def test_the_number_of_pods_of_a_server_limits_on_request_and_is_said_where_it_w
 # -- other schedulers -----------------------------------------------------------------------------------------
 
 
-def other(version, kind, name):
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3}}
+def other(version, kind, name, **spec):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3, **spec}}
 
 
 def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path):
@@ -484,3 +484,21 @@ def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path)
         "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
         "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
     )
+
+
+def test_gangs_of_pod_groups_are_said_to_be_counted_one_by_one(tmp_path):
+    groups = [
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "train", minMember=4),
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "one", minMember=1),
+        other("batch.volcano.sh/v1alpha1", "Job", "mpi", minAvailable=8),
+        other("scheduling.volcano.sh/v1beta1", "PodGroup", "odd", minMember="4"),
+    ]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(listed(NODE, POD, *groups)))
+    said = [note for note in fo.read(path).notes if "start together" in note]
+    assert said == [
+        "1 object of the kind PodGroup of KAI with pods that start together or not at all: counted one by one "
+        "(train: 4 pods)",
+        "1 object of the kind Job of Volcano with pods that start together or not at all: counted one by one "
+        "(mpi: 8 pods)",
+    ]

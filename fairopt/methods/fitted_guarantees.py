@@ -38,7 +38,8 @@ def fitted_guarantees(instance: Instance, order: Iterable[str] | None = None) ->
         return instance
     low = lowest(program)
     floors, rows = _floors(program, low)
-    parts = _parts(program, low, rows, list(_groups(instance, floors, chosen)))
+    groups = list(_groups(instance, floors, chosen))
+    parts = _parts_on_pool(program, low, groups) if low.of_pool(program) else _parts(program, low, rows, groups)
     for near, margin in ((NOISE, 0.0), (0.0, 0.0), (0.0, NOISE)):
         made = _reduced(instance, floors, rows, np.where(parts >= 1 - near, 1.0, parts * (1 - margin)), chosen)
         if _fits(Program(made, Total(Tasks()), ())):
@@ -82,6 +83,26 @@ def _groups(instance: Instance, floors: Sequence[_Floor], order: Sequence[str]) 
         yield np.array([k for k in left if floors[k].name in mine], dtype=np.intp)
         left = [k for k in left if floors[k].name not in mine]
     yield np.array(left, dtype=np.intp)
+
+
+def _parts_on_pool(program: Program, low: Lowest, groups: Sequence[Indices]) -> Float:
+    """The part of each guarantee of users of one pool that is kept: all of a group rise until a resource is full."""
+    whole = program.whole_capacities[0]
+    units = program.instance.per_server_demands[low.users, 0] * low.low[low.users, None]
+    loads = units / np.where(whole > 0, whole, 1.0)
+    parts, left = np.zeros(len(loads)), np.ones(loads.shape[1])
+    for group in groups:
+        rising, level = group, 0.0
+        while len(rising):
+            use = loads[rising].sum(axis=0)
+            room = np.divide(np.maximum(left, 0.0), use, out=np.full(len(use), np.inf), where=use > 0)
+            step = min(float(room.min()), 1.0 - level)
+            level, left = level + step, left - step * use
+            parts[rising] = level
+            full = room <= step + ROUNDING
+            left[full] = 0.0
+            rising = rising[~(loads[rising][:, full] > 0).any(axis=1)] if level < 1 else rising[:0]
+    return np.where(parts > NOISE, parts, 0.0)
 
 
 def _parts(program: Program, low: Lowest, rows: Rows, groups: Sequence[Indices]) -> Float:

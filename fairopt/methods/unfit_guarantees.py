@@ -36,6 +36,10 @@ class Lowest(NamedTuple):
     within: list[Rows]
     what: str
 
+    def of_pool(self, program: Program) -> bool:
+        """Whether they are guarantees of users of one pool without limits, of which sums say whether they fit."""
+        return program.single and len(self.floors) == 1 and len(self.within) == 2
+
 
 def lowest(program: Program) -> Lowest:
     """The guarantees and bases that a program keeps, and the capacities and limits."""
@@ -74,7 +78,7 @@ def refuse_unfit(program: Program) -> None:
     if not any(isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase)) for block in program.constraints):
         return
     found = lowest(program)
-    if program.single and len(found.floors) == 1 and len(found.within) == 2:
+    if found.of_pool(program):
         _refuse_on_pool(program, found)
     else:
         _refuse_on_servers(program, found)

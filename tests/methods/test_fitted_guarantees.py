@@ -165,3 +165,25 @@ def test_what_is_kept_fits_and_no_reduced_guarantee_could_be_larger(seed):
                     later |= dict.fromkeys(instance.users, 0.0) if "D" in later else {}
                     raised = raised.replace(guarantees={k: v for k, v in later.items() if k != "D"})
                 assert not fits(raised)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_on_a_pool_are_what_linear_programs_find(seed):
+    rng = np.random.default_rng(seed)
+    pool = fo.Instance(
+        rng.integers(0, 5, (7, 3)) + np.eye(7, 3, dtype=int) + 1,
+        rng.integers(20, 60, 3),
+        task_limits=rng.integers(2, 9, 7),
+        guarantees=rng.integers(0, 9, 7),
+    )
+    halves = fo.Instance(
+        **{**pool._arguments(), "capacities": [pool.capacities[0] / 2] * 2, "eligible": None, "counts": None}
+    )
+    apart = halves.replace(
+        servers=["s1", "s2"],
+        eligible=np.ones((7, 2)),
+        limits=[{"resource": pool.resources[0], "amount": 1e6, "of": list(pool.users)}],
+    )
+    for order in (None, ["user3", "user1"]):
+        found = pool.fit_guarantees(order).guarantees
+        assert found == pytest.approx(apart.fit_guarantees(order).guarantees, rel=1e-7, abs=1e-9)

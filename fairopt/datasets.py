@@ -81,6 +81,7 @@ def read(
     labels: Sequence[str] | None = None,
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
+    scale_quotas: bool | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -127,6 +128,8 @@ def read(
         As if everybody had more work than fits, see `Instance.full_demand`; all that queues of Kueue are owed then
         counts. ClusterQueues without pods, and accounts of Slurm without jobs and without accounts below them, are
         assumed to ask for the tasks of all others together.
+    scale_quotas : bool, optional
+        For Kueue, as in `kubernetes`; other inputs ignore it.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -172,6 +175,7 @@ def read(
                 labels=labels,
                 resources=resources,
                 full_demand=full_demand or None,
+                scale_quotas=scale_quotas,
             )
         )
         return found.full_demand() if full_demand else found
@@ -225,6 +229,7 @@ def kubernetes(
     resources: Sequence[str] | None = None,
     *,
     kueue: Document | Sequence[Document] = (),
+    scale_quotas: bool = True,
     time_limit: float | None = None,
 ) -> Instance:
     """A Kubernetes cluster as an instance: namespaces, or queues of Kueue, share its servers by their pods' requests.
@@ -251,6 +256,9 @@ def kubernetes(
     kueue : path-like or dict, or a list of them, optional
         Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json``, or of each
         alone. Versions ``v1beta1`` and ``v1beta2`` are read.
+    scale_quotas : bool, default True
+        Scale nominal quotas that promise more than there is. Otherwise they are guarantees that need not fit together;
+        `Instance.fit_guarantees` reduces them in an order.
     time_limit : float, optional
         As in `read`.
 
@@ -335,7 +343,9 @@ def kubernetes(
 
     further: list[Any] = list(kueue) if isinstance(kueue, (list, tuple)) else [kueue]
     with _in_time(time_limit, nodes, pods, *further):
-        found = read_kubernetes(nodes, pods, *further, users=users, tasks=tasks, merge=merge, resources=resources)
+        found = read_kubernetes(
+            nodes, pods, *further, users=users, tasks=tasks, merge=merge, resources=resources, scale_quotas=scale_quotas
+        )
         return _instance_of(found)
 
 

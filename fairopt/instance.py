@@ -447,6 +447,44 @@ class Instance:
         """
         return self.replace(eligible=eligible)
 
+    def fit_guarantees(self, order: Iterable[str] | None = None) -> Instance:
+        """The same cluster with the largest guarantees that fit together; itself if they all do.
+
+        Linear programs find them, within capacities, placement, task limits and `limits`.
+
+        Parameters
+        ----------
+        order : sequence of str, optional
+            Users and teams, the first first: each keeps as much of its guarantee, and of those of its members, as those
+            before it leave. Those that are not named come last, in proportion. Default: all in proportion.
+
+            In proportion, all keep the same part, the largest that fits; those that are in no conflict keep more.
+
+        Returns
+        -------
+        Instance
+            Its last note says which guarantees were reduced, from what and to what.
+
+        Raises
+        ------
+        InvalidBlock
+            If the order names no user or team.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> quotas = {"A": {"gpu": 8}, "B": {"gpu": 8}}
+        >>> teams = {"team": ["A", "B"]}
+        >>> cluster = fo.Instance([[1], [1]], [12], resources=["gpu"], teams=teams, guarantees=quotas)
+        >>> cluster.fit_guarantees().team_guarantees
+        {'A': {'gpu': 6.0}, 'B': {'gpu': 6.0}}
+        >>> cluster.fit_guarantees(["A", "B"]).team_guarantees
+        {'A': {'gpu': 8.0}, 'B': {'gpu': 4.0}}
+        >>> cluster.fit_guarantees(["A", "B"]).notes
+        ("guarantees that did not fit together were reduced in the order A, B: team 'B' from 8 to 4 gpu",)
+        """
+        return later("fairopt.methods.fitted_guarantees:fitted_guarantees")(self, order)
+
     def select_users(self, chosen: ArrayLike) -> Instance:
         """The instance with some of the users, on the same servers.
 

@@ -180,3 +180,51 @@ def test_an_answer_is_verified_against_the_input_as_the_command_shared_it(large:
     assert run("solve", large, "-p", "drf", "--out", "answer.json").exit_code == 0
     assert run("verify", "answer.json", "--input", large).exit_code == 0
     assert run("verify", "answer.json", "--input", large, "--divisible").exit_code == 1
+
+
+QUOTAS = json.dumps(
+    {
+        "demands": [[1], [1]],
+        "capacities": [12],
+        "resources": ["gpu"],
+        "users": ["a", "b"],
+        "teams": {"team": ["A", "B"]},
+        "guarantees": {"A": {"gpu": 8}, "B": {"gpu": 8}},
+    }
+)
+
+
+def test_guarantees_that_do_not_fit_are_reduced_on_request_and_the_answer_says_so() -> None:
+    refused = run("solve", "-", "--json", given=QUOTAS)
+    assert refused.exit_code == 1 and "--fit-guarantees" in refused.stdout
+    for how, tasks in (("scale", [6, 6]), ("A,B", [8, 4]), ("B", [4, 8])):
+        shown = json.loads(run("solve", "-", "--fit-guarantees", how, "--json", given=QUOTAS).stdout)
+        assert [*shown["tasks"].values()] == pytest.approx(tasks)
+        assert "guarantees that did not fit together were reduced" in shown["notes"][-1]
+    wrong = run("solve", "-", "--fit-guarantees", "C", given=QUOTAS)
+    assert wrong.exit_code == 2 and "'C', which is no user or team" in wrong.stderr
+
+
+@pytest.mark.parametrize("command", [("why",), ("quotas",), ("compare", "-p", "drf", "-p", "hdrf"), ("convert",)])
+def test_other_commands_reduce_guarantees_too(command: tuple[str, ...]) -> None:
+    name, *options = command
+    made = run(name, "-", *(["out.json"] if name == "convert" else []), *options, "--fit-guarantees", "A", given=QUOTAS)
+    assert made.exit_code == 0 and "in the order A: team 'B' from 8 to 4 gpu" in made.stderr
+
+
+def test_what_if_fits_guarantees_before_and_after_a_change_of_what_was_given() -> None:
+    change = ("what-if", "-", "--guarantee", "A=4gpu", "--fit-guarantees", "scale", "--json")
+    found = json.loads(run(*change, given=QUOTAS).stdout)
+    assert [found["users"][user]["tasks"]["before"] for user in "ab"] == pytest.approx([6, 6])
+    assert [found["users"][user]["tasks"]["after"] for user in "ab"] == pytest.approx([4, 8])
+
+
+def test_a_limit_in_units_is_of_a_team_at_every_policy() -> None:
+    teams = json.dumps({**json.loads(QUOTAS), "guarantees": {}})
+    for policy in ("drf", "hdrf", "kueue"):
+        shown = json.loads(run("solve", "-", "-p", policy, "--limit", "A=3gpu", "--json", given=teams).stdout)
+        assert shown["tasks"] == pytest.approx({"a": 3, "b": 9})
+    found = json.loads(run("what-if", "-", "-p", "hdrf", "--limit", "A=3gpu", "--json", given=teams).stdout)
+    assert found["changes"] == ["limit on gpu of A 3 instead of none"]
+    refused = run("solve", "-", "-p", "hdrf", "-c", "MaxShare('A=3gpu')", given=teams)
+    assert refused.exit_code == 2 and "--limit vision=16gpu" in " ".join(refused.stderr.split())

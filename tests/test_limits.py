@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.errors import InvalidInstance, OutOfDomain
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 
 LIMITS = [
     {"name": "x on two", "resource": "cpu", "amount": 6, "of": {"x": ["s1", "s2"]}},
@@ -145,3 +145,23 @@ def test_checks_that_do_not_know_limits_are_left_out_or_refused():
         fo.check(answer, "pareto")
     with pytest.raises(OutOfDomain, match="has limits, under which derivatives are not known"):
         fo.sensitivity(fo.NashWelfare().allocate(cluster()))
+
+
+@pytest.mark.parametrize("mechanism", [fo.HDRF(), fo.policies.Kueue(), fo.policies.FairTree()], ids=repr)
+def test_mechanisms_say_that_limits_take_the_place_of_constraints(mechanism):
+    with pytest.raises(
+        InvalidBlock, match=r"not made of blocks, .* limits of the instance .*instance\.replace\(limits="
+    ):
+        mechanism.with_constraints(fo.MaxShare({"m": 0.3}, fo.OfTeam()))
+    with pytest.raises(InvalidBlock, match=r"cannot be added to it; use a policy such as drf"):
+        fo.PSDSF().with_constraints(fo.MaxShare(0.3))
+
+
+def test_what_if_says_which_limits_change():
+    before = cluster(limits=LIMITS[:1])
+    after = [{**LIMITS[0], "amount": 3}, {"name": "new", "resource": "cpu", "amount": 5, "of": ["x"]}]
+    changes = fo.what_if(fo.DRF(), before, limits=after).changes
+    assert changes == (
+        f"limit on {LIMITS[0]['name']} 3 instead of {LIMITS[0]['amount']}",
+        "limit on new 5 instead of none",
+    )

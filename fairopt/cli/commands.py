@@ -21,6 +21,7 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.amounts import Amounts
+from fairopt.policies.not_of_blocks import no_constraints
 from fairopt.policies.registry import named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import brief, catalogue, comparison, demonstration, files, held, tables
@@ -139,7 +140,7 @@ def constrained(mechanism: Any, constraints: Sequence[Constraint | Amounts], ins
     if not constraints:
         return mechanism
     if not isinstance(mechanism, Policy):
-        raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so --constraint cannot be added; leave it out")
+        raise InvalidBlock(f"--constraint: {no_constraints(mechanism)}")
     known = (one.on(instance) if isinstance(one, Amounts) else (one,) for one in constraints)
     return mechanism.with_constraints(*chain.from_iterable(known))
 

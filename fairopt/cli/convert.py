@@ -83,7 +83,7 @@ def convert(
     existing = [str(file) for file in files if file.exists()]
     if existing and not force:
         raise InvalidInstance(f"{' and '.join(existing)} would be replaced; give --force or another name")
-    instance = source.read_as_given()
+    instance = source.fitted(source.read_as_given())
     if not as_json:
         console_for().print(f"read: {instance!r}", markup=False, soft_wrap=True)
     with working(f"writing {output}"):

@@ -14,12 +14,13 @@ import typer
 
 from fairopt import datasets
 from fairopt.cli.progress import console_for, say, working
-from fairopt.cli.values import labelled_guarantee, labelled_number
+from fairopt.cli.values import labelled_amount, labelled_number
 from fairopt.errors import InvalidInstance
 from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.standard_input import DASH
+from fairopt.labels import whole_name
 
 __all__ = ["LIBRARY", "Source", "changes_of", "comparing", "reading", "say_notes"]
 
@@ -30,6 +31,7 @@ _INPUT = (
     "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'. Or library:NAME, see 'fairopt library'."
 )
 LIBRARY = "library:"  # before the name of a case
+SCALE = "scale"  # guarantees in proportion
 
 
 def _option(name: str, help: str, metavar: str | None = None) -> Any:
@@ -98,7 +100,12 @@ _OPTIONS: dict[str, Any] = {
     ],
     "limit": Annotated[
         list[str] | None,
-        _option("--limit", "Set the task limit of a user, such as web=100; repeatable.", "USER=NUMBER"),
+        _option(
+            "--limit",
+            "Set the task limit of a user (web=100), or what a user or a team takes at most of a resource, in units "
+            "(vision=16gpu); repeatable.",
+            "NAME=NUMBER",
+        ),
     ],
     "guarantee": Annotated[
         list[str] | None,
@@ -106,6 +113,15 @@ _OPTIONS: dict[str, Any] = {
             "--guarantee",
             "What a user (web=10, in tasks) or a team (vision=16gpu, in units) gets first; repeatable.",
             "NAME=NUMBER",
+        ),
+    ],
+    "fit_guarantees": Annotated[
+        str | None,
+        _option(
+            "--fit-guarantees",
+            "Reduce guarantees that do not fit together: 'scale' them in proportion, or give an order of users and "
+            "teams, such as 'vision,nlp': the first keep theirs first, those not named last.",
+            "HOW",
         ),
     ],
     "equal_weights": Annotated[
@@ -117,7 +133,15 @@ _OPTIONS: dict[str, Any] = {
         _option("--divisible", "Share also among users whose tasks fit on no server, as if tasks could be split."),
     ],
 }
-_CHANGES = ("equal_weights", "pooled", "divisible", "weight", "limit", "guarantee")  # made here, not by the readers
+_CHANGES = (
+    "equal_weights",
+    "pooled",
+    "divisible",
+    "weight",
+    "limit",
+    "guarantee",
+    "fit_guarantees",
+)  # made here, not by the readers
 
 
 @dataclass(frozen=True)
@@ -132,6 +156,7 @@ class Source:
     weight: Sequence[str] | None = None
     limit: Sequence[str] | None = None
     guarantee: Sequence[str] | None = None
+    fit_guarantees: str | None = None
     below: list[str] = field(default_factory=list)  # lines to be printed below the tables
     team_weights: dict[str, float] = field(default_factory=dict)  # of the users that `read_servers` leaves out
 
@@ -173,7 +198,7 @@ class Source:
             case = datasets.library()[self.path.removeprefix(LIBRARY)].instance
             return case.full_demand() if full else case
         with working(f"reading {self._name}"):
-            return datasets.read(self.path, **self.options)
+            return datasets.read(self.path, **self.options, scale_quotas=False if self.fit_guarantees else None)
 
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
@@ -188,8 +213,21 @@ class Source:
         return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
-        """The instance; notes go to stderr. Users whose tasks fit on no server get a task limit of 0."""
-        return self.limited(self.read_as_given())
+        """The instance; notes go to stderr.
+
+        Users whose tasks fit on no server get a task limit of 0. With ``fit_guarantees`` guarantees are reduced.
+        """
+        return self.fitted(self.limited(self.read_as_given()))
+
+    def fitted(self, instance: Instance) -> Instance:
+        """The instance with guarantees that fit together, if ``fit_guarantees`` is given; a note goes to stderr."""
+        if not self.fit_guarantees:
+            return instance
+        order = None if self.fit_guarantees == SCALE else [name.strip() for name in self.fit_guarantees.split(",")]
+        with working("fitting guarantees"):
+            made = instance.fit_guarantees(order)
+        say_notes(made.notes[len(instance.notes) :])
+        return made
 
     def limited(self, instance: Instance) -> Instance:
         """The instance with a task limit of 0 for users whose tasks fit on no server, unless ``divisible``."""
@@ -219,22 +257,32 @@ class Source:
 
     def _changed(self, instance: Instance) -> Instance:
         instance = instance.with_weights(1) if self.equal_weights else instance
-        changes = changes_of(self.weight, self.limit, self.guarantee)
+        changes = changes_of(instance, self.weight, self.limit, self.guarantee)
         instance = instance.replace(**changes) if changes else instance
         return instance.pooled() if self.pooled else instance
 
 
 def changes_of(
-    weight: Sequence[str] | None, limit: Sequence[str] | None, guarantee: Sequence[str] | None
+    instance: Instance, weight: Sequence[str] | None, limit: Sequence[str] | None, guarantee: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The arguments of `Instance` that ``--weight``, ``--limit`` and ``--guarantee`` change, as dicts by name."""
+    """The arguments of an instance that ``--weight``, ``--limit`` and ``--guarantee`` change."""
     changes: dict[str, Any] = {}
     if weight:
         changes["weights"] = dict(labelled_number("--weight", one, "user or team", "web=2") for one in weight)
-    if limit:
-        changes["task_limits"] = dict(labelled_number("--limit", one, "user", "web=100") for one in limit)
+    for one in limit or ():
+        name, value = labelled_amount("--limit", one)
+        if not isinstance(value, dict):
+            changes.setdefault("task_limits", {})[name] = value
+            continue
+        limits = {of.name: of for of in instance.limits} | changes.get("limits", {})
+        for resource, amount in value.items():
+            title = f"{whole_name(resource, instance.resources)} of {name}"
+            limits[title] = {"name": title, "resource": resource, "amount": amount, "of": [name]}
+        changes["limits"] = limits
+    if "limits" in changes:
+        changes["limits"] = [*changes["limits"].values()]
     for one in guarantee or ():
-        name, value = labelled_guarantee("--guarantee", one)
+        name, value = labelled_amount("--guarantee", one)
         given = changes.setdefault("guarantees", {})
         before = given.get(name)
         given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value

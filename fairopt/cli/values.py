@@ -8,7 +8,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.policies.amounts import amount_of
 from fairopt.policies.registry import parsed_value
 
-__all__ = ["VALUES", "labelled_guarantee", "labelled_number", "typed_values"]
+__all__ = ["VALUES", "labelled_amount", "labelled_number", "typed_values"]
 
 VALUES = "FROM:TO:COUNT"  # metavar
 MOST = 10_000  # numbers in a range
@@ -54,7 +54,7 @@ def labelled_number(option: str, text: str, label: str, example: str) -> tuple[s
         raise InvalidBlock(f"{option} {text!r}: give the {label} and a number, such as {example}") from None
 
 
-def labelled_guarantee(option: str, text: str) -> tuple[str, float | dict[str, float]]:
+def labelled_amount(option: str, text: str) -> tuple[str, float | dict[str, float]]:
     """The user and the tasks of ``web=10``, or the team and the units of ``vision=16gpu`` or ``vision=gpu:16``."""
     name, _, value = text.rpartition("=")
     resource, colon, number = value.rpartition(":")

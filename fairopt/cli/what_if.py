@@ -72,7 +72,12 @@ def what_if(
         list[str] | None, _change("--weight", "Change the weight of a user or a team, such as nlp=2", "NAME=NUMBER")
     ] = None,
     limit: Annotated[
-        list[str] | None, _change("--limit", "Change the task limit of a user, such as web=100", "USER=NUMBER")
+        list[str] | None,
+        _change(
+            "--limit",
+            "Change the task limit of a user (web=100), or what a user or a team takes at most (vision=16gpu)",
+            "NAME=NUMBER",
+        ),
     ] = None,
     guarantee: Annotated[
         list[str] | None,
@@ -114,10 +119,10 @@ def what_if(
     for one in add or ():
         name, number = labelled_number("--add", one, "server", "a100-00=4")
         added[name] = added.get(name, 0) + number
-    numbers = changes_of(weight, limit, guarantee)
     given = replace(source, pooled=False).read_as_given()  # servers are named before they are pooled
+    numbers = changes_of(given, weight, limit, guarantee)
     other = changed(given, added, drop_resource or (), without or (), **numbers)
-    before, after = (source.limited(one.pooled() if source.pooled else one) for one in (given, other))
+    before, after = (source.fitted(source.limited(one.pooled() if source.pooled else one)) for one in (given, other))
     mechanism = chosen(before)
     say_compared({label(mechanism): mechanism}, before)
     with working(label(mechanism), verbose):

@@ -52,7 +52,8 @@ def _events(name: str) -> tuple[str, ...]:
 _OF_WORK = ("users", "tasks")
 _FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
 _OF_JOBS = (*_OF_WORK, _FULL)
-_OF_PODS = (*_OF_JOBS, "resources")
+_OF_PODS = (*_OF_JOBS, "resources", "scale_quotas")
+_OF_QUOTAS = ("scale_quotas",)  # which means nothing where there are none
 _KUEUE = tuple(
     (f"{kind}.json",) for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors")
 )
@@ -113,6 +114,7 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     if place.is_dir():
         kind, parts = _kind_of(place)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
+        given = {name: value for name, value in given.items() if name in kind.options}
         found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
         return found
     part = any(place.name in kind.names for kind in _FOLDERS)
@@ -152,6 +154,7 @@ def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Argu
     else:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
     _check_options(given, options, f"{name} is {what}")
+    given = {option: value for option, value in given.items() if option in options}
     found: Arguments = _function(reader)(data, name, **given)
     return found
 
@@ -213,7 +216,7 @@ def _check_options(given: dict[str, Any], known: tuple[str, ...], what: str) -> 
     if _FULL not in known:
         given.pop(_FULL, None)
     for option in given:
-        if option not in known:
+        if option not in (*known, *_OF_QUOTAS):
             takers = " and ".join(kind.name for kind in _FOLDERS if option in kind.options)
             raise InvalidInstance(
                 f"{option!r} is an option for folders of {takers}, and {what}; leave it out, or give such a folder"

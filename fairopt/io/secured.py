@@ -42,13 +42,14 @@ class Owed:
     """What teams are owed, and limits.
 
     ``of_team`` are the quotas of each team. ``of_outer`` are those of teams of teams, the inner ones first, by name,
-    with their teams. ``weights`` are those of teams.
+    with their teams. ``weights`` are those of teams. Unless it is ``scaled``, what teams are owed need not fit.
     """
 
     of_team: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
     of_outer: Mapping[str, tuple[Sequence[str], Sequence[Quota]]] = field(default_factory=dict)
     limits: Sequence[Limit] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
+    scaled: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,8 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
 
     Users of a team rise together in dominant shares until a quota of what they need is used up or their tasks run out;
     of teams of teams all users rise on from there, in proportion to weights, within the limits too. So what is secured
-    fits together. A user with a request that no quota of its team names is secured nothing.
+    fits together, but for that of teams if it is not scaled. A user with a request that no quota of its team names is
+    secured nothing.
     """
     total = work.capacities.sum(axis=0)
     shares = np.max(work.demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)
@@ -83,8 +85,9 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
             )
     everyone = np.flatnonzero(tasks > 0)
     part = _Filling(work, everyone, (), {}, by_server=True).part_that_fits(tasks[everyone]) if len(everyone) else 1.0
-    tasks *= part
-    of_teams = np.where(tasks > FULL, tasks, 0.0)
+    of_teams = tasks * part if owed.scaled else tasks
+    of_teams = np.where(of_teams > FULL, of_teams, 0.0)
+    tasks = tasks * part
     floors: dict[str, dict[str, float]] = {}
     team_of = {j: team for team in owed.of_team for j in work.members.get(team, ())}
     for outer, (teams, quotas) in owed.of_outer.items():
@@ -103,7 +106,7 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
         units = tasks[rows] @ work.demands[rows]
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
         floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
-    return of_teams, floors, part
+    return of_teams, floors, part if owed.scaled else 1.0
 
 
 def without_rounding(amount: float) -> float | Fraction:

@@ -10,7 +10,7 @@
 * `clean_levels`: prices and tasks of leximin without solvers' noise.
 * `many_rows`: constraint generation for constraints with very many rows.
 * `infeasible`: an irreducible set of conflicting constraints, and the message of `Infeasible`.
-  `unfit_guarantees`: by how much guarantees do not fit.
+  `unfit_guarantees`: by how much guarantees do not fit. `fitted_guarantees`: those that do.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
 * `whole`: whole tasks, each on one server.
 * `prepared`: solving again when capacities, weights or limits change.

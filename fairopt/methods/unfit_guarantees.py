@@ -3,22 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from fairopt.blocks.guarantees import TeamGuarantees, UserGuarantees, team_floors
-from fairopt.blocks.largest import largest
+from fairopt.blocks.largest import Largest, largest
+from fairopt.blocks.limits import KeptLimits
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible
-from fairopt.formulation.program import Program
+from fairopt.formulation.program import Indices, Program
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.runtime.lazy import sp
-from fairopt.tolerances import NOISE, ROUNDING
+from fairopt.tolerances import NOISE, ROUNDING, TINY
 
 USED = 1e-9  # of the largest price: a resource that limits what fits, or a guarantee that does not
 NAMED = 5  # users and teams in a message
+FIT = "lower some, or reduce them until they fit: instance.fit_guarantees(), or --fit-guarantees"
+
+
+class Lowest(NamedTuple):
+    """The lower bounds of a program, and what they must fit ``within``: capacities, task limits, and limits.
+
+    ``low`` are those of all users, of which ``users`` have one; ``floors`` are rows of these and of teams.
+    """
+
+    low: Float
+    users: Indices
+    floors: list[Rows]
+    within: list[Rows]
+    what: str
+
+    def of_pool(self, program: Program) -> bool:
+        """Whether they are guarantees of users of one pool without limits, of which sums say whether they fit."""
+        return program.single and len(self.floors) == 1 and len(self.within) == 2
+
+
+def lowest(program: Program) -> Lowest:
+    """The guarantees and bases that a program keeps, and the capacities and limits."""
+    pairs, instance = program.pairs, program.instance
+    kept = [block for block in program.constraints if isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase))]
+    low, teams = np.zeros(instance.n_users), list[Rows]()
+    for block in kept:
+        bounds = block.bounds(instance)
+        if bounds is None:
+            teams += [one.rows for one in program.rows_of(block) or ()]
+        else:
+            low = np.maximum(low, bounds[0])
+    users, limited = np.flatnonzero(low > 0), np.flatnonzero(np.isfinite(instance.task_limits))
+    within = [Rows(pairs.loads, 1.0), Rows(pairs.totals[limited], instance.task_limits[limited])]
+    for limits in program.constraints:
+        if isinstance(limits, KeptLimits):
+            within += [one.rows for one in program.rows_of(limits) or ()]
+    what = " and ".join(dict.fromkeys(str(block) for block in kept))
+    return Lowest(low, users, [Rows(-pairs.totals[users], -low[users]), *teams], within, what)
+
+
+def highest_part(program: Program, within: Sequence[Rows], floors: Sequence[Rows]) -> Largest | None:
+    """The largest part, at most 1, of all floors at once that fits within rows: the last unknown."""
+    n = len(program.pairs)
+    scale = np.where(program.most > 0, program.most, 1.0)[program.pairs.user]
+    parts = [Rows(sp.hstack([one.per_task, sp.csr_array(-one.right[:, None])]), unit=-one.right) for one in floors]
+    return largest(np.append(np.zeros(n), 1.0), [*within, *parts], scale, high=np.append(np.full(n, np.inf), 1.0))
 
 
 def refuse_unfit(program: Program) -> None:
@@ -27,27 +75,19 @@ def refuse_unfit(program: Program) -> None:
     On one pool it says what the guarantees of users need of each resource, else which users and teams conflict, and the
     largest part of all that fits.
     """
-    kept = [block for block in program.constraints if isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase))]
-    if not kept:
+    if not any(isinstance(block, (UserGuarantees, TeamGuarantees, KeptBase)) for block in program.constraints):
         return
-    low, teams = np.zeros(program.instance.n_users), list[Rows]()
-    for block in kept:
-        bounds = block.bounds(program.instance)
-        if bounds is None:
-            teams += [one.rows for one in program.rows_of(block) or ()]
-        else:
-            low = np.maximum(low, bounds[0])
-    what = " and ".join(dict.fromkeys(str(block) for block in kept))
-    if program.single and not teams:
-        _refuse_on_pool(program, low, what)
+    found = lowest(program)
+    if found.of_pool(program):
+        _refuse_on_pool(program, found)
     else:
-        _refuse_on_servers(program, low, teams, what)
+        _refuse_on_servers(program, found)
 
 
-def _refuse_on_pool(program: Program, low: Float, what: str) -> None:
+def _refuse_on_pool(program: Program, found: Lowest) -> None:
     """Raise `Infeasible` with what lower bounds need of the resources of one pool that they exceed."""
-    instance = program.instance
-    needed, whole = program.rows.load(low) * program.whole_capacities[0], program.whole_capacities[0]
+    instance, what = program.instance, found.what
+    needed, whole = program.rows.load(found.low) * program.whole_capacities[0], program.whole_capacities[0]
     over = np.flatnonzero(needed > whole * (1 + ROUNDING))
     if not len(over):
         return
@@ -56,31 +96,38 @@ def _refuse_on_pool(program: Program, low: Float, what: str) -> None:
         for i in over
     ]
     names = (what, *(f"the capacity of {instance.resources[i]}" for i in over))
-    raise Infeasible(f"{what} cannot be kept: that takes {' and '.join(parts)}", names)
+    raise Infeasible(f"{what} cannot be kept: that takes {' and '.join(parts)}{_fix(instance)}", names)
 
 
-def _refuse_on_servers(program: Program, low: Float, teams: list[Rows], what: str) -> None:
+def _refuse_on_servers(program: Program, given: Lowest) -> None:
     """Raise `Infeasible` with the largest common part of lower bounds and floors that fits, and whose they are."""
-    pairs, instance = program.pairs, program.instance
-    scale = np.where(program.most > 0, program.most, 1.0)[pairs.user]
-    some, limited = np.flatnonzero(low > 0), np.flatnonzero(np.isfinite(instance.task_limits))
-    floors = [Rows(-pairs.totals[some], -low[some]), *teams]
-    rows = [
-        Rows(pairs.loads, 1.0),
-        Rows(pairs.totals[limited], instance.task_limits[limited]),
-        *(Rows(sp.hstack([one.per_task, sp.csr_array(-one.right[:, None])]), unit=-one.right) for one in floors),
-    ]
-    found = largest(np.append(np.zeros(len(pairs)), 1.0), rows, scale, high=np.append(np.full(len(pairs), np.inf), 1.0))
+    instance, what = program.instance, given.what
+    found = highest_part(program, given.within, given.floors)
     if found is None or (part := found.at[-1]) >= 1 - NOISE:
         return
     prices = found.multipliers[0].reshape(-1, instance.n_resources).sum(axis=0)
-    scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), 1e-300))]
-    because = f": there is too little {' and '.join(scarce)} where their tasks may run" if scarce else ""
-    names = (what, *(f"the capacity of {resource}" for resource in scarce))
-    worth = [y * -one.right for y, one in zip(found.multipliers[2:], floors, strict=True)]
-    who, fit = _in_conflict(instance, low, worth, scarce, float(part))
-    fits = f"; {fit} would fit"
-    raise Infeasible(f"{what} cannot be kept, only {part:.4g} times as much for {who}{because}{fits}", names)
+    scarce = [instance.resources[i] for i in np.flatnonzero(prices > USED * max(prices.max(), TINY))]
+    limits = [
+        str(one.labels[k])
+        for one, y in zip(given.within[2:], found.multipliers[2:], strict=False)
+        if one.labels is not None
+        for k in np.flatnonzero(y > USED * max(y.max(), TINY)).tolist()
+    ]
+    reasons = [f"there is too little {' and '.join(scarce)} where their tasks may run"] * bool(scarce)
+    reasons += [f"limits allow no more ({_listed(limits)})"] * bool(limits)
+    names = (what, *(f"the capacity of {resource}" for resource in scarce), *limits)
+    worth = [y * -one.right for y, one in zip(found.multipliers[len(given.within) :], given.floors, strict=True)]
+    who, fit = _in_conflict(instance, given.low, worth, scarce, float(part))
+    because = "".join(f"{mark} {reason}" for mark, reason in zip((":", ", and"), reasons, strict=False))
+    raise Infeasible(
+        f"{what} cannot be kept, only {part:.4g} times as much for {who}{because}; {fit} would fit{_fix(instance)}",
+        names,
+    )
+
+
+def _fix(instance: Instance) -> str:
+    """How guarantees can be made to fit."""
+    return f"; {FIT}" if instance._has_guarantees else ""
 
 
 def _in_conflict(

@@ -195,7 +195,20 @@ def _numbers(before: Instance, after: Instance) -> list[str]:
                         was[name] = {r: units for r, units in was[name].items() if r in after.resources}
         both_have = (name for name in now if name in was and now[name] != was[name])
         out += _some([f"{what} of {name} {_value(now[name])} instead of {_value(was[name])}" for name in both_have])
-    return out
+    return out + _limits(before, after)
+
+
+def _limits(before: Instance, after: Instance) -> list[str]:
+    """Limits on what users take together."""
+    was, now = ({one.name: one for one in of.limits} for of in (before, after))
+    out = []
+    for name in dict.fromkeys([*was, *now]):
+        amounts = [_value(of[name].amount if name in of else np.inf) for of in (now, was)]
+        if amounts[0] != amounts[1]:
+            out.append(f"limit on {name} {amounts[0]} instead of {amounts[1]}")
+        elif before.servers == after.servers and was[name] != now[name]:
+            out.append(f"limit on {name} of others")
+    return _some(out)
 
 
 def _others(before: Instance, after: Instance) -> list[str]:

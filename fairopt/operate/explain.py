@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.guarantees import guaranteed_tasks
+from fairopt.blocks.guarantees import TeamFloor, guaranteed_tasks, team_floors
 from fairopt.blocks.limits import limited_units
 from fairopt.blocks.teams import kept_bases
 from fairopt.display import label
@@ -313,11 +313,24 @@ class Explainer:
     def _decides(self, subject: Subject) -> bool:
         """Whether all optimal answers give a user, or the members of a team together, as much."""
         assert self.again is not None
-        compared = subject.name in self.levels if subject.is_team else BY_LEXIMIN in self._note
-        if isinstance(self.again, FilledAgain) or self.again.is_strict or (compared and self.equalises_all):
+        if isinstance(self.again, FilledAgain) or self.again.is_strict or self._is_levelled(subject):
             return True
         value, alone = self.value(self.base, subject), self._alone(subject)
         return self.again.decides(subject.name, value, BY * max(value, BY * alone))
+
+    def _is_levelled(self, subject: Subject) -> bool:
+        """Whether some tier decides everything that it compares, and compares the subject, or teams that make it up."""
+        compared = subject.name in self.levels if subject.is_team else BY_LEXIMIN in self._note
+        if compared and self.equalises_all:
+            return True
+        mine = {*subject.members.tolist()}
+        for tier in tiers_of(self.allocation.policy.objective):
+            shares = tier.share_blocks()
+            if shares and any(term.is_order or term.is_curved for term in tier.terms()):
+                teams = [{*self.subject(name).members.tolist()} for name in shares[0]._names(self.some)]
+                if set().union(*(team for team in teams if team <= mine)) == mine:
+                    return True
+        return False
 
     def _alone(self, subject: Subject) -> float:
         """The shares that its users could have if each were alone."""
@@ -401,6 +414,7 @@ class Explainer:
             if self.moved(subject, changes) > LEAST:
                 binding.append(make_limit("block", changes))
         own = self._own_floor(subject)
+        able += self._own_guarantees(subject)
         for k, constraint in enumerate(self.constraints):
             changes = [Change("block", k)]
             moved = self.moved(subject, changes)
@@ -480,7 +494,7 @@ class Explainer:
         j = int(subject.members[0])
         for team in self.instance.team_guarantees:
             changes = [Change("guarantee", team)]
-            if j in self.instance.teams.names.get(team, ()) and self.gains(subject, changes):
+            if j in self.instance.teams.names.get(team, ()) and self._stops_at(subject, team, changes):
                 return [self.binding(subject, "guarantee", team, changes, None)]
         tasks = float(self.base[j].sum())
         floor = float(guaranteed_tasks(self.instance)[j])
@@ -505,13 +519,59 @@ class Explainer:
         return []
 
     def _team_floor(self, subject: Subject) -> list[Binding]:
-        """The guarantee of a team, if more of it would give it more."""
-        if subject.name not in self.instance.team_guarantees:
-            return []
+        """The guarantees of a team and of its users at which they are, if more would give it more, or does not fit."""
+        out = list[Binding]()
         changes = [Change("guarantee", subject.name)]
-        if not self.gains(subject, changes):
-            return []
-        return [self.binding(subject, "guarantee", subject.name, changes, None)]
+        if subject.name in self.instance.team_guarantees and self._stops_at(subject, subject.name, changes):
+            out.append(self.binding(subject, "guarantee", subject.name, changes, None))
+        for j in self._at_guarantee(subject)[:MOST_LIMITS]:
+            changes, floor = [Change("guarantee", j)], float(self.instance.guarantees[j])
+            if not self.at_limit[j] and self._moves_or_does_not_fit(subject, changes):
+                name = self.instance.users[j]
+                out.append(self.binding(subject, "guarantee", name, changes, BY * floor, amount=floor))
+        return out
+
+    @cached_property
+    def _floors(self) -> dict[str, TeamFloor]:
+        return team_floors(self.instance)
+
+    def at_floor(self, team: str) -> dict[str, float]:
+        """The units of each resource of which a team holds no more than it is guaranteed."""
+        if (floor := self._floors.get(team)) is None:
+            return {}
+        held = np.einsum("js,jsi->i", self.base[floor.members], self.demands[floor.members])
+        at = np.flatnonzero((floor.units > 0) & (held <= floor.units * (1 + SAME)))
+        return {self.instance.resources[i]: float(floor.units[i]) for i in at}
+
+    def _stops_at(self, subject: Subject, team: str, changes: list[Change]) -> bool:
+        """Whether the guarantee of a team, which holds no more of something, gives it what it has."""
+        return bool(self.at_floor(team)) and self._moves_or_does_not_fit(subject, changes)
+
+    def _moves_or_does_not_fit(self, subject: Subject, changes: list[Change]) -> bool:
+        assert self.again is not None
+        return self.gains(subject, changes) or frozenset(changes) in self.again.unfit
+
+    def _at_guarantee(self, subject: Subject) -> list[int]:
+        """Its users that run no more tasks than they are guaranteed."""
+        rows, floors = subject.members, guaranteed_tasks(self.instance)[subject.members]
+        return rows[(floors > 0) & (self.base[rows].sum(axis=1) <= floors * (1 + SAME))].tolist()
+
+    def _own_guarantees(self, subject: Subject) -> list[Raisable]:
+        """Its guarantees at which it and its users are, to be raised with other things."""
+        users = self._at_guarantee(subject)
+        changes = [[Change("guarantee", j)] for j in users] if len(users) <= MOST_LIMITS else []
+        names = [self.instance.users[j] for j in users] if changes else []
+        if subject.name in self.instance.team_guarantees and self.at_floor(subject.name):
+            changes.append([Change("guarantee", subject.name)])
+            names.append(subject.name)
+
+        def maker(name: str) -> Callable[[str, list[Change]], Binding]:
+            def make(kind: str, changes: list[Change]) -> Binding:
+                return self.binding(subject, kind, f"the guarantee of {name}", changes, None, relaxed=True)
+
+            return make
+
+        return [(some, maker(name)) for some, name in zip(changes, names, strict=True)]
 
     def _together(self, subject: Subject, able: list[Raisable]) -> list[Binding]:
         """A least set of things of which only all together help; empty if not even all do."""

@@ -133,9 +133,9 @@ class _Words:
             parts.append(f"{listed([b.name for b in by['block']])} bind{'s' * (len(by['block']) == 1)}")
         for b in by.get("guarantee", ()):
             if b.name == found.name:
-                parts.append("it gets no more than its guarantee")
-            elif b.name in self.instance.team_guarantees and self._is_mine(b.name):
-                parts.append(f"{b.name} gets no more than its guarantee")
+                parts.append(f"it gets no more than its guarantee{self._guaranteed(b)}")
+            elif self._is_mine(b.name):
+                parts.append(f"{b.name} gets no more than its guarantee{self._guaranteed(b)}")
             elif b.amount is None:
                 parts.append(
                     f"the guarantees of {b.name} come first"
@@ -158,9 +158,17 @@ class _Words:
         return head + listed(parts) + self._who() + "."
 
     def _is_mine(self, name: str) -> bool:
-        """Whether it is the subject, or a team that has all its users."""
-        members = self.instance.teams.names.get(name, ())
-        return name == self.found.name or {*self.subject.members.tolist()} <= {*members}
+        """Whether it is the subject, one of its users, or a team with a guarantee that has all its users."""
+        mine = {*self.subject.members.tolist()}
+        if name == self.found.name or self.instance._position.get(name, -1) in mine:
+            return True
+        return name in self.instance.team_guarantees and mine <= {*self.instance.teams.names.get(name, ())}
+
+    def _guaranteed(self, b: Binding) -> str:
+        """Of how much the guarantee is that is all that it, one of its users or its team gets."""
+        if b.amount is not None:
+            return f" of {tasks_of(b.amount)}" if self.of_team else ""
+        return f" of {listed([f'{number(x)} {self.title[name]}' for name, x in self.about.at_floor(b.name).items()])}"
 
     def _jointly(self, some: list[Binding]) -> str:
         """What binds together."""

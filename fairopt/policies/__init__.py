@@ -17,6 +17,7 @@ The files:
 * `hierarchical`: HDRF. `fair_tree`: the rule of Slurm. `kueue`: that of Kueue. `sequential`: SequentialMinMax.
   `dynamic`: dynamic DRF.
 * `measured`: values and levels of tasks that were found elsewhere, without a proof.
+* `not_of_blocks`: what mechanisms say to those who add constraints.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr. `amounts`:
   bounds such as ``MaxShare("vision=16gpu")``, as fractions of a cluster.
 """

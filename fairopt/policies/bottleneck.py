@@ -16,6 +16,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.runtime.clock import begin, check
 
@@ -105,7 +106,7 @@ def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> Bottleneck
 
 
 @dataclass(frozen=True)
-class BottleneckFairness:
+class BottleneckFairness(NotOfBlocks):
     """A bottleneck-fair allocation of one pool, by weighted Nash welfare and the check `bottleneck_fairness`.
 
     At the optimum each user below its limit pays its weight ``w_j`` for its tasks, and prices sum to at most ``sum w``;

@@ -22,6 +22,7 @@ from fairopt.instance import Instance
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool.solve import solve_waterfilling
 from fairopt.methods.settings import Settings
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proofs import gate
 from fairopt.runtime.clock import FIX, begin
 from fairopt.runtime.progress import tell
@@ -30,7 +31,7 @@ __all__ = ["DynamicDRF"]
 
 
 @dataclass(frozen=True)
-class DynamicDRF:
+class DynamicDRF(NotOfBlocks):
     """Dynamic Dominant Resource Fairness (Kash, Procaccia and Shah 2014).
 
     Users arrive in the order of the instance and never leave, and no user loses tasks. When user k arrives, at most the

@@ -16,6 +16,7 @@ from fairopt.blocks.teams import OfTeam
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import Policy
 
 __all__ = ["FairTree"]
@@ -24,7 +25,7 @@ MAX = "max"  # of billing
 
 
 @dataclass(frozen=True)
-class FairTree:
+class FairTree(NotOfBlocks):
     """What Slurm's Fair Tree steers to: at each level of the tree of accounts, billed usage per fairshare is equal.
 
     Of two accounts with the same parent Slurm starts the jobs of the one with less usage per fairshare, and this from
@@ -58,6 +59,7 @@ class FairTree:
     """
 
     billing: str = "cpu"
+    _keeps_limits = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.billing, str) or not self.billing:

@@ -17,6 +17,8 @@ from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.methods.cluster import exact_hierarchy
 from fairopt.methods.cluster.hierarchy import fill
+from fairopt.methods.unfit_guarantees import FIT
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proofs import gate
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.tolerances import VIOLATION_TOLERANCE
@@ -25,7 +27,7 @@ __all__ = ["HDRF"]
 
 
 @dataclass(frozen=True, repr=False)
-class HDRF:
+class HDRF(NotOfBlocks):
     """Hierarchical Dominant Resource Fairness (Bhattacharya et al. 2013): DRF between teams with different tasks.
 
     Users are the leaves of a tree of teams. Always the child with the smallest dominant share per weight rises, with
@@ -67,6 +69,7 @@ class HDRF:
     by: Any = ("team",)
     weights: Mapping[str, float] | None = None
     _solve_exactly = staticmethod(exact_hierarchy.solve)
+    _keeps_limits = True
 
     def __post_init__(self) -> None:
         by = (self.by,) if isinstance(self.by, str) else tuple(self.by)
@@ -218,7 +221,7 @@ def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
         capacity = float(instance.total_capacities[i])
         raise Infeasible(
             f"guarantees do not fit: those of users need {used[i] * capacity:.6g} {instance.resources[i]}, "
-            f"{(used[i] - 1) * capacity:.6g} more than there are; lower some"
+            f"{(used[i] - 1) * capacity:.6g} more than there are; {FIT}"
         )
 
 

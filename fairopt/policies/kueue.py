@@ -14,6 +14,7 @@ from fairopt.exact.allocate import allocate_in_fractions
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.fair_tree import divided
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock
 
@@ -24,7 +25,7 @@ MOST_PAIRS = 1_500
 
 
 @dataclass(frozen=True, repr=False)
-class Kueue:
+class Kueue(NotOfBlocks):
     """Fair sharing of Kueue: what teams hold beyond their guarantees is shared by weights, level by level.
 
     Of the outermost teams the smallest share above the guarantee, per weight, is as large as possible, then the next
@@ -61,6 +62,7 @@ class Kueue:
     """
 
     by: Any = None
+    _keeps_limits = True
 
     def __post_init__(self) -> None:
         if self.by is None:

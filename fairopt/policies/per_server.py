@@ -20,6 +20,7 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCerti
 from fairopt.formulation.program import require_instance
 from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
@@ -45,7 +46,7 @@ class _Answers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NaivePerServer:
+class NaivePerServer(NotOfBlocks):
     """A policy applied to each server separately; tasks are added up.
 
     Each server is divided among its eligible users, by their weights, without task limits, in shares of its own

@@ -15,6 +15,7 @@ from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.psdsf import equilibrium
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proofs import gate
 from fairopt.proofs.psdsf import largest_gain
 from fairopt.runtime.clock import Clock, begin, check
@@ -23,7 +24,7 @@ __all__ = ["PSDSF"]
 
 
 @dataclass(frozen=True)
-class PSDSF:
+class PSDSF(NotOfBlocks):
     """Per-Server Dominant-Share Fairness (Khamse-Ashari et al. 2017).
 
     User j's virtual share on server s is ``v_js = x_j / gamma_js``, where ``x_j`` are its tasks on all servers and

@@ -17,6 +17,7 @@ from fairopt.formulation.whole import slack
 from fairopt.instance import Instance
 from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
+from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proofs import gate
 from fairopt.proofs.maximal import measured
 from fairopt.runtime.clock import begin, check
@@ -27,7 +28,7 @@ MOST = 1e9  # tasks of a user: placing as many takes an hour
 
 
 @dataclass(frozen=True)
-class SequentialMinMax:
+class SequentialMinMax(NotOfBlocks):
     """Whole tasks in sequence (Parkes, Procaccia and Shah 2015).
 
     Each step gives a task to the user whose share per weight is smallest after it, among those for whom one fits. Ties

@@ -280,9 +280,13 @@ def test_guarantees_of_teams() -> None:
     given = of_gpus(3, 12, teams={"team": ["x", "x", "y"]}, guarantees={"x": {"gpu": 10}})
     for policy in (fo.HDRF(), fo.DRF()):
         answer = policy.allocate(given)
-        assert answer.explain("x").sentences[0] == "x stops at 10 gpu because it gets no more than its guarantee."
+        assert answer.explain("x").sentences[0] == (
+            "x stops at 10 gpu because it gets no more than its guarantee of 10 gpu."
+        )
         assert "the guarantee of x comes first" in answer.explain("y").sentences[0]
-        assert answer.explain("a").sentences[0] == "a stops at 5 tasks because x gets no more than its guarantee."
+        assert answer.explain("a").sentences[0] == (
+            "a stops at 5 tasks because x gets no more than its guarantee of 10 gpu."
+        )
 
 
 def test_a_long_name_of_a_resource_is_shortened() -> None:
@@ -348,3 +352,42 @@ def test_shares_are_held_at_their_coefficients() -> None:
     level = 202 / (40 * 5 + 8 * 25)  # tasks of web are 25 times the level, whatever the total
     assert 12.5 + 2 * gained == pytest.approx(25 * level)
     assert np.allclose(fo.DRF().allocate(more).tasks, [5 * level, 25 * level])  # here the ratio of shares is the same
+
+
+def test_what_a_team_is_guaranteed_is_named_in_units_of_what_it_gets_no_more_of():
+    pool = fo.Instance(
+        [[8, 1], [8, 0], [1, 1]],
+        [640, 64],
+        resources=["cpu", "gpu"],
+        users=["train", "parse", "other"],
+        teams={"team": ["v", "v", "n"]},
+        guarantees={"v": {"cpu": 400, "gpu": 20}},
+    )
+    answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(pool)
+    assert (
+        answer.explain("v")
+        .sentences[0]
+        .startswith("v stops at 596 cpu because cpu is full and it gets no more than its guarantee of 20 gpu")
+    )
+
+
+def test_a_team_at_a_guarantee_that_cannot_grow_is_said_to_be_there():
+    pool = of_gpus(2, 12, teams={"team": ["A", "B"]}, guarantees={"A": {"gpu": 4}, "B": {"gpu": 8}})
+    for policy in (fo.HDRF(), fo.DRF()):
+        told = policy.allocate(pool).explain("B").sentences[0]
+        assert told == "B stops at 8 gpu because it gets no more than its guarantee of 8 gpu."
+
+
+def test_a_limit_that_is_guaranteed_in_full_binds_together_with_the_guarantee():
+    pool = of_gpus(3, 64, task_limits=[30, None, None], guarantees=[30, 16, 16])
+    told = fo.DRF().allocate(pool).explain("a")
+    assert {b.name for b in told.binding if b.kind == "together"} == {"a", "the guarantee of a"}
+    assert "its own task limit and the guarantee of a bind together" in told.sentences[0]
+
+
+def test_what_kueue_shares_is_decided():
+    pool = of_gpus(3, 64, teams={"team": ["v", "n", "r"]}, task_limits=[30, None, None], guarantees=[30, 16, 16])
+    answer = fo.policies.Kueue().allocate(pool)
+    for team in ("v", "n", "r"):
+        assert "does not decide" not in str(answer.explain(team))
+    assert answer.explain("n").sentences[0].startswith("n stops at 17 gpu because gpu is full and the guarantee of ")

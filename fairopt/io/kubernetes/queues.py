@@ -345,11 +345,13 @@ class Queues:
             if (names := [name for name in group.covered if tasks.spec.requests(name)])
         )
 
-    def owed(self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers) -> Owed:
+    def owed(
+        self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers, scaled: bool = True
+    ) -> Owed:
         """What nominal quotas owe to queues, and to cohorts in cohorts; and the limits of queues and cohorts.
 
-        ``places`` are tasks with the servers where they may run. Quotas of a flavor beyond what its servers have, as
-        far as tasks want them, are scaled.
+        ``places`` are tasks with the servers where they may run. With ``scaled`` quotas of a flavor beyond what its
+        servers have, as far as tasks want them, are scaled.
         """
         of_queue: dict[str, list[tuple[Tasks, Mask]]] = {}
         for place in places:
@@ -374,10 +376,10 @@ class Queues:
             self._notes.add("{quota} of flavors where no pod of their queue may run {counts} for nothing", *unused)
             needed = sum(min(nominal[queue], wanted[queue]) for queue in mine)
             there = servers.total(self._servers_of(flavor, servers), resource)
-            part = min(1.0, there / needed) if needed else 1.0
+            part = min(1.0, there / needed) if needed and scaled else 1.0
             what = "{quota} beyond what the servers of their flavors have: scaled to it, for all of their queues"
             example = f"{needed:,.6g} {resource} of {flavor}, of which there is {there:,.6g}"
-            self._notes.add(what, example, number=needed > there * _ROUNDED)
+            self._notes.add(what, example, number=part < 1 / _ROUNDED)
             for queue, on in mine.items():
                 amount = nominal[queue] if part == 1 else part * min(nominal[queue], wanted[queue])
                 of_team[queue].append(Quota(resource, amount, {queue: on}))
@@ -386,7 +388,7 @@ class Queues:
         for queue in of_queue:
             self._note_unmodelled(queue, self._found.cluster_queues[queue])
         self._note_rules(of_queue, limits)
-        return Owed(of_team, outer, limits)
+        return Owed(of_team, outer, limits, scaled=scaled)
 
     @property
     def _nested(self) -> bool:

@@ -18,7 +18,7 @@ from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
-from fairopt.io.kubernetes.unread import note_unread, others_in
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -39,6 +39,7 @@ def read_kubernetes(
     merge: bool = True,
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
+    scale_quotas: bool = True,
 ) -> Arguments:
     """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None.
 
@@ -51,7 +52,18 @@ def read_kubernetes(
     servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
     places = (servers_name, pods_name, *(name for _, name in further))
     with about(*places):
-        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources, full_demand=full_demand)
+        kueue_objects = read_kueue(further)
+        values = _arguments(
+            servers,
+            found,
+            kueue_objects,
+            {},
+            users,
+            tasks,
+            resources,
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+        )
     return Arguments(values, places, merge)
 
 
@@ -63,6 +75,7 @@ def read_list(
     merge: bool = True,
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
+    scale_quotas: bool = True,
 ) -> Arguments:
     """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
     _check_options(users, tasks, resources)
@@ -76,8 +89,10 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        others = others_in(document)
-        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others, full_demand)
+        parents, others = _parents(document), others_in(document)
+        values = _arguments(
+            servers, pods, kueue, parents, users, tasks, resources, others, full_demand, scale_quotas=scale_quotas
+        )
     return Arguments(values, (name,), merge)
 
 
@@ -120,8 +135,10 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
-    others: Sequence[tuple[str, str]] = (),
+    others: Sequence[Other] = (),
     full_demand: bool = False,
+    *,
+    scale_quotas: bool,
 ) -> dict[str, Any]:
     notes = Notes()
     queues = Queues(kueue, parents, notes, _amount)
@@ -168,7 +185,7 @@ def _arguments(
         labels, cohorts = queues.labels(set(owners))
         there = Servers(kept, names, capacities, _amount)
         weights = queues.weights(set(owners), cohorts)
-        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there)
+        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, scale_quotas)
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     else:
         queues.note_other_teams()

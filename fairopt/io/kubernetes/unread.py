@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairopt.io.json_text import shown_key
 from fairopt.io.kubernetes.objects import Pod
@@ -33,27 +33,44 @@ _GANGS = (
     "pod-group.scheduling.sigs.k8s.io",
     "yunikorn.apache.org/task-group-name",
 )
+_LEAST = ("minMember", "minAvailable")  # of a PodGroup, and of a Job of Volcano
 
 
-def others_in(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The scheduler, with the kind, of each object in a list that is one of other schedulers; and its name."""
+class Other(NamedTuple):
+    """An object of another scheduler, and how many pods of it start together at least, if it says so."""
+
+    kind: str
+    scheduler: str
+    name: str
+    least: int
+
+
+def others_in(document: Mapping[str, Any]) -> list[Other]:
+    """The objects in a list that are of other schedulers."""
     out = []
     for item in document["items"]:
         group = str(item.get("apiVersion", "")).partition("/")[0]
         metadata = item.get("metadata")
         if group in _GROUPS and isinstance(item.get("kind"), str):
             name = str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
-            out.append((f"{item['kind']} of {_GROUPS[group]}", name))
+            spec = item.get("spec")
+            given = [spec.get(key) for key in _LEAST] if isinstance(spec, Mapping) else []
+            least = max((k for k in given if isinstance(k, int)), default=0)
+            out.append(Other(item["kind"], _GROUPS[group], shown_key(name) if name else "", least))
     return out
 
 
-def note_unread(others: Sequence[tuple[str, str]], pods: Sequence[Pod], notes: Notes) -> None:
+def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes) -> None:
     """Say which objects, labels and annotations of other schedulers do not count."""
-    for what in dict.fromkeys(what for what, _ in others):
-        kind, _, scheduler = what.partition(" of ")
-        named = [shown_key(name) if name else "" for one, name in others if one == what]
-        counted = {"kind": kind, "scheduler": scheduler}
-        notes.add("{object} of the kind {kind} of {scheduler} {is} not read", *named, number=len(named), **counted)
+    for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
+        alike = [one for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
+        of, named = {"kind": kind, "scheduler": scheduler}, [one.name for one in alike]
+        notes.add("{object} of the kind {kind} of {scheduler} {is} not read", *named, number=len(alike), **of)
+        gangs = [f"{one.name}: {one.least} pods" for one in alike if one.least > 1]
+        what = (
+            "{object} of the kind {kind} of {scheduler} with pods that start together or not at all: counted one by one"
+        )
+        notes.add(what, *gangs, **of)
     for key in _QUEUES:
         in_labels = [pod.name for pod in pods if key in pod.labels]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"

@@ -20,6 +20,7 @@ from fairopt.exact.rationals import Rational, as_rational, rational, total, writ
 from fairopt.in_fractions import as_fraction
 from fairopt.instance import Instance
 from fairopt.methods.cluster.filling import Filling, Forest, Leaf, Tree, vector_of
+from fairopt.methods.unfit_guarantees import FIT
 from fairopt.runtime.clock import Clock, check
 
 __all__ = ["filled", "is_filling", "solve"]
@@ -194,7 +195,7 @@ def _forest(cluster: Cluster, tree: Tree, rows: Sequence[Prices]) -> Forest:
 def _refuse_unfit(cluster: Cluster, tree: Tree, forest: Forest, clock: Clock | None) -> None:
     """Raise `Infeasible` if the tasks that are guaranteed do not fit."""
     if _place(cluster, tree, forest.starts, [], clock).value < 1:
-        raise Infeasible("guarantees do not fit in rational numbers; lower some")
+        raise Infeasible(f"guarantees do not fit in rational numbers; {FIT}")
 
 
 def _place(

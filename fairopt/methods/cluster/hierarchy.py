@@ -25,7 +25,7 @@ from fairopt.formulation.simplex import DUAL, Simplex
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.cluster.filling import TIE, Filling, Forest, Tree
-from fairopt.methods.unfit_guarantees import refuse_unfit
+from fairopt.methods.unfit_guarantees import FIT, refuse_unfit
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
@@ -79,7 +79,7 @@ def fill(
     start = np.array(forest.starts)
     if (over := programs.place(start)[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
-        raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; lower some")
+        raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; {FIT}")
     if several:
         _explore(forest, programs, rows, start, more)
     while True:

@@ -457,8 +457,8 @@ def test_the_number_of_pods_of_a_server_limits_on_request_and_is_said_where_it_w
 # -- other schedulers -----------------------------------------------------------------------------------------
 
 
-def other(version, kind, name):
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3}}
+def other(version, kind, name, **spec):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3, **spec}}
 
 
 def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path):
@@ -523,3 +523,21 @@ def test_what_is_held_is_what_runs_and_no_mean():
     assert instance.held_units.sum(axis=0).tolist() == [12]
     changes = fo.HDRF().allocate(instance).quotas().diff([])
     assert [(row.team, row.held) for row in changes.rows] == [("a", 12), ("b", 0)]
+
+
+def test_gangs_of_pod_groups_are_said_to_be_counted_one_by_one(tmp_path):
+    groups = [
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "train", minMember=4),
+        other("scheduling.run.ai/v2alpha2", "PodGroup", "one", minMember=1),
+        other("batch.volcano.sh/v1alpha1", "Job", "mpi", minAvailable=8),
+        other("scheduling.volcano.sh/v1beta1", "PodGroup", "odd", minMember="4"),
+    ]
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(listed(NODE, POD, *groups)))
+    said = [note for note in fo.read(path).notes if "start together" in note]
+    assert said == [
+        "1 object of the kind PodGroup of KAI with pods that start together or not at all: counted one by one "
+        "(train: 4 pods)",
+        "1 object of the kind Job of Volcano with pods that start together or not at all: counted one by one "
+        "(mpi: 8 pods)",
+    ]

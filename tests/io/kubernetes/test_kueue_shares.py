@@ -218,3 +218,20 @@ def test_the_limit_that_stops_a_queue_is_named():
         _, answer = shared(*queues, flavor("all"), waiting("a", 10, spec(1)), nodes=[node("n", 12)], policy=policy)
         told = str(answer.explain("a"))
         assert "the limit on cpu of all in queue a binds" in told
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_quotas_that_promise_more_than_there_is_are_kept_in_proportion_or_in_an_order(policy):
+    nodes = [node("g1", 64, 8), node("g2", 64, 4)]
+    queues = [cells(q, "all", resources=("cpu", GPU), all=[64, 8]) for q in "AB"]
+    jobs = [workload(q, "job", "main", (20, spec(1, 1))) for q in "AB"]
+    given = [*queues, flavor("all"), *jobs, *(local(q, "main", q) for q in "AB")]
+    scaled = made(*given, nodes=nodes, pods=[])
+    assert units(policy.allocate(scaled), GPU) == pytest.approx({"A": 6, "B": 6})
+    assert said(scaled, "1 quota beyond what the servers of their flavors have")
+    assert scaled.fit_guarantees(["A"]) == scaled
+    unscaled = made(*given, nodes=nodes, pods=[], scale_quotas=False)
+    assert unscaled.guarantees.tolist() == [8, 8]
+    for order, gpus in ((None, (6, 6)), (["A", "B"], (8, 4)), (["B"], (4, 8))):
+        answer = policy.allocate(unscaled.fit_guarantees(order))
+        assert units(answer, GPU) == pytest.approx(dict(zip("AB", gpus, strict=True)))

@@ -64,13 +64,13 @@ def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes) -> N
     """Say which objects, labels and annotations of other schedulers do not count."""
     for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
         alike = [one for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
-        of, named = {"kind": kind, "scheduler": scheduler}, [one.name for one in alike]
-        notes.add("{object} of the kind {kind} of {scheduler} {is} not read", *named, number=len(alike), **of)
+        named, what = [one.name for one in alike], "{object} of the kind {kind} of {scheduler} {is} not read"
+        notes.add(what, *named, number=len(alike), kind=kind, scheduler=scheduler)
         gangs = [f"{one.name}: {one.least} pods" for one in alike if one.least > 1]
         what = (
             "{object} of the kind {kind} of {scheduler} with pods that start together or not at all: counted one by one"
         )
-        notes.add(what, *gangs, **of)
+        notes.add(what, *gangs, kind=kind, scheduler=scheduler)
     for key in _QUEUES:
         in_labels = [pod.name for pod in pods if key in pod.labels]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"

@@ -109,7 +109,7 @@ class _Levels:
                 self.prices = dual.prices / (dual.of_numbers @ self.w)
             self.fix(dual, self.paying(dual))
             doubt = self.free & (self.bounds.at(self.programs.tasks) <= self.floor + RISING * self.units)
-            if doubt.any():
+            if doubt.any() and level <= self.level * (1 + RISING):
                 self.fix_those_who_cannot_rise(doubt)
             if (self.free == before).all():
                 raise _SolverFailed(f"prices of program {self.programs.solves} fix nothing")

@@ -52,7 +52,9 @@ class NumberPrograms:
 
     def __init__(self, bounds: NumberBounds, settings: Settings, columns: Int, tasks: Float) -> None:
         self.bounds, self.program, self.settings = bounds, bounds.program, settings
-        self.scale, self.solves = self.program.size[bounds.pairs.user], 0
+        most = self.program.most
+        size = np.where(most > 0, np.minimum(self.program.size, most), self.program.size)
+        self.scale, self.solves = size[bounds.pairs.user], 0
         single = self.program.single
         self.least = self.program.low if single else np.zeros(len(tasks))
         self.most = np.where(self.program.zero_pairs, 0.0, self.program.most if single else np.inf)

@@ -84,7 +84,7 @@ def split_inside_teams(
     if team is None or program.empty or np.bincount(team.labelling(program.instance).of_user).max() == 1:
         return answer
     open_split = replace(answer, note=f"the split of totals inside each {team.by} {OPEN}")
-    if not linear_only(program):
+    if team.inside == "any" or not linear_only(program):
         return open_split
     settings = replace(settings, start=None, general=None)
     try:
@@ -109,7 +109,7 @@ def split_inside_teams(
     after = gate.judge(program, Proposal(answer.method, found, answer.evidence, answer.solver))
     if not after.ok:
         return open_split
-    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals"
+    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when it was found"
     return replace(after, tried=answer.tried, note=note)
 
 

@@ -130,7 +130,12 @@ def _among(program: Program, users: Bool, tasks: Float, share: Share) -> Program
     for k, (table, right, equal) in enumerate(rows):  # a right side is never below what is used, by rounding
         left[f"row {k}"] = Rows(table, right if equal else np.maximum(right, table @ tasks[of_pair]), equal)
     blocks = _Bounds(program.low[users], program.high[users]), _Left(left)
-    return Program(part, Leximin(share), blocks, merge=False)
+    inside = Program(part, Leximin(share), blocks, merge=False)
+    equal = (totals / np.bincount(place[0]))[place[0]] / bounds.c[of_pair]  # tasks at equal parts of the totals
+    size = np.zeros(len(inside.size))
+    np.maximum.at(size, inside.pairs.user, equal)
+    inside.__dict__["size"] = np.where(size > 0, size, inside.size)
+    return inside
 
 
 def _at_the_boundary(program: Program, answer: Answer, settings: Settings) -> tuple[Float, Sequence[NumberDual]]:

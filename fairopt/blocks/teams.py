@@ -23,6 +23,8 @@ __all__ = ["OfTeam", "Surplus"]
 
 Float = NDArray[np.float64]
 
+INSIDE = ("fair", "any")  # what splits a team's total among its members
+
 
 class _Composed(Share):
     """A base of `OfTeam` and `Surplus`, whose numbers are not one coefficient times the tasks of each user."""
@@ -56,6 +58,10 @@ class OfTeam(_Composed):
         The kind of label, a key of `Instance.teams`. Every user needs a label.
     weights : dict of str to float, optional
         Weights of teams, which replace those of the instance; 1 for teams in neither.
+    inside : {"fair", "any"}, default "fair"
+        What decides the split of a team's total among its members where the objective leaves it open: the leximin of
+        the members' shares, or nothing, which is faster, and right where members are ways of doing the same, such as
+        the paths of a demand.
 
     Raises
     ------
@@ -79,9 +85,12 @@ class OfTeam(_Composed):
     share: Share = field(default_factory=DominantShare)
     by: str = "team"
     weights: PerUser | None = None
+    inside: str = "fair"
 
     def __post_init__(self) -> None:
         require_share(self.share, self)
+        if self.inside not in INSIDE:
+            raise InvalidBlock(f"inside of OfTeam is {brief(self.inside)}; give 'fair' or 'any'")
         if isinstance(self.share, _Composed):
             raise InvalidBlock(f"OfTeam({self.share}): give a share of users, such as DominantShare()")
         if not isinstance(self.by, str):

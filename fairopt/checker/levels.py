@@ -224,7 +224,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
 
     At prices of capacities and rows, and prices pi of numbers, ``sum_t pi_t z_t`` has a bound V. If the others keep
     their floors up to the level, a number rises by at most ``(V - sum_t pi_t floor_t) / pi_t``, and what earlier
-    numbers could rise by counts at their prices. What a number holds at a positive reduced cost counts as well.
+    numbers could rise by counts at their prices; those of one level share its slack. What a number holds at a positive reduced cost counts as well.
     """
     if cluster.kept_levels:
         raise CannotCheck("levels of numbers are proved under linear constraints only")
@@ -242,7 +242,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     unproved = set(z)  # numbers that no prices bound
     room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
     broken = [row_excess(cluster, row)[0] for row in rows]
-    settled, gap = set[str](), ZERO
+    fixed_by, gap = dict[str, tuple[int, Fraction]](), ZERO  # the level of a number, and what its slack would buy of it
     for k, one in enumerate(entry["levels"]):
         check_keys(one, NUMBER_LEVEL, f"level {k} of the evidence")
         cluster.clock.check()
@@ -264,15 +264,21 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
         slack = max(top - exact_sum(p * floors[t] for t, p in pi.items()), ZERO)
         if any(not pi.get(t) for t in mine):
             raise Fault(f"level {k} of the evidence has no price of a number that it fixes")
-        earlier = {t for t in pi if t in settled or (z[t] / w[t] < level and rise[t] > 0)} - {*mine}
-        paid = exact_sum(pi[t] * unit[t] for t in mine)
-        gap = max(gap, exact_sum(pi[t] * rise[t] for t in earlier) / paid)
+        earlier = {t for t in pi if t in fixed_by or (z[t] / w[t] < level and rise[t] > 0)} - {*mine}
+        of_level = dict[int | None, list[str]]()
+        for t in earlier:
+            of_level.setdefault(fixed_by[t][0] if t in fixed_by else None, []).append(t)
+        lost = ZERO
+        for n, numbers in of_level.items():
+            each = exact_sum(pi[t] * rise[t] for t in numbers)
+            lost += each if n is None else min(each, max(pi[t] * fixed_by[t][1] for t in numbers))
+        gap = max(gap, up(lost / exact_sum(pi[t] * unit[t] for t in mine)))
         for t in mine:
             by_prices = up(max(floors[t] - z[t], ZERO) + slack / pi[t])
             rise[t] = min(rise[t], by_prices)
+            fixed_by[t] = k, slack / pi[t]
             if by_prices <= GAP * unit[t]:
                 unproved.discard(t)
-        settled.update(mine)
     highest = max(v / w[t] for t, v in z.items())
     for j, t in compared.of_user.items():  # at an optimum, numbers at their most have nothing on worse servers
         if t in unproved and z[t] / w[t] * (1 + ROUNDING) < highest:

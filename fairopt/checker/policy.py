@@ -32,7 +32,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "ResourceShare": ("resource",),
     "IdealGain": ("base",),
     "KDominantShare": ("k", "rank_weights", "short"),
-    "OfTeam": ("share", "by", "weights"),
+    "OfTeam": ("share", "by", "weights", "inside"),
     "Surplus": ("share", "base"),
     "MinTasks": ("tasks",),
     "MaxTasks": ("tasks",),
@@ -161,6 +161,8 @@ def _check_types(name: str, given: Mapping[str, Any], text: str) -> None:
     nested = isinstance(inner, Block) and inner.name in COMPOSED
     if nested and name in COMPOSED and (name, inner.name) != ("Surplus", "OfTeam"):  # type: ignore[union-attr]
         raise CannotCheck(f"{text}: {name} is of a user's share")
+    if given.get("inside", "any") not in ("fair", "any"):
+        raise CannotCheck(f"{text}: inside is neither 'fair' nor 'any'")
     if name == "Policy":
         conditions = given.get("constraints", [])
         if not isinstance(given.get("objective"), Block) or not isinstance(given.get("name", ""), (str, type(None))):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,28 @@ Int = NDArray[np.intp]
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies
 LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's basis statuses
+FEW = 0.1  # of a matrix's entries: more changes than that are passed as a new program
+NO_BASIS = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
 REFINEMENTS = 2  # of a basis's duals, whose relative error of 1e-13 each one squares
+
+
+class _Given(NamedTuple):
+    """A program as it was given."""
+
+    costs: Float
+    bounds: tuple[Float, Float]
+    rows: tuple[Float, Float]
+    matrix: sp.csc_array
+    size: float
+
+    def changed_entries(self, other: _Given) -> Int | None:
+        """Which entries of the matrix another program changes; None if it differs in their places or in many."""
+        mine, new = self.matrix, other.matrix
+        alike = self.size == other.size and mine.shape == new.shape and len(mine.data) == len(new.data)
+        if not (alike and np.array_equal(mine.indptr, new.indptr) and np.array_equal(mine.indices, new.indices)):
+            return None
+        changed = np.flatnonzero(mine.data != new.data)
+        return changed if len(changed) <= FEW * len(new.data) else None
 
 
 class Simplex:
@@ -43,6 +64,8 @@ class Simplex:
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         self.infeasible = False
+        self.given: _Given | None = None  # the program that HiGHS has
+        self.of_columns, self.of_rows = NO_BASIS
 
     def give(
         self,
@@ -56,10 +79,17 @@ class Simplex:
         """Pass a program and the basis statuses of its columns and rows.
 
         All bounds and costs are multiplied by ``size``, since HiGHS's tolerances are absolute. HiGHS refuses numbers
-        beyond 1e15; `run` then returns False.
+        beyond 1e15; `run` then returns False. From the last basis only what differs from the last program is passed,
+        if the matrix has its entries in the same places: HiGHS then keeps the factors of its basis.
         """
         from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
 
+        before, self.given = self.given, _Given(costs, bounds, rows, matrix, size)
+        if before is not None and basis is not None and basis[0] is self.of_columns and basis[1] is self.of_rows:
+            entries = before.changed_entries(self.given)
+            if entries is not None:
+                self._change(before, self.given, entries)
+                return
         model, self.size = HighsLp(), size
         model.num_col_, model.num_row_ = len(costs), len(rows[0])
         model.col_cost_, (model.col_lower_, model.col_upper_) = costs * size, (b * size for b in bounds)
@@ -78,6 +108,22 @@ class Simplex:
         kept.valid = True
         self.highs.setBasis(kept)
 
+    def _change(self, before: _Given, now: _Given, entries: Int) -> None:
+        """Change in the program that HiGHS has what differs in another one."""
+        highs, size = self.highs, now.size
+        some = np.flatnonzero(before.costs != now.costs).astype(np.int32)
+        highs.changeColsCost(len(some), some, now.costs[some] * size)
+        for change, (low, high), (last_low, last_high) in (
+            (highs.changeColsBounds, now.bounds, before.bounds),
+            (highs.changeRowsBounds, now.rows, before.rows),
+        ):
+            some = np.flatnonzero((low != last_low) | (high != last_high)).astype(np.int32)
+            change(len(some), some, low[some] * size, high[some] * size)
+        at = np.searchsorted(now.matrix.indptr, entries, side="right") - 1
+        values, rows = now.matrix.data[entries], now.matrix.indices[entries]
+        for row, column, value in zip(rows.tolist(), at.tolist(), values.tolist(), strict=True):
+            highs.changeCoeff(row, column, value)
+
     def run(self, clock: Clock, first: int = PRIMAL, interior: bool = False) -> bool:
         """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one.
 
@@ -86,6 +132,7 @@ class Simplex:
         from highspy import HighsModelStatus
 
         highs = self.highs
+        self.of_columns, self.of_rows = NO_BASIS
         for strategy in (first, PRIMAL + DUAL - first):
             highs.setOptionValue("solver", "ipm" if interior and strategy == first else "simplex")
             if (seconds := clock.left) is not None:
@@ -109,20 +156,29 @@ class Simplex:
         self.values, self.duals = np.array(found.col_value) / self.size, np.array(found.row_dual) / self.size
         return True
 
-    def refined_duals(self, matrix: sp.csc_array, costs: Float) -> Float:
-        """The duals of the basis to rounding, so that equal costs are equal; HiGHS's have a relative error of 1e-13."""
+    def refine(self) -> None:
+        """Bring values and duals to those of the basis, to rounding; HiGHS's have a relative error of 1e-13.
+
+        Equal costs are then equal, and rows that a next program keeps are not broken. A singular basis changes nothing.
+        """
+        assert self.given is not None
         columns, rows = np.flatnonzero(self.of_columns == BASIC), np.flatnonzero(self.of_rows != BASIC)
         if len(columns) != len(rows):
-            return self.duals
-        basis = sp.csc_array(sp.csr_array(matrix[:, columns])[rows].T)
+            return
+        of_rows = sp.csr_array(self.given.matrix)[rows]
+        basis = sp.csc_array(of_rows[:, columns])
         try:
             factors = sparse_linalg.splu(basis)
         except RuntimeError:  # singular
-            return self.duals
-        exact, right = basis.astype(np.longdouble), costs[columns].astype(np.longdouble)
-        found = self.duals[rows].astype(np.longdouble)
+            return
+        exact, costs = basis.astype(np.longdouble), self.given.costs[columns].astype(np.longdouble)
+        low, high = self.given.rows
+        right = np.where(self.of_rows[rows] == UPPER, high[rows], low[rows])
+        elsewhere = np.where(self.of_columns == BASIC, 0.0, self.values).astype(np.longdouble)
+        right = np.where(np.isfinite(right), right, 0.0) - of_rows.astype(np.longdouble) @ elsewhere
+        values, duals = self.values[columns].astype(np.longdouble), self.duals[rows].astype(np.longdouble)
         for _ in range(REFINEMENTS):
-            found = found + factors.solve((right - exact @ found).astype(float))
-        out = np.zeros(len(self.duals))
-        out[rows] = found
-        return out
+            values = values + factors.solve((right - exact @ values).astype(float))
+            duals = duals + factors.solve((costs - duals @ exact).astype(float), trans="T")
+        self.values[columns], self.duals = values, np.zeros(len(self.duals))
+        self.duals[rows] = duals

@@ -9,8 +9,9 @@ only if one that is no larger per weight falls. At prices of capacities, multipl
 So if the others keep their floors, up to the level that is fixed, no number t rises above its own by more than ``(V -
 sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most need no level.
 
-What the slack of earlier levels could have bought counts too: the price of each earlier number times its possible rise,
-relative to what the numbers of the level pay. A number near zero is judged in units of the typical level,
+What the slack of earlier levels could have bought counts too, relative to what the numbers of the level pay: at most
+the price of each earlier number times its possible rise, and for all numbers of one earlier level, whose slack only one
+of them can have whole, at most the largest of these products. A number near zero is judged in units of the typical level,
 or of the most that it can be if that is less.
 """
 
@@ -193,9 +194,9 @@ def judge_number_levels(
     z, w = bounds.at(tasks), bounds.numbers.weights
     unit = np.where(z > NOISE * bounds.unit, z, bounds.unit)
     excess = np.maximum(bounds.most - z, 0.0)
-    settled, gaps = np.zeros(len(z), dtype=bool), list[float]()
+    level_of, by_slack, gaps = np.full(len(z), -1), np.zeros(len(z)), list[float]()
     by_prices = np.full(len(z), np.inf)
-    for dual in duals:  # in the order in which numbers were fixed
+    for k, dual in enumerate(duals):  # in the order in which numbers were fixed
         mine, pi = dual.numbers, np.maximum(dual.of_numbers, 0.0)
         level = float((z / w)[mine].min(initial=np.inf))
         floors = np.minimum(z, np.maximum(level * w, bounds.lowest))
@@ -210,14 +211,17 @@ def judge_number_levels(
             excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
             rise = np.where(near, np.minimum(rise, excused), rise)
         at_reduced_cost = float(np.max(bounds.at_reduced_cost(dual, tasks) / unit, initial=0.0))
-        earlier = settled.copy()
-        earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
+        earlier = (level_of >= 0) | ((z / w < level) & (bounds.most > z))  # also those that no level has fixed yet
         earlier[mine] = False
         paid = float((pi * unit)[mine].sum())
-        displaced = float((pi * excess)[earlier].sum()) / paid if paid > 0 else np.inf
+        bought = np.zeros(k + 1)  # by the slack of each level; last, by what is not fixed yet
+        np.maximum.at(bought, level_of[earlier], (pi * by_slack)[earlier])
+        bought[-1] = np.inf
+        each = np.bincount(level_of[earlier] % (k + 1), (pi * excess)[earlier], k + 1)
+        displaced = float(np.minimum(each, bought).sum()) / paid if paid > 0 else np.inf
         excess[mine] = np.minimum(excess, rise)[mine]
         by_prices[mine] = np.minimum(by_prices, rise)[mine]
-        settled[mine] = True
+        level_of[mine], by_slack[mine] = k, max(slack, 0.0) / pi[mine]
         gaps.append(float(np.max([displaced, at_reduced_cost, *(excess / unit)[mine]])))
     on_worse = np.where(by_prices <= GAP_TOLERANCE * unit, 0.0, bounds.held_on_worse_servers(tasks))
     gap = float(np.max([0.0, *gaps, *((excess + on_worse) / unit)]))  # a NaN stays NaN

@@ -218,7 +218,8 @@ class BySimplex(LevelPrograms):
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
-        values, duals = simplex.values, -simplex.refined_duals(matrix, costs)
+        simplex.refine()
+        values, duals = simplex.values, -simplex.duals
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         self.cone.unknowns.save_value(np.where(self.excluded, 0.0, np.maximum(values[: len(self.excluded)], 0.0)))
         if self.further is not None and n_others:

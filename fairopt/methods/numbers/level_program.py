@@ -21,6 +21,7 @@ from fairopt.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 
 STEP = 1e-3  # of a number: the rise that is tested
 LOOSE = 1e-12  # of a row's unit: HiGHS calls rows infeasible that are broken by rounding on a single point
+FAR = 1e3  # numbers so far from their rows' units need other units
 MARGIN = 64 * TERM_ROUNDING  # relative: reduced costs that near to zero are rounding
 
 
@@ -51,12 +52,14 @@ class NumberPrograms:
 
     def __init__(self, bounds: NumberBounds, settings: Settings, columns: Int, tasks: Float) -> None:
         self.bounds, self.program, self.settings = bounds, bounds.program, settings
-        self.scale, self.solves = self.program.size[bounds.pairs.user], 0
+        most = self.program.most
+        size = np.where(most > 0, np.minimum(self.program.size, most), self.program.size)
+        self.scale, self.solves = size[bounds.pairs.user], 0
         single = self.program.single
         self.least = self.program.low if single else np.zeros(len(tasks))
         self.most = np.where(self.program.zero_pairs, 0.0, self.program.most if single else np.inf)
         self.tasks, self.columns = tasks, columns
-        self.simplex = Simplex(settings.verbose)
+        self.simplex, self.first_size = Simplex(settings.verbose), 0
         self.basis: tuple[Int, Int] | None = None
         self._write()
 
@@ -88,7 +91,24 @@ class NumberPrograms:
         place = np.searchsorted(self.numbers, number[columns]), np.arange(len(columns))
         self.by_number = sp.csr_array((per_pair[columns], place), shape=(len(self.numbers), len(columns)))
         self.at_rest = self.bounds.at(at_rest)
+        self.template: sp.csc_array | None = None
         self.fixed, self.low, self.high = sp.vstack(parts), np.concatenate(low), np.concatenate(high)
+
+    def _matrix(self, units: Float, rates: Float) -> sp.csc_array:
+        """The rows of all levels and those of numbers, in units that stay as long as they are about the present ones.
+
+        Levels then differ in entries of z alone, which HiGHS changes without a new factorisation.
+        """
+        if self.template is None or not (self.units / FAR < units).all() or not (units < self.units * FAR).all():
+            n, self.units = len(units), units
+            own = sp.hstack([sp.diags_array(1.0 / units) @ self.by_number, sp.csr_array(np.ones((n, 1)))])
+            own = sp.hstack([own, sp.diags_array(np.full(n, -STEP))])
+            self.template = sp.csc_array(sp.vstack([sp.hstack([self.fixed, sp.csr_array((len(self.low), 1 + n))]), own]))
+            self.template.eliminate_zeros()
+        p, starts = len(self.columns), self.template.indptr
+        entries = self.template.data.copy()
+        entries[starts[p] : starts[p + 1]] = -rates / self.units
+        return sp.csc_array((entries, self.template.indices, starts), shape=self.template.shape)
 
     def solve(self, bases: Float, rates: Float, units: Float, top: float = np.inf, rise: Bool | None = None) -> Found:
         """Maximise z <= ``top``, or with ``rise`` the mean rise of these numbers at z = 0, up to `STEP` of a unit."""
@@ -103,12 +123,9 @@ class NumberPrograms:
             raise _SolverFailed(LATE)
         self.solves += 1
         some, n_all, p = self.numbers, len(bases), len(self.columns)
-        n, per = len(some), 1.0 / units[some]
+        matrix, n = self._matrix(units[some], rates[some]), len(some)
+        per = 1.0 / self.units
         rising = np.zeros(n) if rise is None else rise[some].astype(float)
-        own: sp.sparray = sp.hstack([sp.diags_array(per) @ self.by_number, sp.csr_array(-(rates[some] * per)[:, None])])
-        own = sp.hstack([own, sp.diags_array(-STEP * rising)])
-        matrix = sp.csc_array(sp.vstack([sp.hstack([self.fixed, sp.csr_array((len(self.low), 1 + n))]), own]))
-        matrix.eliminate_zeros()
         costs = -np.concatenate([np.zeros(p), [float(rise is None)], rising / max(rising.sum(), 1.0)])
         scale = self.scale[self.columns]
         least, most = self.least[self.columns] / scale, self.most[self.columns] / scale
@@ -120,18 +137,21 @@ class NumberPrograms:
         most_rows = np.concatenate([self.high, np.full(n, np.inf)])
         loose = np.where(np.arange(len(least_rows)) < self.before_further, 0.0, LOOSE)
         simplex = self.simplex
-        for size, part in (*((size, 0.0) for size in SIZES), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
+        sizes = SIZES[self.first_size :]
+        for size, part in (*((size, 0.0) for size in sizes), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
             rows = least_rows - part * loose, most_rows + part * loose
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             if simplex.run(self.settings.clock, DUAL if self.basis is None else PRIMAL):
+                self.first_size = SIZES.index(size)  # what has failed on one level fails on the next
                 break
         else:
             if simplex.infeasible:
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if self.settings.clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
+        simplex.refine()
         self.tasks[self.columns] = np.clip(simplex.values[:p], least, most) * scale
-        duals = -simplex.refined_duals(matrix, costs)
+        duals = -simplex.duals
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         prices, of_numbers, rises = np.zeros(len(self.program.usable_rows)), np.zeros(n_all), np.zeros(n_all)
         prices[self.rows] = np.maximum(duals[: len(self.rows)], 0.0)

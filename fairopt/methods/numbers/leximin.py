@@ -97,9 +97,9 @@ class _Levels:
             tell("levels, numbers settled", n - int(self.free.sum()), n)
             level, dual = self.next_level()
             before = self.free.copy()
-            if dual is None:  # all are at the most that they can be
-                self.floor = np.where(self.free, self.bounds.most, self.floor)
-                break
+            if dual is None:  # all are at the most that they can be, or so little below that it counts for nothing
+                self.tasks = self.programs.tasks
+                return
             at_most = self.free & (self.bounds.most <= level * self.w * (1 + NEAR))
             self.floor = np.where(
                 self.free, np.minimum(np.maximum(level * self.w, self.floor), self.bounds.most), self.floor
@@ -109,7 +109,7 @@ class _Levels:
                 self.prices = dual.prices / (dual.of_numbers @ self.w)
             self.fix(dual, self.paying(dual))
             doubt = self.free & (self.bounds.at(self.programs.tasks) <= self.floor + RISING * self.units)
-            if doubt.any():
+            if doubt.any() and level <= self.level * (1 + RISING):
                 self.fix_those_who_cannot_rise(doubt)
             if (self.free == before).all():
                 raise _SolverFailed(f"prices of program {self.programs.solves} fix nothing")

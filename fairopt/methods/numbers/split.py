@@ -84,7 +84,7 @@ def split_inside_teams(
     if team is None or program.empty or np.bincount(team.labelling(program.instance).of_user).max() == 1:
         return answer
     open_split = replace(answer, note=f"the split of totals inside each {team.by} {OPEN}")
-    if not linear_only(program):
+    if team.inside == "any" or not linear_only(program):
         return open_split
     settings = replace(settings, start=None, general=None)
     try:
@@ -109,7 +109,7 @@ def split_inside_teams(
     after = gate.judge(program, Proposal(answer.method, found, answer.evidence, answer.solver))
     if not after.ok:
         return open_split
-    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals"
+    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when it was found"
     return replace(after, tried=answer.tried, note=note)
 
 
@@ -130,7 +130,12 @@ def _among(program: Program, users: Bool, tasks: Float, share: Share) -> Program
     for k, (table, right, equal) in enumerate(rows):  # a right side is never below what is used, by rounding
         left[f"row {k}"] = Rows(table, right if equal else np.maximum(right, table @ tasks[of_pair]), equal)
     blocks = _Bounds(program.low[users], program.high[users]), _Left(left)
-    return Program(part, Leximin(share), blocks, merge=False)
+    inside = Program(part, Leximin(share), blocks, merge=False)
+    equal = (totals / np.bincount(place[0]))[place[0]] / bounds.c[of_pair]  # tasks at equal parts of the totals
+    size = np.zeros(len(inside.size))
+    np.maximum.at(size, inside.pairs.user, equal)
+    inside.__dict__["size"] = np.where(size > 0, size, inside.size)
+    return inside
 
 
 def _at_the_boundary(program: Program, answer: Answer, settings: Settings) -> tuple[Float, Sequence[NumberDual]]:

@@ -224,7 +224,8 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
 
     At prices of capacities and rows, and prices pi of numbers, ``sum_t pi_t z_t`` has a bound V. If the others keep
     their floors up to the level, a number rises by at most ``(V - sum_t pi_t floor_t) / pi_t``, and what earlier
-    numbers could rise by counts at their prices; those of one level share its slack. What a number holds at a positive reduced cost counts as well.
+    numbers could rise by counts at their prices; those of one level share its slack. What a number holds at a positive
+    reduced cost counts as well.
     """
     if cluster.kept_levels:
         raise CannotCheck("levels of numbers are proved under linear constraints only")

@@ -178,7 +178,8 @@ class Simplex:
         right = np.where(np.isfinite(right), right, 0.0) - of_rows.astype(np.longdouble) @ elsewhere
         values, duals = self.values[columns].astype(np.longdouble), self.duals[rows].astype(np.longdouble)
         for _ in range(REFINEMENTS):
-            values = values + factors.solve((right - exact @ values).astype(float))
-            duals = duals + factors.solve((costs - duals @ exact).astype(float), trans="T")
+            values = values + factors.solve(np.asarray(right - exact @ values, dtype=float))
+            wrong = np.asarray(costs - duals @ exact, dtype=float)
+            duals = duals + factors.solve(wrong, "T")  # type: ignore[call-overload]
         self.values[columns], self.duals = values, np.zeros(len(self.duals))
         self.duals[rows] = duals

@@ -11,8 +11,8 @@ sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most 
 
 What the slack of earlier levels could have bought counts too, relative to what the numbers of the level pay: at most
 the price of each earlier number times its possible rise, and for all numbers of one earlier level, whose slack only one
-of them can have whole, at most the largest of these products. A number near zero is judged in units of the typical level,
-or of the most that it can be if that is less.
+of them can have whole, at most the largest of these products. A number near zero is judged in units of the typical
+level, or of the most that it can be if that is less.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class NumberPrograms:
         single = self.program.single
         self.least = self.program.low if single else np.zeros(len(tasks))
         self.most = np.where(self.program.zero_pairs, 0.0, self.program.most if single else np.inf)
-        self.tasks, self.columns = tasks, columns
+        self.tasks, self.columns, self.units = tasks, columns, np.zeros(0)
         self.simplex, self.first_size = Simplex(settings.verbose), 0
         self.basis: tuple[Int, Int] | None = None
         self._write()
@@ -103,7 +103,8 @@ class NumberPrograms:
             n, self.units = len(units), units
             own = sp.hstack([sp.diags_array(1.0 / units) @ self.by_number, sp.csr_array(np.ones((n, 1)))])
             own = sp.hstack([own, sp.diags_array(np.full(n, -STEP))])
-            self.template = sp.csc_array(sp.vstack([sp.hstack([self.fixed, sp.csr_array((len(self.low), 1 + n))]), own]))
+            others = sp.hstack([self.fixed, sp.csr_array((len(self.low), 1 + n))])
+            self.template = sp.csc_array(sp.vstack([others, own]))
             self.template.eliminate_zeros()
         p, starts = len(self.columns), self.template.indptr
         entries = self.template.data.copy()

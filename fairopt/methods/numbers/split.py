@@ -109,7 +109,7 @@ def split_inside_teams(
     after = gate.judge(program, Proposal(answer.method, found, answer.evidence, answer.solver))
     if not after.ok:
         return open_split
-    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when it was found"
+    note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
     return replace(after, tried=answer.tried, note=note)
 
 

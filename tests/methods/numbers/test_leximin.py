@@ -326,3 +326,69 @@ def test_levels_that_near_ties_of_costs_decide_are_not_certified_from_a_slightly
         return
     levels = np.sort(answer.share(share) / [2, 1, 3, 3])
     np.testing.assert_allclose(levels, [*[0.141149542218] * 3, 0.159975261290], rtol=1e-6)
+
+
+def paths(n_demands: int, seed: int) -> fo.Instance:
+    """Demands with up to three paths each over links of a ring with chords; a unit takes one of each link of its path."""
+    rng, n_nodes = np.random.default_rng(seed), 12
+    links = [(v, (v + 1) % n_nodes) for v in range(n_nodes)] + [(v, (v + 5) % n_nodes) for v in range(0, n_nodes, 3)]
+    rows, names = [], []
+    for d in range(n_demands):
+        source, target = rng.choice(n_nodes, 2, replace=False)
+        for clockwise in (True, False):
+            step, at, path = (1 if clockwise else -1), source, np.zeros(len(links))
+            while at != target:
+                path[at if clockwise else (at - 1) % n_nodes] = 1
+                at = (at + step) % n_nodes
+            rows.append(path)
+            names.append(f"d{d}")
+    capacities = np.append(rng.integers(5, 50, n_nodes), rng.integers(5, 50, len(links) - n_nodes)).astype(float)
+    used = np.array(rows).any(axis=0)
+    return fo.Instance(np.array(rows)[:, used], capacities[used], teams={"team": names})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_of_paths_are_those_of_programs_that_freeze_by_multipliers(seed):
+    instance = paths(60, seed)
+    answer = fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks(), inside="any"))).allocate(instance)
+    assert "is one of several" in answer.certificate.note
+    demand = np.array(instance.teams.labelling("team").of_user)
+    free, floor = np.ones(demand.max() + 1, dtype=bool), np.zeros(demand.max() + 1)
+    while free.any():
+        x, z = cp.Variable(instance.n_users, nonneg=True), cp.Variable()
+        totals = np.eye(len(free))[:, demand] @ x
+        rows = totals >= cp.multiply(free, z) + floor
+        cp.Problem(cp.Maximize(z), [instance.demands.T @ x <= instance.capacities[0], rows]).solve("HIGHS")
+        frozen = free & (rows.dual_value > 1e-9)
+        floor[frozen], free = z.value, free & ~frozen
+    np.testing.assert_allclose(answer.share(fo.OfTeam(fo.Tasks())), floor, rtol=1e-6)
+
+
+def test_a_split_that_is_open_is_no_leximin_and_is_said(tmp_path):
+    instance = fo.Instance([[1], [1], [1]], [4], teams={"team": ["a", "a", "b"]})
+    fair, open_ = (fo.Policy(fo.Leximin(fo.OfTeam(inside=i))).allocate(instance) for i in ("fair", "any"))
+    np.testing.assert_allclose(fair.tasks, [1, 1, 2])
+    np.testing.assert_allclose(open_.share(fo.OfTeam()), [0.5, 0.5])
+    assert "proved when found" in fair.certificate.note
+    assert "is one of several" in open_.certificate.note
+    assert fo.verify(open_.save(tmp_path / "answer.json")).ok
+    with pytest.raises(InvalidBlock, match="'fair' or 'any'"):
+        fo.OfTeam(inside="all")
+
+
+def test_numbers_of_one_level_share_its_slack(tmp_path):
+    """200 teams lie 1e-9 below their level, which together costs the last one 1e-7, as its price says, and no 2e-5."""
+    n = 200
+    demands = [[1, 0.5]] * n + [[0, 1]]
+    instance = fo.Instance(demands, [n, 0.5 * n + 5], teams={"team": [f"t{k}" for k in range(n + 1)]})
+    program = Program(instance, fo.Leximin(fo.OfTeam(fo.Tasks())), ())
+    some, last = np.arange(n), np.array([n])
+    of_some, of_all = (some < n).astype(float), np.append(np.full(n, 0.5), 1.0)
+    first = NumberDual(some, np.array([float(n), 0.0]), np.append(of_some, 0.0), np.zeros(0))
+    second = NumberDual(last, np.array([0.0, 0.5 * n + 5]), of_all, np.zeros(0))
+    tasks = np.append(np.full(n, 1 - 1e-9), 5.0)
+    gap, gaps, _ = judge_number_levels(program, [first, second], tasks)
+    assert gaps[1] == pytest.approx(0.5 * n * 1e-9 / 5, rel=1e-3)
+    assert gap < 1e-6
+    tasks[:n] -= 1e-4  # which one of them could have n times
+    assert judge_number_levels(program, [first, second], tasks)[0] > 1e-2

@@ -244,13 +244,17 @@ def summary(rows: list[Row], by: Any) -> list[Row]:
             | dict(zip(("median", "90%", "99%", "worst"), map(float, found), strict=True))
             | {w: words.count(w) for w in ("slower", "refused", "below", "wrong", "late", "crashed", "neither")}
         )
-    return sorted(out, key=lambda r: -r["draws"])
+    return sorted(out, key=lambda r: (r["kind"] != "all", -r["worst"]))
 
 
 def parts(row: Row) -> list[str]:
-    """The objective, and each condition, of a kind."""
+    """All, the objective, each condition, how they are written, whom it is of and where, of a kind."""
     goal, conditions, whom, place = (*row["kind"].split(" | "), "", "", "")[:4]
-    return ["all", goal, whom, place, *(f"+ {name}" for name in conditions.split(" + "))]
+    found = ["all", goal.partition(" as ")[0].partition(" by ex")[0].partition(" by us")[0], whom, place]
+    for name in conditions.split(" + "):
+        found.append(f"+ {name.partition(' as ')[0].removeprefix('loose ')}")
+        found += [f"written {name.partition(' as ')[2]}"] if " as " in name else []
+    return [*found, *(f"written {how}" for how in ("lambda", "expression", "by user") if goal.endswith(how))]
 
 
 def tell(row: Row) -> str:

@@ -11,6 +11,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -43,22 +44,28 @@ def cpu_seconds() -> float:
 
 def _of_running() -> float:
     """CPU seconds of the processes that descend from this one and run."""
-    parent, used = dict[int, int](), dict[int, float]()
+    parent = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as file:
-                    parts = file.read().rpartition(")")[2].split()
-            except OSError:  # it has ended
-                continue
-            parent[int(name)], used[int(name)] = int(parts[1]), sum(map(int, parts[11:15])) / TICKS
-    mine, found = {os.getpid()}, 0.0
-    while True:
-        more = {one for one, of in parent.items() if of in mine and one not in mine}
-        if not more:
-            return found
+            with suppress(OSError), open(f"/proc/{name}/stat") as file:  # unless it has ended
+                parent[name] = file.read().rpartition(")")[2].split()[1]
+    mine, found = {str(os.getpid())}, 0.0
+    while more := {one for one, of in parent.items() if of in mine and one not in mine}:
         mine |= more
-        found += sum(used[one] for one in more)
+        found += sum(map(_of_process, more))
+    return found
+
+
+def _of_process(name: str) -> float:
+    """CPU seconds of a running process, to the nanosecond, and of its children that ended."""
+    total = 0.0
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{name}/task"):
+            with suppress(OSError), open(f"/proc/{name}/task/{task}/schedstat") as file:
+                total += int(file.read().split()[0]) / 1e9
+        with open(f"/proc/{name}/stat") as file:
+            total += sum(map(int, file.read().rpartition(")")[2].split()[13:15])) / TICKS
+    return total
 
 
 def timed(run: Callable[[], Any]) -> tuple[Any, float, float]:

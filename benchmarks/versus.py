@@ -67,7 +67,11 @@ def settings(asked: Question) -> list[str]:
     """The ways by hand, in the order in which they are tried."""
     if asked.goal.levels is not None:
         return ["levels"]
-    return ["CLARABEL", "ECOS", "CLARABEL tight", "SCS"] if asked.cone else ["HIGHS", "CLARABEL", "CLARABEL tight"]
+    return [
+        *(["CLARABEL", "ECOS"] if asked.cone else ["HIGHS", "CLARABEL"]),
+        *["CLARABEL tight", "CLARABEL in tasks"],
+        *["ECOS in tasks", "SCS"] * asked.cone,
+    ]
 
 
 def by_hand(asked: Question, certified: Any, patience: float) -> tuple[list[Answer], Any]:
@@ -75,10 +79,10 @@ def by_hand(asked: Question, certified: Any, patience: float) -> tuple[list[Answ
     answers: list[Answer] = []
     best = certified
     for setting in settings(asked):
-        right = [a for a in answers if is_right(a, asked, best) and (certified is not None or "tight" in a.solver)]
-        if right and (setting in ("CLARABEL tight", "SCS") or right[0].seconds > 3):
+        right = [a for a in answers if is_right(a, asked, best) and (certified is not None or " " in a.solver)]
+        if right and (setting not in ("CLARABEL", "ECOS") or right[0].seconds > 3):
             break
-        if setting == "ECOS" and len(asked.plain.user) > 5_000:
+        if setting.startswith("ECOS") and len(asked.plain.user) > 5_000:
             continue
         answers.append(hand_answer(asked, setting, patience))
         x = answers[-1].x
@@ -114,7 +118,7 @@ def compared(asked: Question, time_limit: float, slower: float, tell: Any = None
         row["method"] = f"{certificate.method}/{certificate.solver or ''}" + (" assumed" if certificate.assumed else "")
         row["tries"] = [f"{t.solver} {t.status} {t.seconds:.2f}" for t in certificate.tried]
         certified = x = tasks_of(found, asked)
-    answers, best = by_hand(asked, certified, max(time_limit, 30.0))
+    answers, best = by_hand(asked, certified, time_limit or 30.0)
     right = [a for a in answers if is_right(a, asked, best)]
     fastest = min(right, key=lambda a: a.seconds) if right else None
     hand = fastest.seconds if fastest else float("nan")
@@ -154,7 +158,7 @@ def word(
 # -- a worker that is killed where it hangs -----------------------------------------------------------------------------
 
 
-def work(pipe: Any, least: int, most: int, time_limit: float, slower: float) -> None:
+def work(pipe: Any, least: int, most: int, time_limit: float, slower: float, graph: str = "") -> None:
     """Answer draws until the parent ends; what it prints goes nowhere."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_WRONLY)
@@ -162,16 +166,21 @@ def work(pipe: Any, least: int, most: int, time_limit: float, slower: float) -> 
     os.dup2(null, 2)
     for k in range(24):  # so that modules are there
         try:
-            compared(question(0, k, 10, 20), time_limit, 1e9)
+            compared(question(0, k, 10, 20), 10.0, 1e9)
         except Exception as error:
             pipe.send(("warm", f"{type(error).__name__}: {error}"))
     pipe.send(("ready", None))
     while True:
         seed, k = pipe.recv()
         try:
-            asked = question(seed, k, least, most)
+            if seed < 0:  # a case of the table
+                from versus_table import case
+
+                asked, limit = case(k, graph)
+            else:
+                asked, limit = question(seed, k, least, most), time_limit
             pipe.send(("asked", asked.kind))
-            pipe.send(("done", compared(asked, time_limit, slower, lambda row: pipe.send(("fairopt", row)))))
+            pipe.send(("done", compared(asked, limit, slower, lambda row: pipe.send(("fairopt", row)))))
         except Exception as error:
             import traceback
 

@@ -22,6 +22,7 @@ from fairopt.blocks.rows import Rows
 
 Rng = np.random.Generator
 SMALL = 150  # users up to which rows for all pairs of users are made
+DENSE = 300  # numbers up to which each is compared with the mean
 MEANS = 200  # of which geometric means are taken
 
 # -- blocks of one's own, as users write them --------------------------------------------------------------------------
@@ -250,7 +251,7 @@ class Numbers:
 
     def seen(self, y: Any, plain: Plain) -> cp.Expression:
         """`relative` of the unknowns."""
-        return sp.csr_array(self.relative @ sp.diags_array(plain.unit)) @ y
+        return sp.csr_array(self.relative @ sp.diags_array(plain.scale)) @ y
 
 
 def share_of_users(rng: Rng, given: dict[str, Any], plain: Plain) -> tuple[fo.Share, str]:
@@ -320,7 +321,7 @@ def total(of: Numbers) -> Goal:
     return Goal(
         "total",
         fo.Total(of.share),
-        lambda y, plain: (row * plain.unit / size) @ y,
+        lambda y, plain: (row * plain.scale / size) @ y,
         lambda x: float(row @ x) / size,
     )
 
@@ -336,7 +337,7 @@ def ordered(ranks: tuple[float, ...], of: Numbers, name: str, block: Any, bonus:
     def hand(y: Any, plain: Plain) -> cp.Expression:
         z = of.seen(y, plain)
         parts = [d * (cp.min(z) if k == 1 else cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, d in steps]
-        return sum(parts) + (bonus * (row * plain.unit) @ y if bonus else 0.0)
+        return sum(parts) + (bonus * (row * plain.scale) @ y if bonus else 0.0)
 
     def value(x: Float) -> float:
         return float(np.sort(of.relative @ x) @ v[:-1] + bonus * row @ x)
@@ -382,9 +383,9 @@ def by_user(rng: Rng, plain: Plain, written: bool) -> Goal:
 
     def hand(y: Any, plain: Plain) -> cp.Expression:
         if weights is not None:
-            x = sp.csr_array(plain.totals @ sp.diags_array(plain.unit)) @ y
+            x = sp.csr_array(plain.totals @ sp.diags_array(plain.scale)) @ y
             return -cp.sum_squares((x - rates) / np.median(rates))
-        scaled = sp.csr_array(sp.diags_array(rates) @ plain.totals @ sp.diags_array(plain.unit))
+        scaled = sp.csr_array(sp.diags_array(rates) @ plain.totals @ sp.diags_array(plain.scale))
         return cp.sum(curve(scaled @ y, cp))
 
     def value(x: Float) -> float:
@@ -435,6 +436,8 @@ def formula(rng: Rng, of: Numbers, plain: Plain) -> Goal:
         ),
         ("log of smallest", lambda s: cp.log(cp.min(s)) + cp.sum(s) / size / 9, lambda s: np.log(s.min()) + s.mean() / 9, True),
     ]
+    if size > DENSE:
+        choices = [choice for choice in choices if choice[0] not in ("deviation", "norm")]
     if size <= MEANS:
         choices.append(("mean", lambda s: cp.geo_mean(s), lambda s: np.exp(np.log(s).mean()), True))
     name, function, number, cone = one_of(rng, *choices)
@@ -450,7 +453,7 @@ def formula(rng: Rng, of: Numbers, plain: Plain) -> Goal:
     return Goal(
         f"own {name} as {'lambda' if inline else 'expression'}",
         block,
-        lambda y, plain: function(sp.csr_array(table @ sp.diags_array(plain.unit)) @ y),
+        lambda y, plain: function(sp.csr_array(table @ sp.diags_array(plain.scale)) @ y),
         value,
         cone=cone,
     )
@@ -463,7 +466,7 @@ def by_variables(rng: Rng, of: Numbers) -> Goal:
     return Goal(
         "own with variables",
         SmallestByVariables(k, of.share, of.level),
-        lambda y, plain: cp.sum_smallest(sp.csr_array(table @ sp.diags_array(plain.unit)) @ y, k),
+        lambda y, plain: cp.sum_smallest(sp.csr_array(table @ sp.diags_array(plain.scale)) @ y, k),
         lambda x: float(np.sort(table @ x)[:k].sum()),
     )
 
@@ -607,13 +610,18 @@ def envy(plain: Plain) -> tuple[sp.csr_array, Float]:
 
 def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
     """One of one's own: as rows, as constraints, as a lambda, or with variables."""
-    kind = one_of(rng, *["ratios"] * 4, *["groups"] * 3, "dense", "spare", "spread", "norm", "jain")
+    kind = one_of(rng, *["ratios"] * 3, "all ratios", *["groups"] * 3, "dense", "spare", "spread", "norm", "jain")
+    if kind == "all ratios":
+        kind = kind if plain.n <= SMALL else "ratios"
     of = numbers(rng, given, plain, users=True)
     held = of.table @ plain.at
-    if kind == "ratios":
+    if kind in ("ratios", "all ratios"):
         a = rng.permutation(plain.n)
         some = max(1, plain.n // 2)
         above, below = a[:some], a[plain.n - some :]
+        if kind == "all ratios":
+            above, below = np.nonzero(~np.eye(plain.n, dtype=bool))
+            some = len(above)
         at = plain.slices
         factors = np.full(some, float(one_of(rng, 1, 2, 10)))
         tight = "guarantees" in given or "task_limits" in given or rng.random() < 0.5
@@ -629,7 +637,7 @@ def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
             block: Any = lambda model: model.tasks[ab] <= cp.multiply(f, model.tasks[bb])  # noqa: E731
         else:
             block = (RatioRows if how == "rows" else Ratios)(*held_by)
-        return Condition(f"{'loose ' if tight else ''}pairs as {how}", block, rows)
+        return Condition(f"{'loose ' if tight else ''}{'all ' if kind == 'all ratios' else ''}pairs as {how}", block, rows)
     if kind in ("groups", "spare"):
         g = int(rng.integers(1, max(2, min(plain.n // 3, 40))))
         group = rng.integers(0, g, plain.n)
@@ -643,7 +651,7 @@ def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
 
             def hand(y: Any, plain: Plain) -> list[cp.Constraint]:
                 extra = cp.Variable(g, nonneg=True)
-                left = sp.csr_array(table @ sp.diags_array(plain.unit)) @ y
+                left = sp.csr_array(table @ sp.diags_array(plain.scale)) @ y
                 return [left <= 1 + extra, cp.sum(cp.multiply(most / spare, extra)) <= 1]
 
             return Condition(
@@ -670,7 +678,7 @@ def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
         factor = float(held.max() / held.min() * rng.uniform(1.02, 2))
 
         def spread(y: Any, plain: Plain) -> list[cp.Constraint]:
-            s = sp.csr_array(table @ sp.diags_array(plain.unit)) @ y
+            s = sp.csr_array(table @ sp.diags_array(plain.scale)) @ y
             top = cp.Variable()
             return [s <= top, top / factor <= s]
 
@@ -685,7 +693,7 @@ def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
         return Condition(
             "own norm",
             ShareNorm(most, share, level),
-            hand=lambda y, plain: [cp.norm(sp.csr_array(table @ sp.diags_array(plain.unit / most)) @ y, 2) <= 1],
+            hand=lambda y, plain: [cp.norm(sp.csr_array(table @ sp.diags_array(plain.scale / most)) @ y, 2) <= 1],
             excess=lambda x: float(np.linalg.norm(table @ x) / most - 1),
             cone=True,
         )
@@ -695,7 +703,7 @@ def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
     index = float(at.sum() ** 2 / (len(at) * (at @ at)) * rng.uniform(0.7, 0.99))
 
     def jain(y: Any, plain: Plain) -> list[cp.Constraint]:
-        s = sp.csr_array(seen @ sp.diags_array(plain.unit)) @ y
+        s = sp.csr_array(seen @ sp.diags_array(plain.scale)) @ y
         return [cp.norm(s, 2) * np.sqrt(index / len(at)) <= cp.sum(s) / len(at)]
 
     return Condition(

@@ -1,6 +1,7 @@
 """A problem by hand, for versus.py: sparse matrices and plain CVXPY, in numbers near 1, without fairopt's programs.
 
-The unknowns are tasks by eligible pair of user and server, each over what an equal part of the server holds. Leximin is
+The unknowns are tasks by eligible pair of user and server, each over what an equal part of the server holds, or all over
+one number where that serves better. Leximin is
 linear programs by SciPy's HiGHS, one a level: who has a positive multiplier is frozen (Danna et al. 2012).
 """
 
@@ -12,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,13 +25,18 @@ from scipy.optimize import linprog
 Float = np.ndarray[Any, np.dtype[np.float64]]
 
 NEAR = 1e-6  # relative: a value this near is right, and rows may be broken by as much
+LATER = 1e3  # by how much later tiers count less
 TICKS = os.sysconf("SC_CLK_TCK")
 # As they come, and tight where that is not right.
+TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+ECOS = {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9, "max_iters": 300}
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "HIGHS": ("HIGHS", {}),
     "CLARABEL": ("CLARABEL", {}),
-    "CLARABEL tight": ("CLARABEL", dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)),
-    "ECOS": ("ECOS", {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9, "max_iters": 300}),
+    "ECOS": ("ECOS", ECOS),
+    "CLARABEL tight": ("CLARABEL", TIGHT),
+    "CLARABEL in tasks": ("CLARABEL", TIGHT),
+    "ECOS in tasks": ("ECOS", ECOS),
     "SCS": ("SCS", {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 100_000}),
 }
 TIME_OPTION = {"HIGHS": "time_limit", "CLARABEL": "time_limit", "SCS": "time_limit_secs"}
@@ -88,6 +94,7 @@ class Plain:
     limits: Float  # infinite for none
     eligible: np.ndarray[Any, np.dtype[np.bool_]]
     guarantees: Float
+    natural: bool = False  # whether unknowns are in tasks, over one number, the median of what users could run alone
 
     @property
     def n(self) -> int:
@@ -115,6 +122,11 @@ class Plain:
     def unit(self) -> Float:
         """Tasks of each pair on the user's weighted part of the server."""
         return self.weights[self.user] / self.weights.sum() / self.ratios.max(axis=1)
+
+    @cached_property
+    def scale(self) -> Float:
+        """Tasks of each unknown."""
+        return np.full(len(self.unit), self.n * np.median(self.unit)) if self.natural else self.unit
 
     @cached_property
     def totals(self) -> sp.csr_array:
@@ -236,9 +248,11 @@ class Question:
     def below(self, x: Float, best: Float) -> float:
         """By how much the values at ``x`` are below those at ``best``, relative to what half of its tasks would lose.
 
-        Later tiers count by a hundredth, since what they get depends on what earlier ones leave.
+        Later tiers count by a thousandth, and relative to what half of an equal part would lose if that is more: what
+        they get depends on by how much earlier ones may be missed, which differs by 1e-7.
         """
         mine, others, half = self.values(x), self.values(best), self.values(best / 2)
+        usual = [abs(a - b)[0] for a, b in zip(*map(self.values, (self.plain.at, self.plain.at / 2)), strict=True)]
         if self.goal.levels is not None:
             (mine_sorted,), (best_sorted,) = mine, others
             off = (best_sorted - mine_sorted) / np.maximum(best_sorted, 1e-300)
@@ -246,7 +260,8 @@ class Question:
             return float(off[far[0]]) if len(far) else float(np.max(off, initial=-np.inf))
         for k, (value, top, less) in enumerate(zip(mine, others, half, strict=True)):
             unit = abs(top[0] - less[0]) if np.isfinite(less[0]) else abs(top[0])
-            off = (top[0] - value[0]) / max(unit, 1e-9 * abs(top[0]), 1e-300) / (100 if k else 1)
+            unit = max(unit, usual[k]) * LATER if k else unit
+            off = (top[0] - value[0]) / max(unit, 1e-9 * abs(top[0]), 1e-300)
             off = np.inf if np.isnan(off) else off
             if abs(off) > NEAR or k == len(mine) - 1:
                 return float(off)
@@ -264,11 +279,10 @@ class Answer:
     violation: float = np.inf
 
 
-def model(question: Question) -> tuple[Any, list[cp.Constraint]]:
+def model(question: Question, plain: Plain) -> tuple[Any, list[cp.Constraint]]:
     """The unknowns and all constraints in them."""
-    plain = question.plain
     y = cp.Variable(len(plain.user), nonneg=True)
-    unit = sp.diags_array(plain.unit)
+    unit = sp.diags_array(plain.scale)
     table, right = plain.rows
     constraints = [(table @ unit).tocsr() @ y <= right]
     for condition in question.conditions:
@@ -286,19 +300,20 @@ def by_cvxpy(question: Question, setting: str, patience: float) -> tuple[Float |
     """Tasks by pair, and the solver's status; tier by tier."""
     name, options = SETTINGS[setting]
     options = dict(options) | ({TIME_OPTION[name]: patience} if name in TIME_OPTION else {})
-    y, constraints = model(question)
+    plain = replace(question.plain, natural=setting.endswith("in tasks"))
+    y, constraints = model(question, plain)
     goal: Goal | None = question.goal
     while goal is not None:
-        expression = goal.hand(y, question.plain)
+        expression = goal.hand(y, plain)
         problem = cp.Problem(cp.Maximize(expression), constraints)
         problem.solve(solver=name, **options)
         if y.value is None or not np.isfinite(y.value).all():
             return None, str(problem.status)
         if goal.then is not None:
             best = float(expression.value)
-            constraints = [*constraints, expression >= best - 1e-7 * abs(best)]
+            constraints = [*constraints, expression >= best - 5e-8 * abs(best)]
         goal = goal.then
-    return np.asarray(y.value) * question.plain.unit, str(problem.status)
+    return np.asarray(y.value) * plain.scale, str(problem.status)
 
 
 def by_levels(question: Question, patience: float) -> tuple[Float | None, str]:

@@ -155,7 +155,7 @@ def word(
     return ""
 
 
-# -- a worker that is killed where it hangs -----------------------------------------------------------------------------
+# -- a worker that is killed where it hangs ----------------------------------------------------------------------------
 
 
 def work(pipe: Any, least: int, most: int, time_limit: float, slower: float, graph: str = "") -> None:

@@ -25,7 +25,7 @@ SMALL = 150  # users up to which rows for all pairs of users are made
 DENSE = 300  # numbers up to which each is compared with the mean
 MEANS = 200  # of which geometric means are taken
 
-# -- blocks of one's own, as users write them --------------------------------------------------------------------------
+# -- blocks of one's own, as users write them -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +188,7 @@ def members(group: Any, size: int) -> sp.csr_array:
     return sp.csr_array((np.ones(len(group)), (np.asarray(group), np.arange(len(group)))), shape=(size, len(group)))
 
 
-# -- instances ----------------------------------------------------------------------------------------------------------
+# -- instances ---------------------------------------------------------------------------------------------------------
 
 
 def one_of(rng: Rng, *choices: Any) -> Any:
@@ -198,7 +198,7 @@ def one_of(rng: Rng, *choices: Any) -> Any:
 
 def an_instance(rng: Rng, least: int, most: int, pool: bool | None = None) -> tuple[dict[str, Any], Plain]:
     """Arguments of fairopt's instance and the same as arrays."""
-    n = int(round(np.exp(rng.uniform(np.log(least), np.log(most)))))
+    n = round(np.exp(rng.uniform(np.log(least), np.log(most))))
     servers = 1 if (rng.random() < 0.6 if pool is None else pool) else int(rng.integers(2, 7))
     m, decades = int(rng.integers(1, 5)), rng.uniform(1, 3)
     demands = 10.0 ** rng.uniform(0, decades, (n, servers, m) if servers > 1 and rng.random() < 0.15 else (n, m))
@@ -272,7 +272,9 @@ def share_of_users(rng: Rng, given: dict[str, Any], plain: Plain) -> tuple[fo.Sh
     )
 
 
-def numbers(rng: Rng, given: dict[str, Any], plain: Plain, share: fo.Share | None = None, users: bool = False) -> Numbers:
+def numbers(
+    rng: Rng, given: dict[str, Any], plain: Plain, share: fo.Share | None = None, users: bool = False
+) -> Numbers:
     """A share, of users or teams, as numbers."""
     of_user, name = (share, "") if share is not None else share_of_users(rng, given, plain)
     c = plain.per_pair(np.asarray(of_user.per_task(fo.Instance(**given))))
@@ -292,7 +294,7 @@ def numbers(rng: Rng, given: dict[str, Any], plain: Plain, share: fo.Share | Non
     return Numbers(used, name, table, weights, float(np.median(held)))
 
 
-# -- objectives ---------------------------------------------------------------------------------------------------------
+# -- objectives --------------------------------------------------------------------------------------------------------
 
 
 def alpha_fair(alpha: float, of: Numbers, name: str = "") -> Goal:
@@ -421,7 +423,12 @@ def formula(rng: Rng, of: Numbers, plain: Plain) -> Goal:
         ),
         ("smallest", lambda s: cp.sum_smallest(s, k), lambda s: np.sort(s)[:k].sum(), False),
         ("log above", lambda s: cp.sum(cp.log(s - floor)), lambda s: np.log(np.maximum(s - floor, 0)).sum(), True),
-        ("entropy", lambda s: cp.sum(cp.entr(s / 10)), lambda s: -(s / 10 * np.log(np.maximum(s / 10, 1e-300))).sum(), True),
+        (
+            "entropy",
+            lambda s: cp.sum(cp.entr(s / 10)),
+            lambda s: -(s / 10 * np.log(np.maximum(s / 10, 1e-300))).sum(),
+            True,
+        ),
         (
             "deviation",
             lambda s: cp.sum(s) - 0.7 * cp.norm1(s - cp.sum(s) / size),
@@ -434,7 +441,12 @@ def formula(rng: Rng, of: Numbers, plain: Plain) -> Goal:
             lambda s: s.sum() - 0.7 * np.sqrt(size) * np.sqrt(((s - s.mean()) ** 2).sum()),
             True,
         ),
-        ("log of smallest", lambda s: cp.log(cp.min(s)) + cp.sum(s) / size / 9, lambda s: np.log(s.min()) + s.mean() / 9, True),
+        (
+            "log of smallest",
+            lambda s: cp.log(cp.min(s)) + cp.sum(s) / size / 9,
+            lambda s: np.log(s.min()) + s.mean() / 9,
+            True,
+        ),
     ]
     if size > DENSE:
         choices = [choice for choice in choices if choice[0] not in ("deviation", "norm")]
@@ -478,9 +490,10 @@ def a_goal(rng: Rng, given: dict[str, Any], plain: Plain) -> tuple[Goal, Numbers
     tasks = numbers(rng, given, plain, fo.Tasks(), users=True)
     n = len(of.weights)
     kind = one_of(
-        rng, *"total least leximin leximin alpha alpha alpha ordered sum tiers".split(),
-        *"terms poorest by_user by_user formula formula formula formula expression variables".split(),
-    )  # fmt: skip
+        rng,
+        *("total", "least", "leximin", "leximin", "alpha", "alpha", "alpha", "ordered", "sum", "tiers"),
+        *("terms", "poorest", "by_user", "by_user", *["formula"] * 4, "expression", "variables"),
+    )
     if kind == "total":
         return total(of), of
     if kind == "least":
@@ -499,7 +512,9 @@ def a_goal(rng: Rng, given: dict[str, Any], plain: Plain) -> tuple[Goal, Numbers
         bonus = float(rng.uniform(0.05, 1)) * unit / (tasks.level * len(tasks.weights))
         factor = bonus * tasks.level * len(tasks.weights) / unit
         block = (
-            WithBonus(alpha, of.share, bonus) if kind == "terms" else fo.AlphaFair(alpha, of.share) + bonus * fo.Total(fo.Tasks())
+            WithBonus(alpha, of.share, bonus)
+            if kind == "terms"
+            else fo.AlphaFair(alpha, of.share) + bonus * fo.Total(fo.Tasks())
         )
         return plus(first, second, factor, block, "own terms" if kind == "terms" else "sum"), of
     if kind == "tiers":
@@ -519,7 +534,7 @@ def a_goal(rng: Rng, given: dict[str, Any], plain: Plain) -> tuple[Goal, Numbers
     return by_variables(rng, of), of
 
 
-# -- conditions ---------------------------------------------------------------------------------------------------------
+# -- conditions --------------------------------------------------------------------------------------------------------
 
 
 def bounds(plain: Plain, low: Float | None, high: Float | None) -> tuple[sp.csr_array, Float]:
@@ -539,7 +554,9 @@ def bounds(plain: Plain, low: Float | None, high: Float | None) -> tuple[sp.csr_
 def shipped(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
     """One of fairopt's constraints."""
     tight = "task_limits" in given or "guarantees" in given
-    kind = one_of(rng, "incentive", "incentive", "tasks", "most tasks", "share", "most share", "reserve", "envy", "level")
+    kind = one_of(
+        rng, "incentive", "incentive", "tasks", "most tasks", "share", "most share", "reserve", "envy", "level"
+    )
     if kind == "envy" and (plain.n > SMALL or len(plain.capacities) > 1 or tight):
         kind = "share"
     if kind == "reserve" and "guarantees" in given:
@@ -569,7 +586,8 @@ def shipped(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
         level = float(rng.uniform(1.0, 1.5) * held.max())
         row = sp.csr_array(of.table * (1 / level))
         return Condition("max share", fo.MaxShare(level, of.share), (row, np.ones(len(held))))
-    goal = one_of(rng, *(alpha_fair(alpha, of) for alpha in (0.5, 1, 2)), total(of), ordered((1.0,), of, "least", fo.MaxMin(of.share)))
+    least = ordered((1.0,), of, "least", fo.MaxMin(of.share))
+    goal = one_of(rng, *(alpha_fair(alpha, of) for alpha in (0.5, 1, 2)), total(of), least)
     inside = goal.value(plain.at)
     half = goal.value(plain.at / 2)
     value = inside - float(rng.uniform(0.05, 0.5)) * (inside - half)
@@ -637,7 +655,8 @@ def own(rng: Rng, given: dict[str, Any], plain: Plain) -> Condition:
             block: Any = lambda model: model.tasks[ab] <= cp.multiply(f, model.tasks[bb])  # noqa: E731
         else:
             block = (RatioRows if how == "rows" else Ratios)(*held_by)
-        return Condition(f"{'loose ' if tight else ''}{'all ' if kind == 'all ratios' else ''}pairs as {how}", block, rows)
+        which = "all pairs" if kind == "all ratios" else "pairs"
+        return Condition(f"{'loose ' if tight else ''}{which} as {how}", block, rows)
     if kind in ("groups", "spare"):
         g = int(rng.integers(1, max(2, min(plain.n // 3, 40))))
         group = rng.integers(0, g, plain.n)

@@ -1,8 +1,8 @@
 """A problem by hand, for versus.py: sparse matrices and plain CVXPY, in numbers near 1, without fairopt's programs.
 
-The unknowns are tasks by eligible pair of user and server, each over what an equal part of the server holds, or all over
-one number where that serves better. Leximin is
-linear programs by SciPy's HiGHS, one a level: who has a positive multiplier is frozen (Danna et al. 2012).
+The unknowns are tasks by eligible pair of user and server, each over what an equal part of the server holds, or all
+over one number where that serves better. Leximin is linear programs by SciPy's HiGHS, one a level: who has a positive
+multiplier is frozen (Danna et al. 2012).
 """
 
 from __future__ import annotations

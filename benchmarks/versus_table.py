@@ -18,6 +18,8 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ import fairopt as fo
 from fairopt.blocks.rows import Rows
 
 NODES, LINKS = 197, 245
+SHOWN = ("kind", "users", "seconds", "wall", "hand", "by", "ratio", "word", "method", "why")
 Graph = list[dict[int, int]]  # by node: the link to each neighbour
 
 
@@ -57,7 +60,7 @@ def at_most_times(factor: float, plain: Plain) -> Condition:
     return Condition("pairs", AtMostTimes(factor), lazy=rows)
 
 
-# -- paths of demands over links ----------------------------------------------------------------------------------------
+# -- paths of demands over links ---------------------------------------------------------------------------------------
 
 
 def random_graph(seed: int) -> Graph:
@@ -136,16 +139,14 @@ def over_links(graph: Graph, demands: int, seed: int, paths: int = 4) -> tuple[d
     for k, (source, target) in enumerate(ends):
         for path in simple_paths(graph, source, target, paths):
             of_demand.append(k)
-            rows.append([graph[a][b] for a, b in zip(path, path[1:], strict=False)])
+            rows.append([graph[a][b] for a, b in pairwise(path)])
     capacity = rng.choice([1.0, 2.5, 10.0], sum(map(len, graph)) // 2)
     table = np.zeros((len(rows), len(capacity)))
     for place, links in zip(table, rows, strict=True):
         place[links] = 1.0
     used = table.any(axis=0)
     table, capacity, n = table[:, used], capacity[used], len(rows)
-    plain = Plain(
-        table, capacity[None, :], np.ones(n), np.full(n, np.inf), np.ones((n, 1), dtype=bool), np.zeros(n)
-    )
+    plain = Plain(table, capacity[None, :], np.ones(n), np.full(n, np.inf), np.ones((n, 1), dtype=bool), np.zeros(n))
     given = {"demands": table, "capacities": capacity, "teams": {"team": [f"demand{k}" for k in of_demand]}}
     return given, plain, of_demand
 
@@ -164,7 +165,7 @@ def paths_question(graph: Graph, demands: int, goal: str, seed: int = 1) -> Ques
     return Question(f"{goal} of {demands} demands in paths | - | teams | pool", given, plain, goals[goal]())
 
 
-# -- others -------------------------------------------------------------------------------------------------------------
+# -- others ------------------------------------------------------------------------------------------------------------
 
 
 def of_instance(instance: fo.Instance, teams: int = 0) -> tuple[dict[str, Any], Plain]:
@@ -226,32 +227,49 @@ def cases(graph: Graph) -> Iterator[tuple[str, str, float, Any]]:
     for goal in ("least", "Nash", "leximin"):
         yield "paths", f"{goal}, 496 demands in paths", 60.0, lambda goal=goal: paths_question(graph, 496, goal)
     yield "many-paths", "leximin, 2,480 demands in paths", 120.0, lambda: paths_question(graph, 2480, "leximin")
+    twice, v = partial(at_most_times, 2.0), (3.0, 2.0, 1.0)
     for n in (60, 70, 80, 100):
         kind = f"alpha 1 | all pairs | users | pool of {n}"
-        yield "pairs", kind, 60.0, lambda n=n, kind=kind: asked(
-            kind, fo.datasets.log_uniform(n, 3, seed=1), 0, lambda of: alpha_fair(1, of), lambda p: at_most_times(2.0, p)
-        )
+        pool = fo.datasets.log_uniform(n, 3, seed=1)
+        yield "pairs", kind, 60.0, lambda kind=kind, pool=pool: asked(kind, pool, 0, partial(alpha_fair, 1), twice)
     on_servers = {n: fo.datasets.log_uniform(n, 3, n_servers=3, limits=True, seed=1) for n in (271, 123, 213)}
-    v = (3.0, 2.0, 1.0)
-    yield "teams", "ordered | incentive | 27 teams", 60.0, lambda: asked(
-        "ordered | incentive | teams | servers",
-        on_servers[271],
-        27,
-        lambda of: ordered(v, of, "ordered", fo.OrderedWeighted(v, of.share)),
-        incentive,
+    yield (
+        "teams",
+        "ordered | incentive | 27 teams",
+        60.0,
+        lambda: asked(
+            "ordered | incentive | teams | servers",
+            on_servers[271],
+            27,
+            lambda of: ordered(v, of, "ordered", fo.OrderedWeighted(v, of.share)),
+            incentive,
+        ),
     )
-    yield "teams", "alpha 0.5 | incentive | 12 teams", 60.0, lambda: asked(
-        "alpha 0.5 | incentive | teams | servers", on_servers[123], 12, lambda of: alpha_fair(0.5, of), incentive
+    yield (
+        "teams",
+        "alpha 0.5 | incentive | 12 teams",
+        60.0,
+        lambda: asked(
+            "alpha 0.5 | incentive | teams | servers", on_servers[123], 12, partial(alpha_fair, 0.5), incentive
+        ),
     )
-    yield "teams", "alpha 0.5 | pairs, factor 10 | 21 teams", 60.0, lambda: asked(
-        "alpha 0.5 | all pairs | teams | servers",
-        on_servers[213],
-        21,
-        lambda of: alpha_fair(0.5, of),
-        lambda p: at_most_times(10.0, p),
+    yield (
+        "teams",
+        "alpha 0.5 | pairs, factor 10 | 21 teams",
+        60.0,
+        lambda: asked(
+            "alpha 0.5 | all pairs | teams | servers",
+            on_servers[213],
+            21,
+            partial(alpha_fair, 0.5),
+            partial(at_most_times, 10.0),
+        ),
     )
-    yield "limit", "alpha 2 | pairs, factor 2 | 289 users", 30.0, lambda: asked(
-        "alpha 2 | all pairs | users | pool", log_normal(289), 0, lambda of: alpha_fair(2, of), lambda p: at_most_times(2.0, p)
+    yield (
+        "limit",
+        "alpha 2 | pairs, factor 2 | 289 users",
+        30.0,
+        lambda: asked("alpha 2 | all pairs | users | pool", log_normal(289), 0, partial(alpha_fair, 2), twice),
     )
 
 
@@ -265,7 +283,7 @@ def table(given: argparse.Namespace) -> None:
     for k, name, limit in names:
         row = worker.ask(-1, k, 4 * limit + 60)
         row |= {"kind": name, "seed": -1, "draw": k}
-        rows.append({key: row.get(key, "") for key in ("kind", "users", "seconds", "wall", "hand", "by", "ratio", "word", "method", "why")})
+        rows.append({key: row.get(key, "") for key in SHOWN})
         print(*rows[-1].values(), *row.get("hands", []), *row.get("tries", []), sep=" | ", file=sys.stderr, flush=True)
     worker.stop()
     show("fairopt beside CVXPY by hand: fixed cases, CPU seconds", rows, "versus-table")

@@ -11,7 +11,7 @@ best that is known, relative to what half of its tasks would lose. Who takes mor
 
 slower   More than `--slower` times as long as by hand; calls under 10 ms are exempt.
 refused  `NotCertified`, or any other error, where an answer by hand is right.
-below    Certified, but an answer by hand that fits to 1e-8 is better by over 1e-6, and by over 1e6 of its violation.
+below    Certified, but an answer by hand that fits to 1e-8 is better by over 1e-6, and by over 1e7 of its violation.
 wrong    Certified, but rows are broken by over 1e-6.
 late     Over the time limit by more than a second.
 
@@ -44,7 +44,7 @@ import fairopt as fo
 
 EXEMPT = 0.01  # seconds
 FITS = 1e-8  # violation up to which a better value by hand counts against fairopt
-GAINED = 1e6  # by how much a value may be better for a violation: ECOS gained 4e-5 by 1.2e-10 where rows form chains
+GAINED = 1e7  # by how much a value may be better for a violation: 3.4e-6 for 1.1e-12 where rows form chains
 AGAIN = 5.0  # seconds up to which who is slow is timed again
 Row = dict[str, Any]
 
@@ -81,7 +81,10 @@ def by_hand(asked: Question, certified: Any, patience: float) -> tuple[list[Answ
     best = certified
     for setting in settings(asked):
         right = [a for a in answers if is_right(a, asked, best) and (certified is not None or " " in a.solver)]
-        if right and (setting not in ("CLARABEL", "ECOS") or right[0].seconds > 3):
+        doubts = certified is not None and any(a.x is not None and asked.below(certified, a.x) > NEAR for a in answers)
+        if right and not doubts and (setting not in ("CLARABEL", "ECOS") or right[0].seconds > 3):
+            break
+        if doubts and any(" " in a.solver for a in answers):
             break
         if setting.startswith("ECOS") and len(asked.plain.user) > 5_000:
             continue

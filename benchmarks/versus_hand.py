@@ -25,7 +25,7 @@ from scipy.optimize import linprog
 Float = np.ndarray[Any, np.dtype[np.float64]]
 
 NEAR = 1e-6  # relative: a value this near is right, and rows may be broken by as much
-LATER = 1e3  # by how much later tiers count less
+LATER = 1e4  # by how much later tiers count less: where the first is curved they change by the root of 1e-7
 TICKS = os.sysconf("SC_CLK_TCK")
 # As they come, and tight where that is not right.
 TIGHT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
@@ -248,7 +248,7 @@ class Question:
     def below(self, x: Float, best: Float) -> float:
         """By how much the values at ``x`` are below those at ``best``, relative to what half of its tasks would lose.
 
-        Later tiers count by a thousandth, and relative to what half of an equal part would lose if that is more: what
+        Later tiers count by 1e-4, and relative to what half of an equal part would lose if that is more: what
         they get depends on by how much earlier ones may be missed, which differs by 1e-7.
         """
         mine, others, half = self.values(x), self.values(best), self.values(best / 2)

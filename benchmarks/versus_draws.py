@@ -196,10 +196,10 @@ def one_of(rng: Rng, *choices: Any) -> Any:
     return choices[rng.integers(len(choices))]
 
 
-def an_instance(rng: Rng, least: int, most: int, pool: bool | None = None) -> tuple[dict[str, Any], Plain]:
+def an_instance(rng: Rng, least: int, most: int) -> tuple[dict[str, Any], Plain]:
     """Arguments of fairopt's instance and the same as arrays."""
     n = round(np.exp(rng.uniform(np.log(least), np.log(most))))
-    servers = 1 if (rng.random() < 0.6 if pool is None else pool) else int(rng.integers(2, 7))
+    servers = 1 if rng.random() < 0.6 else int(rng.integers(2, 7))
     m, decades = int(rng.integers(1, 5)), rng.uniform(1, 3)
     demands = 10.0 ** rng.uniform(0, decades, (n, servers, m) if servers > 1 and rng.random() < 0.15 else (n, m))
     zero = rng.random((n, m)) < one_of(rng, 0.0, 0.1, 0.3)
@@ -239,7 +239,6 @@ class Numbers:
     """What an objective compares: a share, its coefficients by pair, and the weights."""
 
     share: fo.Share
-    name: str
     table: sp.csr_array  # of tasks by pair
     weights: Float
     level: float  # typical, per weight
@@ -254,29 +253,22 @@ class Numbers:
         return sp.csr_array(self.relative @ sp.diags_array(plain.scale)) @ y
 
 
-def share_of_users(rng: Rng, given: dict[str, Any], plain: Plain) -> tuple[fo.Share, str]:
+def share_of_users(rng: Rng, given: dict[str, Any], plain: Plain) -> fo.Share:
     """A share, shipped or one's own."""
     if "rates" in given:
-        return fo.ThroughputShare(), "throughput"
+        return fo.ThroughputShare()
     n, servers = plain.eligible.shape
     table = rng.uniform(1, 4, (n, servers)) / plain.slices[:, None]
-    return one_of(
-        rng,
-        *[(fo.DominantShare(), "dominant")] * 4,
-        (fo.Tasks(), "tasks"),
-        (fo.PNormShare(1), "norm"),
-        (fo.StandAloneShare(), "alone"),
-        (MeanShare(), "own"),
-        (MeanShare(), "own"),
-        (ours.Held(tuple(map(tuple, table.tolist()))), "own by server" if servers > 1 else "own"),
-    )
+    by_server = ours.Held(tuple(map(tuple, table.tolist())))
+    others = fo.Tasks(), fo.PNormShare(1), fo.StandAloneShare(), MeanShare(), MeanShare(), by_server
+    return one_of(rng, *[fo.DominantShare()] * 4, *others)
 
 
 def numbers(
     rng: Rng, given: dict[str, Any], plain: Plain, share: fo.Share | None = None, users: bool = False
 ) -> Numbers:
     """A share, of users or teams, as numbers."""
-    of_user, name = (share, "") if share is not None else share_of_users(rng, given, plain)
+    of_user = share_of_users(rng, given, plain) if share is None else share
     c = plain.per_pair(np.asarray(of_user.per_task(fo.Instance(**given))))
     if "teams" not in given or users or rng.random() < 0.3:
         table = plain.sums(plain.user, plain.n, c)
@@ -286,18 +278,18 @@ def numbers(
         names = sorted(set(labels))
         place = np.array([names.index(label) for label in labels])
         table = plain.sums(place[plain.user], len(names), c)
-        used, weights, name = fo.OfTeam(of_user), np.ones(len(names)), "of team"
+        used, weights = fo.OfTeam(of_user), np.ones(len(names))
         if rng.random() < 0.5:
             weights = np.round(rng.uniform(0.5, 3, len(names)), 2)
             used = fo.OfTeam(of_user, weights=dict(zip(names, weights.tolist(), strict=True)))
     held = table @ plain.at / weights
-    return Numbers(used, name, table, weights, float(np.median(held)))
+    return Numbers(used, table, weights, float(np.median(held)))
 
 
 # -- objectives --------------------------------------------------------------------------------------------------------
 
 
-def alpha_fair(alpha: float, of: Numbers, name: str = "") -> Goal:
+def alpha_fair(alpha: float, of: Numbers) -> Goal:
     """Weighted alpha-fairness; by hand over the typical level."""
     w = of.weights / of.weights.sum()
 
@@ -313,7 +305,7 @@ def alpha_fair(alpha: float, of: Numbers, name: str = "") -> Goal:
             z = of.relative @ x
             return float(w @ (np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)))
 
-    return Goal(name or f"alpha {alpha:g}", fo.AlphaFair(alpha, of.share), hand, value, cone=True)
+    return Goal(f"alpha {alpha:g}", fo.AlphaFair(alpha, of.share), hand, value, cone=True)
 
 
 def total(of: Numbers) -> Goal:

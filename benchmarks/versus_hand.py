@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -208,7 +208,6 @@ class Goal:
     cone: bool = False
     levels: sp.csr_array | None = None  # of a leximin: shares per weight of tasks by pair
     then: Goal | None = None  # the next tier
-    natural: bool = True  # whether the expression is the value
 
 
 @dataclass
@@ -220,7 +219,6 @@ class Question:
     plain: Plain
     goal: Goal
     conditions: Sequence[Condition] = ()
-    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def cone(self) -> bool:

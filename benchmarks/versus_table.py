@@ -156,7 +156,7 @@ def paths_question(graph: Graph, demands: int, goal: str, seed: int = 1) -> Ques
     given, plain, of_demand = over_links(graph, demands, seed)
     table = plain.sums(np.unique(of_demand, return_inverse=True)[1], len(set(of_demand)), np.ones(plain.n))
     weights = np.ones(table.shape[0])
-    of = Numbers(fo.OfTeam(fo.Tasks()), "of team", table, weights, float(np.median(table @ plain.at)))
+    of = Numbers(fo.OfTeam(fo.Tasks()), table, weights, float(np.median(table @ plain.at)))
     goals = {
         "least": lambda: ordered((1.0,), of, "least", fo.MaxMin(of.share)),
         "Nash": lambda: alpha_fair(1, of),
@@ -199,7 +199,7 @@ def numbers_of(given: dict[str, Any], plain: Plain) -> Numbers:
         table, weights, share = plain.sums(place[plain.user], len(names), c), np.ones(len(names)), fo.OfTeam()
     else:
         table, weights, share = plain.sums(plain.user, plain.n, c), plain.weights, fo.DominantShare()
-    return Numbers(share, "dominant", table, weights, float(np.median(table @ plain.at / weights)))
+    return Numbers(share, table, weights, float(np.median(table @ plain.at / weights)))
 
 
 def asked(kind: str, instance: fo.Instance, teams: int, goal: Any, *conditions: Any) -> Question:

@@ -40,7 +40,7 @@ def test_leximin_by_hand_freezes_whom_full_resources_stop() -> None:
     demands, limits = np.array([[1.0, 4], [3, 1], [1, 1]]), np.array([1.5, np.inf, 1])
     ones = np.ones((3, 1), dtype=bool)
     plain = Plain(demands, np.array([[9.0, 18]]), np.ones(3), limits, ones, np.zeros(3))
-    of = Numbers(fo.DominantShare(), "", plain.sums(plain.user, 3, np.array([4 / 18, 1 / 3, 1 / 9])), np.ones(3), 1.0)
+    of = Numbers(fo.DominantShare(), plain.sums(plain.user, 3, np.array([4 / 18, 1 / 3, 1 / 9])), np.ones(3), 1.0)
     found = hand_answer(Question("", {}, plain, leximin(of)), "levels", 10.0)
     assert found.x is not None
     np.testing.assert_allclose(found.x, [1.5, 13 / 6, 1], rtol=1e-8)

@@ -29,6 +29,7 @@ read     Problems from which conditions were taken out, added or changed, whose 
 traces   Leximin on servers, where some need 1e-4 to 1e-12 of a resource of what others need, or servers almost tie.
 own      Bounded objectives of one's own: sums of concave functions of each user's tasks.
 rows     Conditions of one's own with rows of sizes from 1e-8 to 1e8: given, required by a block, or by an objective.
+language Known notions as users write them: terms, functions, `Rows`, variables of one's own.
 load     Answers of all notions, saved and loaded: what `save` wrote may not be refused.
 edited   The same, with all tasks halved in the file: that may not be certified.
 wild     Weights, capacities and tasks in units of 1e-298 to 1e298. Errors that name the range of floats are true.

@@ -12,6 +12,8 @@ import cvxpy as cp
 import numpy as np
 
 import fairopt as fo
+from fairopt.blocks import normal_form
+from fairopt.blocks.rows import Rows
 from fairopt.proofs import gate
 
 
@@ -198,6 +200,48 @@ class Proportion(fo.Constraint):
 
     def constraints(self, model):
         return {"proportion": model.tasks[0] == self.factor * model.tasks[1]}
+
+
+@dataclass(frozen=True, repr=False)
+class WithBonus(fo.Objective):
+    alpha: float
+    bonus: float
+
+    def terms(self):
+        fair = normal_form.Term(1.0, normal_form.Power(self.alpha), fo.DominantShare())
+        return fair, normal_form.Term(self.bonus, normal_form.Linear(), fo.Tasks())
+
+
+@dataclass(frozen=True, repr=False)
+class SumOfSmallest(fo.Objective):
+    k: int
+
+    def expression(self, model):
+        shares = model.share(fo.DominantShare())
+        t = model.variable(lower=0, upper=1)
+        below = model.variable(shares.shape, lower=0, upper=1)
+        model.require("below", below >= t - shares)
+        return self.k * t - cp.sum(below)
+
+
+@dataclass(frozen=True, repr=False)
+class ByRows(fo.Constraint):
+    matrix: tuple[tuple[float, ...], ...]
+    values: tuple[float, ...]
+
+    def rows(self, pairs):
+        return {"rows": Rows(np.array(self.matrix) @ pairs.totals, np.array(self.values))}
+
+
+@dataclass(frozen=True, repr=False)
+class WithSlack(fo.Constraint):
+    matrix: tuple[tuple[float, ...], ...]
+    values: tuple[float, ...]
+
+    def constraints(self, model):
+        slack = model.variable(len(self.values), name="slack", lower=0)
+        model.require("slack", np.array(self.matrix) @ model.tasks + slack == np.array(self.values))
+        return {}
 
 
 @dataclass(frozen=True, repr=False)
@@ -427,4 +471,5 @@ def pasted(code: str) -> str:
     """The code with what it needs to run by itself."""
     blocks = [block for name, block in OWN.items() if f"{name}(" in code]
     head = ["from dataclasses import dataclass", "import cvxpy as cp", "import numpy as np", "import fairopt as fo"]
+    head += ["from fairopt.blocks import normal_form", "from fairopt.blocks.rows import Rows"] if blocks else []
     return "\n".join([*head, *(f"from {face.__name__} import *" for face in FACES), *map(getsource, blocks), code])

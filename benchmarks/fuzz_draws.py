@@ -260,6 +260,42 @@ def rows(rng: Rng) -> Draw:
     return Draw(given, policy, options)
 
 
+def language(rng: Rng) -> Draw:
+    """Ways to write what is known otherwise: terms, functions, `Rows` and variables of one's own."""
+    given = any_instance(rng, least=2, room=40)
+    n, _ = sizes(given)
+    kind = one_of(rng, "terms", "variables", "function")
+    if kind == "terms":
+        alpha, bonus = one_of(rng, 0.5, 1, 2, 5), one_of(rng, 0.05, 0.5)
+        objective: fo.Objective = fo.AlphaFair(alpha) + bonus * fo.Total(fo.Tasks())
+        text = f"WithBonus({alpha}, {bonus})"
+    elif kind == "variables":
+        given.pop("weights", None)
+        k = int(rng.integers(1, n + 1))
+        objective, text = fo.OrderedWeighted((1,) * k), f"SumOfSmallest({k})"
+    else:
+        curve, block = one_of(rng, ("sqrt", ours.Roots), ("log1p", ours.Logarithms))
+        objective, text = block((1,) * n), f"lambda model: cp.sum(cp.{curve}(model.tasks))"
+    if rng.random() < 0.3:
+        return Draw(given, fo.Policy(objective), text=f"Policy({text})")
+    tasks = np.array(Question.of(given, ()).shares(), dtype=float) @ _split(Question.of(given, ()))
+    matrix = rng.integers(-1, 4, (int(rng.integers(1, 4)), n)).astype(float)
+    if rng.random() < 0.5:  # a number of tasks of others, for each ordered pair
+        above, below = np.nonzero(~np.eye(n, dtype=bool))
+        matrix = np.zeros((len(above), n))
+        matrix[np.arange(len(above)), above] = 1
+        matrix[np.arange(len(above)), below] = -one_of(rng, 1, 2, 10)
+        matrix = matrix[matrix @ tasks <= 0] if (matrix @ tasks <= 0).any() else matrix[:1].clip(0)
+    used = matrix @ tasks
+    values = np.where(used > 0, used * rng.uniform(0.5, 2, len(used)), np.minimum(0.5 * used, 0.0))
+    if (matrix < 0).any() and rng.random() < 0.5:
+        values = np.maximum(values, 0.0)
+    held, most = tuples(plain(matrix)), tuple(plain([digits(v) for v in values.tolist()]))
+    row = f"lambda model: np.array({held}) @ model.tasks <= np.array({most})"
+    words = one_of(rng, row, f"ByRows({held}, {most})", f"WithSlack({held}, {most})")
+    return Draw(given, fo.Policy(objective, [ours.AtMost(held, most)]), text=f"Policy({text}, [{words}])")
+
+
 def read(rng: Rng) -> Draw:
     while True:  # until what is asked for can be had
         n, servers, m = int(rng.integers(2, 5)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
@@ -967,6 +1003,7 @@ CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "traces": traces,
     "own": own,
     "rows": rows,
+    "language": language,
     "load": load,
     "edited": edited,
     "wild": wild,

@@ -28,15 +28,15 @@ from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers, charged_at
+from fairopt.proofs.least_squares import by_iteration, least_squares
 from fairopt.proofs.ranges import implied_ranges
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import check, current
-from fairopt.runtime.lazy import cp, sp, sparse_linalg
+from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TERM_ROUNDING
 
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
-DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 NEWTON = 10  # steps onto the boundaries of cones
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
 MATRICES = (
@@ -209,7 +209,8 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
         if np.abs(residual).max(initial=0.0) <= 1e-15 * size:
             break
-        y = _into_dual_cone(y - sparse_linalg.lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
+        check("the proof by CLARABEL (its dual point)")
+        y = _into_dual_cone(y - by_iteration(on_others, residual), dims)
     return y
 
 
@@ -521,17 +522,6 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
         ).solve()
         y, z = np.asarray(found.z), np.asarray(found.x)
     return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
-
-
-def least_squares(matrix: Any, right: Float) -> Float:
-    """The minimum-norm least-squares solution of equations; NaN if a number is not finite, on which LAPACK does not
-    end.
-    """
-    if not (np.isfinite(matrix.data).all() and np.isfinite(right).all()):
-        return np.full(matrix.shape[1], np.nan)
-    if np.prod(matrix.shape) <= DENSE:
-        return np.asarray(np.linalg.lstsq(matrix.toarray(), right, rcond=1e-15)[0])
-    return np.asarray(sparse_linalg.lsqr(sp.csr_array(matrix), right, atol=1e-16, btol=1e-16)[0])
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

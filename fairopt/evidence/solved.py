@@ -236,7 +236,7 @@ class Solved(Optimum):
     @property
     def scale(self) -> Float:
         """Tasks per unknown, by pair."""
-        return self.program.size[self.program.pairs.user]
+        return self.program.units[self.program.pairs.user]
 
     @property
     def top(self) -> Float:

@@ -53,7 +53,16 @@ TIGHT["ECOS_BB"] = TIGHT["ECOS"]
 # For a second attempt, if the solver fails at these.
 _LOOSER: dict[str, dict[str, Any]] = {
     "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
-    "CLARABEL": {**TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
+    # With this it keeps its primal-dual steps, where it otherwise changes its strategy after short ones: of 36 programs
+    # of 60 and 80 users within 2 and 10 times each other (alpha 1/2, 1, 2) it solved all instead of 23, in twice the
+    # steps.
+    "CLARABEL": {
+        **TIGHT["CLARABEL"],
+        "tol_gap_abs": 1e-9,
+        "tol_gap_rel": 1e-9,
+        "tol_feas": 1e-9,
+        "min_switch_step_length": 1e-3,
+    },
 }
 # Names of time limits; ECOS has none.
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}

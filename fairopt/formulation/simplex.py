@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.formulation.highs import silence_banner
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp, sparse_linalg
 
 Float = NDArray[np.float64]
@@ -60,6 +60,7 @@ class Simplex:
         """
         from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
 
+        check("the solver HIGHS (and giving it programs)")
         model, self.size = HighsLp(), size
         model.num_col_, model.num_row_ = len(costs), len(rows[0])
         model.col_cost_, (model.col_lower_, model.col_upper_) = costs * size, (b * size for b in bounds)
@@ -79,7 +80,7 @@ class Simplex:
         self.highs.setBasis(kept)
 
     def run(self, clock: Clock, first: int = PRIMAL, interior: bool = False) -> bool:
-        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one.
+        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one, while there is time.
 
         If ``interior``, the interior point method with crossover replaces the first.
         """
@@ -87,6 +88,8 @@ class Simplex:
 
         highs = self.highs
         for strategy in (first, PRIMAL + DUAL - first):
+            if clock.late:
+                return False
             highs.setOptionValue("solver", "ipm" if interior and strategy == first else "simplex")
             if (seconds := clock.left) is not None:
                 highs.setOptionValue("time_limit", highs.getRunTime() + seconds)

@@ -80,7 +80,7 @@ class Simplex:
         self.highs.setBasis(kept)
 
     def run(self, clock: Clock, first: int = PRIMAL, interior: bool = False) -> bool:
-        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one, while there is time.
+        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one, in time.
 
         If ``interior``, the interior point method with crossover replaces the first.
         """

@@ -31,7 +31,7 @@ from fairopt.proofs.lagrangian import Multipliers, charged_at
 from fairopt.proofs.least_squares import by_iteration, least_squares
 from fairopt.proofs.ranges import implied_ranges
 from fairopt.runtime import subprocesses
-from fairopt.runtime.clock import check, current
+from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TERM_ROUNDING
 
@@ -44,7 +44,6 @@ MATRICES = (
     "norms, logarithms or powers instead"
 )
 RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
-COMPILING = 1e-6  # seconds that CVXPY takes per number of a problem, at least
 
 
 class ConicBound(NamedTuple):
@@ -184,6 +183,8 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
     """A problem's data for CLARABEL, its reduction chain and inverse data; None if CVXPY cannot compile it."""
     if "CLARABEL" not in solvers.installed():
         return None
+    if _too_long(problem):
+        raise Late
     try:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
@@ -192,6 +193,12 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
     except cp.error.SolverError:
         return None
     return data, chain, inverse
+
+
+def _too_long(problem: cp.Problem) -> bool:
+    """Whether CVXPY would compile a problem for longer than the current call may take."""
+    clock = current()
+    return clock is not None and time.perf_counter() + solvers.compiling(problem) > clock.hard
 
 
 def has_matrices(problem: cp.Problem) -> bool:
@@ -218,8 +225,8 @@ def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
-    problem, clock = cp.Problem(cp.Maximize(expression), list(constraints)), current()
-    if clock is not None and time.perf_counter() + COMPILING * solvers.size(problem) > clock.hard:
+    problem = cp.Problem(cp.Maximize(expression), list(constraints))
+    if _too_long(problem):
         return np.inf, ""
     check("the proof by CLARABEL (a second solve)")
     found = conic_bound(problem, unknowns, top)

@@ -37,6 +37,7 @@ from fairopt.tolerances import TERM_ROUNDING
 
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
+FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 NEWTON = 10  # steps onto the boundaries of cones
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
 MATRICES = (
@@ -209,16 +210,26 @@ def has_matrices(problem: cp.Problem) -> bool:
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
-    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding."""
-    y = _into_dual_cone(y, dims)
+    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
+
+    Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of exponential
+    cones by multiples of themselves, on which exp(v / u) depends.
+    """
+    best, least, y = y, np.inf, _into_dual_cone(y, dims)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
-        if np.abs(residual).max(initial=0.0) <= 1e-15 * size:
+        left = np.abs(residual).max(initial=0.0)
+        if not left < least:  # also NaN
+            break
+        best, least = y, left
+        if left <= 1e-15 * size:
             break
         check("the proof by CLARABEL (its dual point)")
-        y = _into_dual_cone(y - by_iteration(on_others, residual), dims)
-    return y
+        unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
+        step = by_iteration(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
+        y = _into_dual_cone(y - unit * step, dims)
+    return best if least < np.inf else y
 
 
 def conic_excess(

@@ -121,8 +121,14 @@ class Certificate:
         """
         return within_tolerance(0.0 if self.whole else self.gap, self.violation, self.block_violation)
 
+    @property
+    def _after(self) -> str:
+        """Which solvers had no answer that could be certified, if only SCS, a first-order method, was left."""
+        others = dict.fromkeys(attempt.solver for attempt in self.tried if attempt.solver != self.solver)
+        return f", a first-order method, after {' and '.join(others)}" if self.solver == "SCS" and others else ""
+
     def __str__(self) -> str:
-        by = f"{self.method} ({self.solver})" if self.solver else self.method
+        by = f"{self.method} ({self.solver}{self._after})" if self.solver else self.method
         verdict = ("certified" if self.ok else "NOT certified") + " whole" * self.whole
         short = self.whole and self.gap > GAP_TOLERANCE
         gap = f"loses at most {100 * self.gap:.3g}% of the divisible optimum" if short else f"gap {self.gap:.1e}"

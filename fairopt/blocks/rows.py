@@ -46,8 +46,8 @@ class Rows:
     equal : bool, default False
         Whether the rows are equations.
     unit : scalar or array-like of shape (n_rows,), optional
-        The scale of each row for solvers. Default: the right-hand side; if that is 0, the largest negative term, or
-        else the largest term, at typical numbers of tasks.
+        The scale of each row for solvers. Default: the right-hand side; if that is 0, the largest term at typical
+        numbers of tasks.
     labels : sequence of length n_rows, optional
         What each row is about, which identifies it in saved files: a user, a team, or a pair of these.
 
@@ -150,9 +150,8 @@ class Rows:
         out = np.abs(self.right)
         if (out >= LEAST).all():
             return out
-        of_task = self._times(scale)
-        largest, least = (np.asarray(found.toarray()).ravel() for found in (of_task.max(axis=1), of_task.min(axis=1)))
-        for terms in (-least, largest, np.ones(len(self))):
+        largest = np.asarray(abs(self._times(scale)).max(axis=1).toarray()).ravel()
+        for terms in (largest, np.ones(len(self))):
             out = np.where(out >= LEAST, out, terms)
         return np.asarray(out)
 

@@ -32,6 +32,7 @@ from fairopt.proofs.entries import Named, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LinearRows, Multipliers
 from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
 from fairopt.tolerances import GAP_TOLERANCE
 
@@ -151,6 +152,7 @@ class Solved(Optimum):
         out, point, scale = Multipliers(prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
         joined = list[tuple[LinearRows, Float]]()
         for k in self.charged_duals:
+            check()
             block, rows, values, _ = one = self.duals[k]
             if rows is not None:
                 out.charge_rows(rows.rows, one.multipliers(scale))
@@ -236,7 +238,7 @@ class Solved(Optimum):
     @property
     def scale(self) -> Float:
         """Tasks per unknown, by pair."""
-        return self.program.size[self.program.pairs.user]
+        return self.program.units[self.program.pairs.user]
 
     @property
     def top(self) -> Float:

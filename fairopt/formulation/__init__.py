@@ -2,6 +2,7 @@
 
 * `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`).
 * `rows`: capacities and linear constraints as rows, by block and name.
+* `equilibration`: units of unknowns, for the rows that users write.
 * `own_values`: the best values of blocks' variables at given tasks.
 * `above`: one pool above a base, as a plain program. `rising`: who can rise above the base of a surplus.
 * `alike`: users who are alike as one.

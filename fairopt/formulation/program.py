@@ -36,6 +36,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.formulation.digests import NewConditions
+from fairopt.formulation.equilibration import equilibrated
 from fairopt.formulation.rising import least_load, of_those_who_rise, users_with_room
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
@@ -232,6 +233,21 @@ class Program:
                     size[j] = max(size[j], x)
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
+    @cached_property
+    def units(self) -> Float:
+        """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
+
+        Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
+        leaves little of sizes that differ by 7,000.
+        """
+        own = [block for block in self.rest if not is_ours(block)]
+        found = [one.rows for block in own for one in self.rows_of(block) or ()]
+        tables = [rows.per_task[rows.right == 0] for rows in found]
+        if not any(table.nnz for table in tables):
+            return self.size
+        units = equilibrated(sp.csr_array(sp.vstack(tables)), self.pairs.user, self.size)
+        return np.minimum(np.maximum(units, self.low), np.where(self.high > 0, self.high, np.inf))
+
     @property
     def compared_weights(self) -> Float:
         """The weights of users in the objective: equal in a total, and of teams their equal parts; shape (n_users,)."""
@@ -381,7 +397,7 @@ class ConeModel:
         if len(limited):
             high = program.high[limited]
             positive = high > 0
-            unit = np.where(positive, np.maximum(high, TINY), program.size[limited])
+            unit = np.where(positive, np.maximum(high, TINY), program.units[limited])
             self.bounds.append((limited, unit, np.full(len(unit), -np.inf), positive.astype(float)))
             of_limits = Rows(program.pairs.totals[limited], high, unit=unit, labels=users[limited])
             self.box.append(self.constraint_of(BlockRows(None, "limits", of_limits)))
@@ -416,7 +432,7 @@ class ConeModel:
     def in_unknowns(self, solver: str | None) -> Model:
         """The model; sets `unknowns` and their `scale`, in tasks by pair."""
         pairs = self.program.pairs
-        self.scale = self.program.size[pairs.user]
+        self.scale = self.program.units[pairs.user]
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
         return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.formulation.highs import silence_banner
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp, sparse_linalg
 
 Float = NDArray[np.float64]
@@ -84,6 +84,7 @@ class Simplex:
         """
         from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
 
+        check("the solver HIGHS (and giving it programs)")
         before, self.given = self.given, _Given(costs, bounds, rows, matrix, size)
         if before is not None and basis is not None and basis[0] is self.of_columns and basis[1] is self.of_rows:
             entries = before.changed_entries(self.given)
@@ -125,7 +126,7 @@ class Simplex:
             highs.changeCoeff(row, column, value)
 
     def run(self, clock: Clock, first: int = PRIMAL, interior: bool = False) -> bool:
-        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one.
+        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one, in time.
 
         If ``interior``, the interior point method with crossover replaces the first.
         """
@@ -134,6 +135,8 @@ class Simplex:
         highs = self.highs
         self.of_columns, self.of_rows = NO_BASIS
         for strategy in (first, PRIMAL + DUAL - first):
+            if clock.late:
+                return False
             highs.setOptionValue("solver", "ipm" if interior and strategy == first else "simplex")
             if (seconds := clock.left) is not None:
                 highs.setOptionValue("time_limit", highs.getRunTime() + seconds)

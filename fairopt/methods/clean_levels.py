@@ -13,12 +13,12 @@ import numpy as np
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.proofs.conic import ConicConditions
+from fairopt.proofs.least_squares import DENSE, by_iteration
 from fairopt.proofs.levels import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelDual, Levels
-from fairopt.runtime.lazy import sp, sparse_linalg
+from fairopt.runtime.lazy import sp
 from fairopt.tolerances import TINY
 
 LEFT = 1e-8  # relative slack of a level that a solver may leave
-DENSE = 4_000_000  # entries of a matrix up to which least squares are dense, not iterative
 
 
 def raised_to_bounds(
@@ -126,7 +126,7 @@ def _polished(levels: Levels, c: LevelCosts) -> LevelDual:
     if np.prod(error.shape) <= DENSE:
         change: Float = np.linalg.lstsq(error.toarray(), error.sum(axis=1))[0]
     else:
-        change = sparse_linalg.lsqr(error, error.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * error.shape[1])[0]
+        change = by_iteration(error, error.sum(axis=1), 20)
     multipliers[some] *= 1.0 - change
     n_rows = len(level_dual.prices)
     if further is None or level_dual.dual is None:

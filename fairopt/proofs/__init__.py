@@ -6,6 +6,7 @@ The files:
 * `proposal`: proposals of methods, and the interface of evidence; `fairopt.evidence` has the kinds.
 * `conditions`: repair of points, violations of constraints, and constraints as multipliers see them.
 * `bound`: users' largest gains at given costs, for all bounds by weak duality.
+* `least_squares`: minimum-norm solutions of equations, within the time limit.
 * `ranges`: ranges of variables that linear rows imply.
 * `exact_filling`: leximin on small pools in fractions, where rounding decides levels.
 * `pool`: bottlenecks and dual bounds on one pool. `users`: sums of one function per user.

@@ -18,6 +18,7 @@ from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.own_values import best_values
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.proofs.lagrangian import LinearRows
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.validation import distinct
@@ -191,11 +192,14 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
     if conditions:
-        at = tasks / cone.scale  # as all tasks shrink, so do violations of rows without a constant
-        typical = {cone.unknowns.id: np.full(len(tasks), min(1.0, float(at.max(initial=0.0))))}
+        size = program.size[program.pairs.user]
+        usual = size * min(1.0, float((tasks / size).max(initial=0.0)))  # as all tasks shrink, so do violations
+        typical = {cone.unknowns.id: usual / cone.scale}
         with values_kept([cone.unknowns]):
-            cone.unknowns.save_value(at)
-            worst = max(worst, *(relative_violation(condition, typical) for condition in conditions))
+            cone.unknowns.save_value(tasks / cone.scale)
+            for condition in conditions:
+                check()
+                worst = max(worst, relative_violation(condition, typical))
     return worst
 
 

@@ -28,15 +28,16 @@ from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers, charged_at
+from fairopt.proofs.least_squares import by_iteration, least_squares
 from fairopt.proofs.ranges import implied_ranges
 from fairopt.runtime import subprocesses
-from fairopt.runtime.clock import check, current
-from fairopt.runtime.lazy import cp, sp, sparse_linalg
+from fairopt.runtime.clock import Late, check, current
+from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TERM_ROUNDING
 
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
-DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
+FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 NEWTON = 10  # steps onto the boundaries of cones
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
 MATRICES = (
@@ -44,7 +45,6 @@ MATRICES = (
     "norms, logarithms or powers instead"
 )
 RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
-COMPILING = 1e-6  # seconds that CVXPY takes per number of a problem, at least
 
 
 class ConicBound(NamedTuple):
@@ -184,6 +184,8 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
     """A problem's data for CLARABEL, its reduction chain and inverse data; None if CVXPY cannot compile it."""
     if "CLARABEL" not in solvers.installed():
         return None
+    if _too_long(problem):
+        raise Late
     try:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
@@ -194,6 +196,12 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
     return data, chain, inverse
 
 
+def _too_long(problem: cp.Problem) -> bool:
+    """Whether CVXPY would compile a problem for longer than the current call may take."""
+    clock = current()
+    return clock is not None and time.perf_counter() + solvers.compiling(problem) > clock.hard
+
+
 def has_matrices(problem: cp.Problem) -> bool:
     """Whether a problem has semidefinite cones, for which there are no bounds; `MATRICES` is the advice."""
     convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)
@@ -202,23 +210,34 @@ def has_matrices(problem: cp.Problem) -> bool:
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
-    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding."""
-    y = _into_dual_cone(y, dims)
+    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
+
+    Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of exponential
+    cones by multiples of themselves, on which exp(v / u) depends.
+    """
+    best, least, y = y, np.inf, _into_dual_cone(y, dims)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
-        if np.abs(residual).max(initial=0.0) <= 1e-15 * size:
+        left = np.abs(residual).max(initial=0.0)
+        if not left < least:  # also NaN
             break
-        y = _into_dual_cone(y - sparse_linalg.lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
-    return y
+        best, least = y, left
+        if left <= 1e-15 * size:
+            break
+        check("the proof by CLARABEL (its dual point)")
+        unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
+        step = by_iteration(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
+        y = _into_dual_cone(y - unit * step, dims)
+    return best if least < np.inf else y
 
 
 def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
-    problem, clock = cp.Problem(cp.Maximize(expression), list(constraints)), current()
-    if clock is not None and time.perf_counter() + COMPILING * solvers.size(problem) > clock.hard:
+    problem = cp.Problem(cp.Maximize(expression), list(constraints))
+    if _too_long(problem):
         return np.inf, ""
     check("the proof by CLARABEL (a second solve)")
     found = conic_bound(problem, unknowns, top)
@@ -521,17 +540,6 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
         ).solve()
         y, z = np.asarray(found.z), np.asarray(found.x)
     return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
-
-
-def least_squares(matrix: Any, right: Float) -> Float:
-    """The minimum-norm least-squares solution of equations; NaN if a number is not finite, on which LAPACK does not
-    end.
-    """
-    if not (np.isfinite(matrix.data).all() and np.isfinite(right).all()):
-        return np.full(matrix.shape[1], np.nan)
-    if np.prod(matrix.shape) <= DENSE:
-        return np.asarray(np.linalg.lstsq(matrix.toarray(), right, rcond=1e-15)[0])
-    return np.asarray(sparse_linalg.lsqr(sp.csr_array(matrix), right, atol=1e-16, btol=1e-16)[0])
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

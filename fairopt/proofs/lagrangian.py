@@ -20,8 +20,9 @@ from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
+from fairopt.proofs.least_squares import by_iteration
 from fairopt.proofs.ranges import implied_ranges
-from fairopt.runtime.lazy import cp, sp, sparse_linalg
+from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TERM_ROUNDING
 
 BALANCING = 10  # steps
@@ -179,8 +180,7 @@ def _balanced(
         left = matrix @ y - aim
         if (left * sign >= TERM_ROUNDING * size)[sign != 0].all():
             break
-        step = sparse_linalg.lsqr(matrix, left - 16 * TERM_ROUNDING * sign * size, atol=1e-16, btol=1e-16)[0]
-        y = y - step
+        y = y - by_iteration(matrix, left - 16 * TERM_ROUNDING * sign * size)
         y = np.where(inequality, np.maximum(y, 0.0), y)
     return np.split(y, ends[:-1]) if rows else []
 

@@ -280,7 +280,7 @@ def test_a_constraint_writes_rows_or_conditions_and_not_both():
                 return {}
 
 
-def test_solvers_see_rows_in_units_of_their_right_hand_side_or_of_the_largest_term_that_is_subtracted():
+def test_solvers_see_rows_in_units_of_their_right_hand_side_or_of_their_largest_term():
     pairs = Pairs(fo.Instance([[1], [1]], [1e6]))
     unknowns = cp.Variable(2)
     model = fo.Model(pairs.instance, unknowns, np.array([10.0, 1000.0]))

@@ -14,7 +14,8 @@ import numpy as np
 
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
-from fairopt.proofs.conic import Boundary, ConicConditions, boundaries, by_row, least_squares
+from fairopt.proofs.conic import Boundary, ConicConditions, boundaries, by_row
+from fairopt.proofs.least_squares import least_squares
 from fairopt.proofs.levels import LevelDual, largest_rise
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE, ROUNDING

@@ -64,8 +64,9 @@ class Solved(Optimum):
     That expression is the objective in multiples of ``factor`` natural units, or an increasing transform of it
     (``factor`` is None). The objective's majorant changes at the optimum by ``rate`` per unit of the transform (NaN if
     unknown, None if not computed). Or the expression ``stands_in``: it has the same optimum as the objective and no
-    other relation to it. The cone form is solved once ``more`` if these leave a gap. ``unit`` is the factor if it is not that of `ConeModel.maximand`. ``capacity`` are prices of
-    capacities, per whole capacity, by row of `Program.capacity_rows`, and ``duals`` those of the other constraints.
+    other relation to it. ``unit`` is the factor if it is not that of `ConeModel.maximand`. If dual values leave a gap,
+    the cone form is solved once ``more``. ``capacity`` are prices of capacities, per whole capacity, by row of
+    `Program.capacity_rows`, and ``duals`` those of the other constraints.
     """
 
     written: Written

@@ -35,7 +35,8 @@ def test_columns_get_the_part_of_each_row_that_equal_terms_have(seed):
     rng = np.random.default_rng(seed)
     kept = rng.random((12, 6)) < 0.6
     kept[:, 0] = True
-    rows = sparse.csr_array(np.where(kept, rng.choice([-1, 1], kept.shape) * np.exp(4 * rng.normal(size=kept.shape)), 0))
+    table = rng.choice([-1, 1], kept.shape) * np.exp(4 * rng.normal(size=kept.shape))
+    rows = sparse.csr_array(np.where(kept, table, 0))
     column = np.arange(6)
     units = equilibrated(rows, column, np.exp(3 * rng.normal(size=6)))
     aim = (kept / kept.sum(axis=1, keepdims=True)).sum(axis=0)

@@ -46,8 +46,9 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
                 return
             tell(f"cone program by {name}" + (", looser" if looser else ""))
+            problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
             attempt, found = solve_problem(
-                cp.Problem(cp.Maximize(form), cone.all_constraints),
+                problem,
                 cone.unknowns,
                 name,
                 settings,
@@ -58,7 +59,8 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             if found:
                 evidence = Solved.of(cone)
                 proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
-                if attempt.status == INACCURATE and not looser and solvers.has_second_try(name):
+                again = attempt.status == INACCURATE and not looser and solvers.has_second_try(name)
+                if again and solvers.size(problem) > solvers.LARGE:
                     inaccurate = proposal  # its proof by a second solve would take as long as the second try
                     yield replace(proposal, evidence=replace(evidence, more=False))
                 else:

@@ -1,7 +1,8 @@
-"""Units of unknowns by equilibration."""
+"""Units of unknowns, rows and cones by equilibration."""
 
 from dataclasses import dataclass
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +10,8 @@ from scipy import sparse
 
 import fairopt as fo
 from fairopt.blocks.rows import Rows
-from fairopt.formulation.equilibration import equilibrated
+from fairopt.formulation import solvers
+from fairopt.formulation.equilibration import Equilibrated, equilibrated
 from fairopt.formulation.program import ConeModel, Program
 
 
@@ -84,3 +86,50 @@ def test_tasks_that_must_be_equal_are_what_equal_tasks_can_be():
     found = fo.Policy(fo.AlphaFair(1), [Within(1)]).allocate(instance)
     most = (instance.total_capacities / instance.per_server_demands[:, 0].sum(axis=0)).min()
     assert_allclose(found.tasks, most, rtol=1e-6)
+
+
+# -- compiled cone programs ------------------------------------------------------------------------------------------
+
+SIZES = 10.0 ** np.arange(-4, 5, 2)
+
+
+def second_try(problem, **limits):
+    """The status of CLARABEL's second try."""
+    return solvers.run(problem, "CLARABEL", looser=True, **limits).status
+
+
+@pytest.mark.parametrize("limits", [{}, {"time_limit": 30.0}])
+def test_an_answer_in_equilibrated_units_is_given_in_natural_ones(limits):
+    x = cp.Variable(5)
+    within = SIZES @ x <= 5
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.log(x))), [within])
+    assert second_try(problem, **limits) == "optimal"
+    assert_allclose(x.value, 1 / SIZES, rtol=1e-4)
+    assert_allclose(within.dual_value, 1, rtol=1e-4)
+    assert_allclose(problem.value, 0, atol=1e-7)
+
+
+def test_squares_are_in_these_units_too():
+    x = cp.Variable(5)
+    total = SIZES @ x == 3e3
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(cp.multiply(SIZES, x) - 1e3)), [total])
+    assert second_try(problem) == "optimal"
+    assert_allclose(SIZES * x.value, np.full(5, 600), rtol=1e-6)
+    assert_allclose(abs(total.dual_value), 800, rtol=1e-6)
+    assert_allclose(problem.value, 5 * 400**2, rtol=1e-6)
+
+
+def test_all_entries_are_at_most_about_one_and_a_cone_has_one_factor():
+    x, t = cp.Variable(5), cp.Variable()
+    curved = [cp.SOC(t, cp.multiply(SIZES, x)), cp.PowCone3D(1e3 * x[0], x[1], 1e-3 * x[2], 0.3), x >= 1e-3]
+    data = cp.Problem(cp.Minimize(t - cp.sum(cp.log(x))), curved).get_problem_data("CLARABEL")[0]
+    found = Equilibrated(data)
+    largest = abs(found.data["A"])
+    assert largest.max(axis=0).toarray().min() > 0.9
+    assert largest.max() < 1.1
+    assert np.abs(found.data["b"]).max() == pytest.approx(1)
+    dims, at = data["dims"], data["dims"].zero + data["dims"].nonneg
+    for size in [*dims.soc, *[3] * (dims.exp + len(dims.p3d))]:
+        assert np.ptp(found.rows[at : at + size]) == 0
+        at += size
+    assert at == len(found.rows)

@@ -831,6 +831,10 @@ def test_a_certificate_is_ok_within_the_tolerances_of_the_design(numbers, ok):
 def test_a_certificate_prints_its_verdict_and_evidence():
     one = certificate(gap=1.5e-9, violation=2e-12, solver="SCS", seconds=0.25)
     assert str(one) == "certified: gap 1.5e-09, violation 2.0e-12, by cone (SCS) in 0.250 s"
+    failed = [fo.certificate.Try(solver, "solver_error", 0.1) for solver in ("CLARABEL", "CLARABEL", "ECOS", "SCS")]
+    after = certificate(solver="SCS", tried=tuple(failed))
+    assert "by cone (SCS, a first-order method, after CLARABEL and ECOS) in" in str(after)
+    assert "by cone (ECOS) in" in str(certificate(solver="ECOS", tried=tuple(failed)))
     assert str(certificate(gap=0.1)).startswith("NOT certified: gap 1.0e-01")
     assert "by water-filling in" in str(certificate(method="water-filling"))
 

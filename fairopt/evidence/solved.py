@@ -64,8 +64,9 @@ class Solved(Optimum):
     That expression is the objective in multiples of ``factor`` natural units, or an increasing transform of it
     (``factor`` is None). The objective's majorant changes at the optimum by ``rate`` per unit of the transform (NaN if
     unknown, None if not computed). Or the expression ``stands_in``: it has the same optimum as the objective and no
-    other relation to it. ``unit`` is the factor if it is not that of `ConeModel.maximand`. ``capacity`` are prices of
-    capacities, per whole capacity, by row of `Program.capacity_rows`, and ``duals`` those of the other constraints.
+    other relation to it. ``unit`` is the factor if it is not that of `ConeModel.maximand`. If dual values leave a gap,
+    the cone form is solved once ``more``. ``capacity`` are prices of capacities, per whole capacity, by row of
+    `Program.capacity_rows`, and ``duals`` those of the other constraints.
     """
 
     written: Written
@@ -75,6 +76,7 @@ class Solved(Optimum):
     rate: float | None = None
     stands_in: bool = False
     unit: float | None = None
+    more: bool = True
 
     kind = "duals"
 
@@ -488,7 +490,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
             prices, scale = prices * slope_of_value, scale * slope_of_value
     multipliers = evidence.natural_multipliers(scale) if gap <= GAP_TOLERANCE else {}
     assumed = ""
-    if not gap <= GAP_TOLERANCE and not evidence.stands_in:
+    if not gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
         gap, assumed = min(
             (gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
         )

@@ -126,7 +126,7 @@ def _polished(levels: Levels, c: LevelCosts) -> LevelDual:
     if np.prod(error.shape) <= DENSE:
         change: Float = np.linalg.lstsq(error.toarray(), error.sum(axis=1))[0]
     else:
-        change = by_iteration(error, error.sum(axis=1), 20)
+        change = by_iteration(error, np.asarray(error.sum(axis=1), dtype=float), 20)
     multipliers[some] *= 1.0 - change
     n_rows = len(level_dual.prices)
     if further is None or level_dual.dual is None:

@@ -24,6 +24,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 
+INACCURATE = "optimal_inaccurate"  # CVXPY's status
 CANNOT_TAKE = "cannot take this kind of problem"
 
 
@@ -35,6 +36,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
     units = dict[str, float]()
 
     def propose(name: str) -> Iterator[Proposal]:
+        inaccurate = None
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
@@ -44,8 +46,9 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
                 return
             tell(f"cone program by {name}" + (", looser" if looser else ""))
+            problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
             attempt, found = solve_problem(
-                cp.Problem(cp.Maximize(form), cone.all_constraints),
+                problem,
                 cone.unknowns,
                 name,
                 settings,
@@ -54,13 +57,22 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 looser=looser,
             )
             if found:
-                yield Proposal("cone", cone.tasks(), Solved.of(cone), attempt=attempt)
+                evidence = Solved.of(cone)
+                proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
+                again = attempt.status == INACCURATE and not looser and solvers.has_second_try(name)
+                if again and solvers.size(problem) > solvers.LARGE:
+                    inaccurate = proposal  # its proof by a second solve would take as long as the second try
+                    yield replace(proposal, evidence=replace(evidence, more=False))
+                else:
+                    yield proposal
             else:
                 yield Proposal("cone", attempt=attempt)
             if cone.model.own.held and not units:
                 units.update(reach_of_variables(cone))
             if attempt.status == CANNOT_TAKE:
                 return
+        if inaccurate is not None and not settings.clock.late:
+            yield inaccurate
 
     return by_chain(settings, propose)
 

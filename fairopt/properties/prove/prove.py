@@ -30,6 +30,7 @@ from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
 from fairopt.properties.teams import labels_read, reads_guarantees
+from fairopt.properties.within import judged
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
 
@@ -239,7 +240,8 @@ class _Attempt:
             interrupted = True
             self.tried.append("stopped by Ctrl-C")
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
-        words = f"{MEANING[self.name]}: {self.kind.words}"
+        meaning = ", ".join(filter(None, (MEANING[self.name], judged(self.name, self.policy))))
+        words = f"{meaning}: {self.kind.words}"
         if isinstance(self.question, Question) and self.question.levels and not self.question.objective.term.is_order:
             words += ", in the leximin answer"  # of max-min answers
         assumption = "" if isinstance(self.question, str) else self.question.assumption

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import brief, is_ours
 from fairopt.blocks.inline import Inline
 from fairopt.blocks.shares import Tasks
@@ -191,8 +192,8 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
     if isinstance(objective, Inline):
         return f"{objective} is a function, of which no conditions are known; write a class with `conditions`"
     shares = objective.share_blocks()
-    if len(shares) != 1 and not is_ours(objective):
-        shares = (Tasks(),)  # its conditions are in tasks
+    if len(shares) != 1 and type(objective).conditions is not Objective.conditions:
+        shares = (Tasks(),)  # what its conditions call levels
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
         return f"{objective} {what}; statements cover tasks and one share"

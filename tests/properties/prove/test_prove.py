@@ -146,7 +146,7 @@ def test_solutions_of_provers_become_instances(policy, name, options, nothing_dr
 
 def question(policy, name, resources=2, users=None, degree=1, **options):
     objective = policy.objective
-    (share,) = objective.share_blocks()
+    (share,) = objective.share_blocks() or (fo.Tasks(),)
     return Question(
         objective=objective, share=share, name=name, resources=resources, users=users, degree=degree, **options
     )

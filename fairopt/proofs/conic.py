@@ -28,7 +28,7 @@ from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers, charged_at
-from fairopt.proofs.polish import cancelled, free_exponentials, on_boundary
+from fairopt.proofs.polish import Curves, cancelled
 from fairopt.proofs.ranges import ranges_within_cones
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import check, current
@@ -82,8 +82,9 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     least, most = _ranges(problem, columns, len(c))
     least[ours], most[ours] = 0.0, top
     least, most = ranges_within_cones(sp.csr_array(data["A"]), b, dims, least, most)
+    curves = Curves.of(sp.csr_array(data["A"]), b, dims, np.isfinite(least) & np.isfinite(most))
     aim = _aim(c, transposed, y, least, most)[others]
-    y = _balanced(y, c[others] - aim, transposed[others], dims, free_exponentials(transposed.T.tocsr(), b, dims))
+    y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
     free = np.isinf(least) & np.isinf(most)
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
     residual = c + transposed @ y
@@ -199,16 +200,16 @@ def has_matrices(problem: cp.Problem) -> bool:
     return compiled is not None and bool(compiled[0]["dims"].psd)
 
 
-def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, exponentials: Indices) -> Float:
+def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding."""
-    y = _into_dual_cone(on_boundary(y, exponentials), dims)
+    y = _into_dual_cone(y if curves is None else curves.at(y), dims)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
         if np.abs(residual).max(initial=0.0) <= 1e-15 * size:
             break
         y = y - sparse_linalg.lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0]
-        y = _into_dual_cone(on_boundary(y, exponentials), dims)
+        y = _into_dual_cone(y if curves is None else curves.at(y), dims)
     return y
 
 

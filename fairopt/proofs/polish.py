@@ -1,11 +1,13 @@
 """Dual points of cone programs, made exact where a formula or the grid of floats allows.
 
-A solver's dual point leaves rounding on the variables that CVXPY added. Here exponential cones get the multiplier that
-their others imply, and variables without any range get residuals of exactly zero.
+A solver's dual point leaves rounding on the variables that CVXPY added. Here cones get multipliers that their others
+imply, and variables without any range get residuals of exactly zero.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,26 +21,45 @@ LEAST = (
 )
 
 
-def free_exponentials(a: sp.csr_array, b: Float, dims: Any) -> Indices:
-    """The first rows of exponential cones whose second coordinate is a number, as of logarithms and exponentials."""
-    start = dims.zero + dims.nonneg + sum(dims.soc)
-    first = start + 3 * np.arange(dims.exp)
-    used = np.bincount(np.repeat(np.arange(a.shape[0]), np.diff(a.indptr)), a.data != 0, a.shape[0])
-    return np.asarray(first[(used[first + 1] == 0) & (b[first + 1] >= 0)], dtype=np.intp)
+@dataclass(frozen=True)
+class Curves:
+    """The curved dual cones of which some multipliers follow from the others at little or no cost.
 
-
-def on_boundary(y: Float, first: Indices) -> Float:
-    """The point with the best second multipliers of these dual exponential cones (first rows), given the others.
-
-    ``w >= -u exp(v / u - 1)`` for u < 0 is ``v >= u (1 + log(-w / u))``, and the bound falls with v.
+    ``exponentials`` are the first rows of exponential cones whose second coordinate is a number, as of logarithms and
+    exponentials. ``norms`` are second-order cones of which only the first coordinate has variables without a range.
     """
-    y = y.copy()
-    u, w = np.minimum(y[first], 0.0), np.maximum(y[first + 2], -LEAST * np.minimum(y[first], 0.0))
-    inside = u < 0
-    ratio = np.divide(w, -u, out=np.ones(len(u)), where=inside)
-    y[first], y[first + 2] = u, w
-    y[first + 1] = np.where(inside, u * (1.0 + np.log(np.maximum(ratio, LEAST))), 0.0)
-    return y
+
+    exponentials: Indices
+    norms: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, a: sp.csr_array, b: Float, dims: Any, bounded: NDArray[np.bool_]) -> Curves:
+        """Those of ``b - a @ v`` in cones, given which variables have both bounds."""
+        row = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
+        used, open_ = np.zeros(a.shape[0], dtype=bool), np.zeros(a.shape[0], dtype=bool)
+        used[row[a.data != 0]] = True
+        open_[row[(a.data != 0) & ~bounded[a.indices]]] = True
+        ends = dims.zero + dims.nonneg + np.cumsum([0, *dims.soc]).astype(int)
+        norms = tuple(slice(k, end) for k, end in pairwise(ends.tolist()) if open_[k] and not open_[k + 1 : end].any())
+        first = ends[-1] + 3 * np.arange(dims.exp)
+        return cls(first[~used[first + 1] & (b[first + 1] >= 0)].astype(np.intp), norms)
+
+    def at(self, y: Float) -> Float:
+        """The point with the best second multipliers of exponential cones, and with norms within their bounds.
+
+        ``w >= -u exp(v / u - 1)`` for u < 0 is ``v >= u (1 + log(-w / u))``, and the bound falls with v.
+        """
+        y, first = y.copy(), self.exponentials
+        for cone in self.norms:
+            rest = slice(cone.start + 1, cone.stop)
+            norm = float(np.linalg.norm(y[rest]))
+            if norm > y[cone.start]:
+                y[rest] *= max(y[cone.start], 0.0) / norm
+        u = np.minimum(y[first], 0.0)
+        w = np.maximum(y[first + 2], -LEAST * u)
+        logs = np.log(np.divide(w, -u, out=np.ones(len(u)), where=u < 0))
+        y[first], y[first + 1], y[first + 2] = u, u * (1.0 + logs), w
+        return y
 
 
 def cancelled(y: Float, c: Float, transposed: sp.csr_array, free: NDArray[np.bool_], linear: slice) -> Float:

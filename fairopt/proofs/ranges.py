@@ -17,7 +17,6 @@ from fairopt.runtime.lazy import sp
 ROUNDS = 20  # of propagation
 ROUNDING = 1e-12  # of the terms of a row
 CONES = 4  # rounds through all cones: a logarithm of a logarithm takes two
-ENDLESS = {"posinf": np.inf, "neginf": -np.inf}
 STEP = 0.1  # the least relative change for which another round is worth it
 
 
@@ -83,7 +82,9 @@ def _expressions(a: sp.csr_array, b: Float, least: Float, most: Float) -> tuple[
         low, high = (np.bincount(row, -f(ends, axis=0), len(b)) + b for f in (np.max, np.min))
         size = np.bincount(row, np.abs(ends).max(axis=0, initial=0.0), len(b)) + np.abs(b)
     off = np.where(np.isfinite(size), ROUNDING * size, 0.0)
-    return np.nan_to_num(low - off, nan=-np.inf, **ENDLESS), np.nan_to_num(high + off, nan=np.inf, **ENDLESS)
+    return np.nan_to_num(low - off, nan=-np.inf, posinf=np.inf, neginf=-np.inf), np.nan_to_num(
+        high + off, nan=np.inf, posinf=np.inf, neginf=-np.inf
+    )
 
 
 def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:

@@ -89,7 +89,8 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
     residual = c + transposed @ y
     rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
-    exact = exact_sums(sp.csr_array(sp.hstack([transposed[free], c[free, None]])), np.append(y, 1.0)) == 0.0
+    of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
+    exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
     residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
     low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
     charge = charged_at(residual - rounding, residual + rounding, least, most)

@@ -114,7 +114,7 @@ def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:
         low[at : at + 2] = np.maximum(low[at : at + 2], 0.0)
         first, second = high[at : at + 2]
         if np.isfinite(first) and np.isfinite(second):
-            most = float(max(first, 0.0) ** float(power) * max(second, 0.0) ** (1.0 - float(power))) * (1.0 + ROUNDING)
-            low[at + 2], high[at + 2] = max(low[at + 2], -most), min(high[at + 2], most)
+            size = float(max(first, 0.0) ** float(power) * max(second, 0.0) ** (1.0 - float(power))) * (1.0 + ROUNDING)
+            low[at + 2], high[at + 2] = max(low[at + 2], -size), min(high[at + 2], size)
         at += 3
     return low, high

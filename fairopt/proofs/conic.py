@@ -491,7 +491,7 @@ def _compiled_conditions(
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     least, most = _ranges(problem, columns, a.shape[1])
     least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
-    least, most = ranges_within_cones(a, right, cones, least, most)
+    least, most = ranges_within_cones(a, right, dims, least, most)
     reach = np.maximum(np.abs(least), np.abs(most))[others]
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 

@@ -6,6 +6,7 @@ imply, and variables without any range get residuals of exactly zero.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,9 +17,8 @@ from numpy.typing import NDArray
 from fairopt.formulation.program import Float, Indices
 from fairopt.runtime.lazy import sp
 
-LEAST = (
-    1e-17  # of the first multiplier of a dual exponential cone: the third is at least this, so that logarithms exist
-)
+LARGE = 1e-3  # of the largest term: such terms take rounding
+LEAST = 1e-17  # of the first multiplier of a dual exponential cone, for the third, so that logarithms exist
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Curves:
 def cancelled(y: Float, c: Float, transposed: sp.csr_array, free: NDArray[np.bool_], linear: slice) -> Float:
     """The point moved by rounding, so that ``c + transposed @ y`` is exactly 0 for ``free`` variables, if it can be.
 
-    Multiples of one power of two add up exactly. Where coefficients are powers of two times one another, the multiplier
-    of an inequality takes what is left.
+    Multiples of one power of two add up exactly. Where coefficients are powers of two, the multipliers of inequalities
+    take what is left.
     """
     y, rows = y.copy(), sp.csr_array(transposed)
     taken = np.zeros(len(y), dtype=bool)
@@ -75,15 +75,20 @@ def cancelled(y: Float, c: Float, transposed: sp.csr_array, free: NDArray[np.boo
         at, factors = rows.indices[part], rows.data[part]
         if not len(at) or (np.frexp(factors)[0] != np.sign(factors) * 0.5).any() or taken[at].any():
             continue
+        if (at >= linear.stop).any():  # rounding could leave a curved cone
+            continue
         terms = factors * y[at]
-        grid = np.spacing(max(np.abs(terms).max(), abs(c[k])))
+        most = float(np.abs(terms).max())
+        if not 0 < most < np.inf:
+            continue
+        grid = float(np.spacing(most))
         terms = np.round(terms / grid) * grid
-        mine = (at >= linear.start) & (at < linear.stop)
-        if not mine.any():
+        large = (at >= linear.start) & (np.abs(terms) >= LARGE * most)
+        if not (mine := np.flatnonzero(large)).size:
             continue
-        largest = int(np.where(mine, np.abs(terms), -1.0).argmax())
-        terms[largest] = -(c[k] + np.delete(terms, largest).sum())
-        if terms[largest] / factors[largest] < 0:
-            continue
-        y[at], taken[at] = terms / factors, True
+        units = round(math.fsum([c[k], *terms.tolist()]) / grid)  # an equal part to each, since others depend on them
+        terms[mine] -= grid * (units // mine.size + (np.arange(mine.size) < units % mine.size))
+        terms[mine[0]] -= math.fsum([c[k], *terms.tolist()])
+        if (terms[mine] / factors[mine] >= 0).all():
+            y[at], taken[at] = terms / factors, True
     return y

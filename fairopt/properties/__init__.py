@@ -14,6 +14,7 @@ The files:
 * `checks`: properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
 * `margins`: violations of properties, of many pools in floats and of one answer in fractions.
 * `teams`: labels that policies read, and slices of teams.
+* `within`: the constraints of a policy in judgements of its answers.
 * `work`: tasks counted by a share that differs by server. `units`: what margins are relative to.
 * `uncertainty`: errors of tasks, from certified gaps.
 * `monotone`: population and resource monotonicity.

@@ -29,6 +29,7 @@ from fairopt.properties.pareto import dominating
 from fairopt.properties.teams import team_slices
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
+from fairopt.properties.within import ASIDE, judged
 from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock
 from fairopt.tolerances import NOISE
@@ -65,6 +66,8 @@ def check(
     tasks by a ``share`` that differs between servers, such as work at the instance's rates, that share takes the place
     of tasks in ``pareto``, ``sharing-incentive`` and ``envy-free``; within its task limit a user then fills its best
     servers of a slice or bundle first.
+
+    Of a policy with constraints ``pareto`` is judged within them; the others keep their definitions. Sentences say so.
 
     * ``pareto``: the largest gain in tasks of one user while no other user loses (`Dominating`). Gains within what the
       certificate's gap leaves open do not count, up to a hundredth of the user's tasks.
@@ -143,7 +146,7 @@ def check(
     clock, names = Clock(time_limit), _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     work = work_by(share, allocation.policy, allocation.instance)
-    verdicts = tuple(CHECKS[p](allocation, float(tol), clock, work) for p in names)
+    verdicts = tuple(_within(CHECKS[p](allocation, float(tol), clock, work), allocation) for p in names)
     if allocation.certificate.whole:
         verdicts = tuple(
             v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
@@ -151,6 +154,15 @@ def check(
         )
     by = "" if work is None else f", by {work.share!r}"
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
+
+
+def _within(verdict: Verdict, allocation: Allocation) -> Verdict:
+    """The verdict, with a sentence that says what the policy's constraints mean for it."""
+    words = judged(verdict.name, allocation.policy, allocation.instance)
+    if not words:
+        return verdict
+    sentence = f"{verdict.sentence} ({words})" if words == ASIDE else f"{words}, {verdict.sentence}"
+    return replace(verdict, sentence=sentence)
 
 
 # -- each property -------------------------------------------------------------------------------------------------
@@ -172,6 +184,8 @@ def _pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None)
             words += _also(found.others + 1, "could gain", "could gain")
         elif found.margin > NOISE:
             words += f", but for {percent(found.margin)} of user {user!r}"
+    if found.assumed and holds:
+        words += f", assuming that {found.assumed}"
     if holds and MENTIONED_GAP < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
     return Verdict("pareto", holds, found.margin, found, words)

@@ -6,6 +6,9 @@ On one pool the gain has a closed form (docs/methods/checks.md, Proposition 11.2
 maximises the sum of all gains, and its dual prices bound the gain of each user (Bound 11.3); users whom this leaves
 undecided get a program each.
 
+Of a policy with constraints a gain counts only within them (`within`). Whoever cannot gain without them cannot gain
+within them, so the program of the policy's constraints is solved only if somebody can.
+
 A gain counts if it exceeds what the certificate's gap leaves open (`left_open`), or a hundredth of the user's tasks or
 of those on its own slice. Without a gap every gain beyond rounding counts.
 """
@@ -21,17 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.errors import NotCertified
+from fairopt.blocks.shares import Share, Tasks
+from fairopt.errors import Infeasible, NotCertified
 from fairopt.formulation.program import servers_symmetric
 from fairopt.instance import Instance
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
+from fairopt.properties.within import constraints_of, most_gains
 from fairopt.properties.work import Work
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.progress import tell
-from fairopt.tolerances import EPS, NOISE, SUM_ROUNDING
+from fairopt.tolerances import BLOCK_TOLERANCE, EPS, NOISE, SUM_ROUNDING
 
 __all__ = ["Dominating", "dominating"]
 
@@ -64,6 +69,7 @@ class Dominating:
     margin: float  # that gain relative to the user's tasks, or to those on its own slice if it runs nothing
     bound: float  # no user can gain more, apart from what the gap leaves open; proved without trusting a solver
     others: int = 0  # further users who could gain instead: on one pool all, on several servers those found
+    assumed: str = ""  # an unproved assumption of ``bound``, as in `Certificate`
 
 
 @dataclass(frozen=True)
@@ -110,35 +116,55 @@ class _GainProblem:
 def dominating(allocation: Allocation, tol: float, clock: Clock | None = None, work: Work | None = None) -> Dominating:
     """The allocation that dominates a feasible one by the largest gain of one user, in tasks or in ``work``.
 
-    Only tasks count, not bundles. On several servers ``margin`` and ``bound`` agree to ``tol``, or ``margin`` exceeds
-    ``tol`` and 20 users were tried alone. `NotCertified` is raised if no solver settles whether a user can gain more
-    than ``tol``, unless the clock is late.
+    Only tasks count, not bundles, and only within the policy's constraints. On several servers, and under constraints,
+    ``margin`` and ``bound`` agree to ``tol``, or ``margin`` exceeds ``tol`` and 20 users were tried alone.
+    `NotCertified` is raised if no solver settles whether a user can gain more than ``tol``, unless the clock is late.
     """
-    given, problem = allocation.instance, _gain_problem(allocation, work)
+    clock = clock or Clock(None)
+    found = _without_constraints(allocation, tol, clock, work)
+    if max(found.margin, found.bound) <= tol or not constraints_of(allocation.policy, allocation.instance):
+        return found
+    share = Tasks() if work is None else work.share
+    problem = _gain_problem(allocation, work, merge=False)
+    search = _SearchWithin(problem, tol, clock, allocation=allocation, share=share)
+    search.run()
+    return replace(_found(allocation, search), assumed=search.assumed)
+
+
+def _without_constraints(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Dominating:
+    """The same where the policy has no constraints, or they are left out."""
+    problem = _gain_problem(allocation, work)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
     if not (problem.room > problem.counts).any():
         return nothing
     if problem.instance.n_servers == 1:
         gains = _leftover(problem, problem.left)
         gains = problem.counted(np.where(gains > problem.always, gains, _leftover(problem, problem.sure_left)))
-        user, best = int(gains.argmax()), problem.tasks.copy()
-        margin = bound = float(gains[user])
-        best[user, 0] += margin * problem.unit[user]
+        search = _GainSearch(problem, tol, clock)
+        search.seen, search.user, search.most = gains, int(gains.argmax()), gains
+        search.margin, search.tasks = float(gains[search.user]), problem.tasks.copy()
+        search.tasks[search.user, 0] += search.margin * problem.unit[search.user]
     else:
-        search = _GainSearch(problem, tol, clock or Clock(None))
+        search = _GainSearch(problem, tol, clock)
         search.run()
-        user, best, margin, bound, gains = search.user, search.tasks, search.margin, search.bound, search.seen
+    return _found(allocation, search)
+
+
+def _found(allocation: Allocation, search: _GainSearch) -> Dominating:
+    """What a search found, on the servers of the allocation."""
+    given, user, margin = allocation.instance, search.user, search.margin
     if margin == 0.0:
-        return replace(nothing, bound=bound)
-    tasks = best if best.shape[1] == given.n_servers else given._spread(best)
-    others = int((np.delete(gains, user) > tol).sum())
-    more = {given.users[user]: float(margin * problem.unit[user])}
-    return Dominating(tasks, more, margin, max(bound, margin), others)
+        return Dominating(allocation.tasks_by_server, {}, 0.0, search.bound)
+    tasks = search.tasks if search.tasks.shape[1] == given.n_servers else given._spread(search.tasks)
+    others = int((np.delete(search.seen, user) > search.tol).sum())
+    more = {given.users[user]: float(margin * search.problem.unit[user])}
+    return Dominating(tasks, more, margin, max(search.bound, margin), others)
 
 
-def _gain_problem(allocation: Allocation, work: Work | None) -> _GainProblem:
-    given = allocation.instance
-    instance = given.merged() if work is None or servers_symmetric(given, (work.share,)) else given
+def _gain_problem(allocation: Allocation, work: Work | None, merge: bool = True) -> _GainProblem:
+    given = instance = allocation.instance
+    if merge and (work is None or servers_symmetric(given, (work.share,))):
+        instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
     if instance.n_servers < given.n_servers:
         tasks = given._sum_by_class(tasks)
@@ -280,6 +306,42 @@ class _GainSearch:
                 name = q.instance.users[user]
                 between = f"user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}"
                 self.messages.append(f"{method}: {between}")
+
+
+@dataclass
+class _SearchWithin(_GainSearch):
+    """The same within the constraints of the policy: programs are policies, with certified answers."""
+
+    allocation: Allocation = field(kw_only=True)
+    share: Share = field(kw_only=True)  # by which users compare
+    assumed: str = ""  # an unproved assumption of the bounds
+
+    def _look(self, gain_weights: Float, room: Float, user: int | None) -> None:
+        q = self.problem
+        self.messages.clear()
+        factors = np.where(room > 0, gain_weights / q.size, 0.0)
+        if self.clock.late or not factors.any():
+            return
+        try:
+            answer, bounds = most_gains(self.allocation, self.share, q.runs, factors, self.clock.left)
+        except Infeasible:  # the constraints hold in the answer within their tolerance, and nowhere beyond it
+            self.most = np.zeros_like(self.most)
+            return
+        except NotCertified as error:
+            self.messages.append(str(error))
+            return
+        self.most, self.assumed = np.minimum(self.most, bounds / q.unit), answer.certificate.assumed or self.assumed
+        tasks = np.asarray(answer.tasks_by_server)
+        has = (q.worth * tasks).sum(axis=1)
+        gains = q.counted((has - q.runs) / q.unit)
+        if user is None:
+            self.seen = gains
+        who = int(gains.argmax()) if user is None else user
+        gain = min(float(gains[who]), float(self.most[who]))
+        if (has < q.runs * (1.0 - BLOCK_TOLERANCE)).any():
+            self.messages.append("another user loses by rounding")
+        elif gain > self.margin:
+            self.user, self.margin, self.tasks = who, gain, tasks
 
 
 def _program(

@@ -139,10 +139,32 @@ def test_the_text_of_a_lambda_is_its_code_on_one_line() -> None:
     assert repr(InlineConstraint(first)) == "InlineConstraint(lambda m: m.tasks[0] <= 1)"
 
 
+def test_functions_of_one_factory_are_told_apart_by_what_they_close_over() -> None:
+    def soft(theta: float, of: Any = above) -> Callable[[fo.Model], Any]:
+        def smallest(model: fo.Model) -> Any:
+            return of(model) and smallest and -cp.log_sum_exp(-theta * model.share(SHARE)) / theta / len(cp.__name__)
+
+        return smallest
+
+    assert [fo.policy.label(fo.Policy(soft(theta))) for theta in (10, 50)] == [
+        f"Policy(smallest with of=above, theta={theta})" for theta in (10, 50)
+    ]
+    assert str(InlineConstraint(lambda m, k=3: m.tasks[0] <= k)) == "lambda m, k=3: m.tasks[0] <= k"
+    many = [(lambda m, d=d: m.tasks >= d) for d in (np.zeros(3), np.ones(300), object())]
+    assert [str(InlineConstraint(f)).partition(" with ")[2] for f in many][::2] == ["d=[0.0, 0.0, 0.0]", "d=object"]
+    assert len(str(InlineConstraint(many[1]))) <= 100
+    assert str(InlineConstraint(soft(10))) == "smallest with of=above, theta=10"
+    assert str(InlineConstraint(partial(many[2], d=2))).endswith("d=2)")
+    assert repr(InlineConstraint(soft(10))) == "InlineConstraint(smallest)"
+
+
 def test_the_text_of_other_functions_is_their_name() -> None:
     assert [text_of(f) for f in (above, Above(3), Above(3).__call__)] == ["above", "Above", "__call__"]
     assert text_of(partial(above, d=0.2)) == "partial(above, d=0.2)"
-    assert str(fo.Policy(above)) == "Policy(above)" and repr(fo.Policy(above)) == "Policy(InlineObjective(above))"
+    assert (
+        str(fo.Policy(above)) == "Policy(above with d=0.2)"
+        and repr(fo.Policy(above)) == "Policy(InlineObjective(above))"
+    )
     assert text_of(eval("lambda model, k=3: model.tasks[k]")) == "lambda model, k: ..."  # there is no source
 
 
@@ -172,7 +194,7 @@ def test_an_infeasible_model_names_the_functions_that_conflict() -> None:
         fo.DRF().with_constraints(listed).allocate(POOL)
     with pytest.raises(fo.errors.Infeasible, match=r"`lambda model: cp.Constant.1. <= 0` cannot hold, whatever"):
         fo.DRF().with_constraints(lambda model: cp.Constant(1) <= 0).allocate(POOL)
-    with pytest.raises(fo.errors.Infeasible, match=r"the domain of `above` cannot hold"):
+    with pytest.raises(fo.errors.Infeasible, match=r"the domain of `above with d=0.2` cannot hold"):
         fo.Policy(above).allocate(fo.Instance([[1], [1]], [0.3]))
     with pytest.raises(fo.errors.Infeasible, match=r"`lambda model: model.tasks\[0\] >= 30` cannot hold within"):
         fo.MLFDRS().with_constraints(lambda model: model.tasks[0] >= 30).allocate(POOL)

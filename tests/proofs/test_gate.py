@@ -798,10 +798,10 @@ class Lesser(fo.Objective):
 
 @dataclass(frozen=True, repr=False)
 class FromBelow(fo.Objective):
-    """The same with a variable that no condition bounds."""
+    """The same with a variable that no condition bounds, and whose multipliers do not add up exactly in floats."""
 
     def expression(self, model):
-        level = cp.Variable()
+        level = 0.3 * cp.Variable()
         return level - cp.sum(cp.pos(level - model.tasks))
 
 

@@ -52,6 +52,7 @@ from fairopt.properties.names import OF_ALLOCATIONS, OF_TEAMS, percent, property
 from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
+from fairopt.properties.within import decided_on_pools, judged
 from fairopt.properties.work import work_by
 from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
@@ -426,7 +427,7 @@ class PropertySearch:
                 if given is not None:
                     self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
                     self._look_at_all(given, len(given), small=False)
-                elif s.servers > 1 or self.labels or s.guarantees:
+                elif s.servers > 1 or self.labels or s.guarantees or not decided_on_pools(self.name, s.policy):
                     kinds = f"clusters of 2 to {s.servers} servers" if s.servers > 1 else "pools"
                     more = f"{', teams' * bool(self.labels)}{', guarantees' * s.guarantees}"
                     self.where = f"drawn {kinds}, {options}{more}"
@@ -472,6 +473,7 @@ class PropertySearch:
             self.unproved,
             tuple(self.unconfirmed),
             late=self.late,
+            judged=judged(self.name, self.setting.policy),
         )
 
     # -- instances --------------------------------------------------------------------------------------------
@@ -550,7 +552,7 @@ class PropertySearch:
 
     def _in_batches(self, instance: Instance) -> bool:
         """Whether an instance is measured, and its witness confirmed, as one pool."""
-        return is_one_pool(instance) and self.name not in OF_TEAMS
+        return is_one_pool(instance) and decided_on_pools(self.name, self.setting.policy, instance)
 
     @property
     def looked_at(self) -> int:
@@ -824,9 +826,9 @@ def _confirm_margin(
         second = checked(policy, instance.replace())
         again = check(second, [name], share=share)[name]
     margin, work = min(verdict.margin, again.margin), work_by(share, policy, instance)
-    for answer, judged in ((first, verdict), (second, again)) if name in MEASURED else ():
+    for answer, checked_as in ((first, verdict), (second, again)) if name in MEASURED else ():
         exact = ExactJudge(answer, None if work is None else work.share)
-        margin = min(margin, float(exact.margin(name, getattr(judged.details, "tasks_by_server", None))))
+        margin = min(margin, float(exact.margin(name, getattr(checked_as.details, "tasks_by_server", None))))
     # bounds the sum of all errors of tasks, hence that of any margin
     unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

@@ -134,6 +134,8 @@ class Finding:
         What ``audit(..., prove=True)`` proved, in words; empty if nothing.
     late : bool
         Whether the time limit ended the search early.
+    judged : str
+        How the property is judged of a policy with constraints, in words; empty without constraints.
 
     Examples
     --------
@@ -158,6 +160,7 @@ class Finding:
     unconfirmed: tuple[Unconfirmed, ...] = ()
     proved: str = ""
     late: bool = False
+    judged: str = ""
 
     @builtins.property
     def verdict(self) -> str:
@@ -177,7 +180,8 @@ class Finding:
 
     def remarks(self) -> list[str]:
         """Sentences on what was searched, skipped and failed."""
-        words = [] if self.refuted or not self.searched else [self.searched]
+        words = [self.judged] if self.judged and not (self.witness and self.judged in self.witness.sentence) else []
+        words += [] if self.refuted or not self.searched else [self.searched]
         if self.unverified:
             seemed = "instance seemed to be a counterexample"
             seemed = seemed if self.unverified == 1 else "instances seemed to be counterexamples"
@@ -207,6 +211,7 @@ class Finding:
             "interrupted": self.interrupted,
             "late": self.late,
             "proved": self.proved,
+            "judged": self.judged,
             "unverified": self.unverified,
             "hits": {k: {"tried": t, "hits": h, "seconds": s} for k, (t, h, s) in self.hits.items()},
             "witness": None

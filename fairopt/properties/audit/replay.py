@@ -33,6 +33,7 @@ from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.properties.misreports.teams import verified_team_lie
 from fairopt.properties.names import OF_TEAMS, percent, property_name
+from fairopt.properties.within import decided_on_pools
 from fairopt.runtime.progress import by_itself
 
 __all__ = ["Replayed", "replay"]
@@ -163,6 +164,7 @@ def _finding(given: Any) -> Finding:
         ),
         str(given.get("proved", "")),  # absent in files of the first versions, as "late"
         bool(given.get("late", False)),
+        str(given.get("judged", "")),
     )
 
 
@@ -175,7 +177,7 @@ def _witness(given: Any, name: str) -> Witness:
     known = instance.teams.names if name == "team-strategy-proof" else instance.users
     if user is not None and user not in known:
         raise ValueError(f"it names user {user!r}, who is not in the instance")
-    if pool and user is None and name not in OF_TEAMS:
+    if pool and user is None and name not in (*OF_TEAMS, "pareto"):  # that within constraints names none
         raise ValueError("it names no user")
     if name.startswith("strategy-proof"):
         if lie is None or gain is None or gain != margin:
@@ -215,8 +217,8 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
     found: Any
-    if is_one_pool(instance) and name not in OF_TEAMS:
-        user = instance.users.index(str(witness.user))
+    if is_one_pool(instance) and decided_on_pools(name, policy, instance) and witness.user is not None:
+        user = instance.users.index(witness.user)
         report = None if lie is None else tuple(lie)
         proof = verified(policy, Counterexample(name, instance, user, report, witness.changed))
         margin, how, refutes = proof.margin, proof.how, proof.confirmed

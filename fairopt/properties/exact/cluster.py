@@ -1,6 +1,7 @@
 """Margins of one allocation on any number of servers in fractions, without any code of the checks.
 
-Users compare tasks, or a share. Floats count as the fractions that they are.
+Users compare tasks, or a share. Floats count as the fractions that they are. Constraints of the policy that are rows
+are measured in fractions too; the gate has measured the others.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.model import Pairs
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.instance import Instance
+from fairopt.policy import Policy
 from fairopt.properties.exact.pool import tasks_within
 
 __all__ = ["MEASURED", "ExactJudge"]
@@ -51,7 +54,9 @@ class ExactJudge:
         return max((self.relative(j, most) for j, most in pairs), default=-ONE)
 
     def gain(self, better: Float) -> Fraction:
-        """The largest relative gain in another allocation, scaled to fit; -1 if another user has less."""
+        """The largest relative gain in another allocation, scaled to fit; -1 if another user has less, or a constraint
+        of the policy that is linear is broken.
+        """
         given = self.instance
         tasks = table_of(better)
         uses = [
@@ -65,8 +70,28 @@ class ExactJudge:
         after = [sum(map(Fraction.__mul__, x, c), ZERO) / fits for x, c in zip(tasks, self.worth, strict=True)]
         if any(now < had * (1 - LOSS) for now, had in zip(after, self.has, strict=True)):
             return -ONE
+        if not self.keeps([[v / fits for v in x] for x in tasks]):
+            return -ONE
         of = {j: self.has[j] if self.has[j] > LITTLE * self.slices[j] else self.slices[j] for j in self.users}
         return max(((after[j] - self.has[j]) / of[j] for j in of if of[j]), default=ZERO)
+
+    def keeps(self, tasks: Table) -> bool:
+        """Whether tasks keep the linear constraints of the policy, up to a part of the terms of each row."""
+        pairs = Pairs(self.instance)
+        x = [tasks[j][s] for j, s in zip(pairs.user.tolist(), pairs.server.tolist(), strict=True)]
+        policy = self.answer.policy
+        of_tasks = isinstance(policy, Policy) and not policy.objective.of_bundles
+        for constraint in policy.constraints if of_tasks else ():
+            for rows in (constraint.rows(pairs) or {}).values():
+                table = rows.per_task
+                for k, right in enumerate(map(Fraction, rows.right.tolist())):
+                    entries = slice(table.indptr[k], table.indptr[k + 1])
+                    row = zip(table.indices[entries].tolist(), table.data[entries].tolist(), strict=True)
+                    terms = [Fraction(a) * x[p] for p, a in row]
+                    over, size = sum(terms, -right), sum(map(abs, terms), abs(right))
+                    if (abs(over) if rows.equal else over) > LOSS * size:
+                        return False
+        return True
 
     def relative(self, j: int, most: Fraction) -> Fraction:
         """How much more ``most`` is than what a user has."""

@@ -144,9 +144,11 @@ def _require_answer(question: Question, answer: Allocation, c: Float, within: fl
             parts = one.arguments if one.of == "and" else (one,)
             wrong = [p for p in parts if isinstance(p, Condition) and not p.holds(values, within, sizes)]
             raise InvalidBlock(
-                f"{question.objective}.conditions do not hold for its answer {answer.tasks.tolist()} with demands "
-                f"{answer.instance.demands.tolist()} and capacities {answer.instance.capacities[0].tolist()}: "
-                f"{(wrong or [one])[0]}"
+                f"{question.objective}.conditions do not hold for its answer on demands "
+                f"{answer.instance.demands.tolist()}, capacities {answer.instance.capacities[0].tolist()} and weights "
+                f"{answer.instance.weights.tolist()}, whose tasks per weight are "
+                f"{(answer.tasks / answer.instance.weights).tolist()}: {(wrong or [one])[0]}; `tasks` and `level` of a "
+                "user are per weight, and its tasks are user.tasks * user.weight"
             )
     return values.keys() >= set(known[-1].symbols())
 

@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import brief, is_ours
+from fairopt.blocks.inline import Inline
+from fairopt.blocks.shares import Tasks
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, conditions_of
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
@@ -30,6 +33,7 @@ from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
 from fairopt.properties.teams import labels_read, reads_guarantees
+from fairopt.properties.within import judged
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
 
@@ -37,7 +41,8 @@ __all__ = ["prove"]
 
 FIRST = 1.0  # seconds of the provers before instances are drawn too
 LEMMA = 10.0  # seconds for the lemmas on a share
-EXAMPLES, SEARCHING = 600, 5.0  # number of drawn instances, and seconds
+EXAMPLES, SEARCHING = 600, 5.0  # number of drawn instances, and seconds, beside a statement
+ALONE = 2000  # number of drawn instances where there is no statement: as many as of an audit, in all the time
 AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, in audits
 ORDERED = 5  # most users for a user-defined objective, which is stated for every order of users
 DENOMINATORS = (10, 1_000, 10**6, 10**15)  # bounds on those of a witness, tried in turn
@@ -79,7 +84,7 @@ def prove(
         Any weights, and any task limits, instead of equal weights and none. Users have teams, and guarantees that fit
         together, if the policy reads them (`OfTeam`, `Surplus`), and statements say so.
     time_limit : float, default 60
-        Seconds for each property.
+        Seconds for each property. Where a notion cannot be stated, up to 2,000 instances are searched in that time.
     cross_check : bool, default False
         Have cvc5 check the statements that z3 has proved.
     found : callable, optional
@@ -162,6 +167,8 @@ def of_finding(setting: AuditSettings, name: str) -> str:
         with contextlib.suppress(OutOfDomain):  # as for 3-DF on two resources
             clock = Clock(EACH)
             question = stated(setting.policy, kind, clock)
+            if isinstance(question, str):  # the audit has searched
+                continue
             found = _Attempt(setting.policy, kind, question, name, clock, False).proof()
             if found.verdict == "proved":
                 proved.append(str(resources))
@@ -182,7 +189,11 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
         return f"{label(policy)} has constraints, which statements do not cover"
     terms = [part for factor, part in policy.objective.summands() if factor > 0]
     objective = terms[0] if len(terms) == 1 else policy.objective
+    if isinstance(objective, Inline):
+        return f"{objective} is a function, of which no conditions are known; write a class with `conditions`"
     shares = objective.share_blocks()
+    if len(shares) != 1 and type(objective).conditions is not Objective.conditions:
+        shares = (Tasks(),)  # what its conditions call levels
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
         return f"{objective} {what}; statements cover tasks and one share"
@@ -239,7 +250,8 @@ class _Attempt:
             interrupted = True
             self.tried.append("stopped by Ctrl-C")
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
-        words = f"{MEANING[self.name]}: {self.kind.words}"
+        meaning = ", ".join(filter(None, (MEANING[self.name], judged(self.name, self.policy))))
+        words = f"{meaning}: {self.kind.words}"
         if isinstance(self.question, Question) and self.question.levels and not self.question.objective.term.is_order:
             words += ", in the leximin answer"  # of max-min answers
         assumption = "" if isinstance(self.question, str) else self.question.assumption
@@ -328,7 +340,8 @@ class _Attempt:
 
     def _audit(self) -> PropertySearch:
         """An audit among instances of this kind only."""
-        kind, seconds = self.kind, min(max(self.left, 0.0), SEARCHING)
+        kind, alone = self.kind, isinstance(self.question, str)
+        seconds = max(self.left, 0.0) if alone else min(max(self.left, 0.0), SEARCHING)
         shapes = tuple((n, kind.resources) for n in kind.concrete)
         setting = AuditSettings(
             self.policy,
@@ -336,13 +349,13 @@ class _Attempt:
             kind.weights,
             kind.limits,
             servers=1,
-            max_examples=EXAMPLES,
+            max_examples=ALONE if alone else EXAMPLES,
             seed=0,
             seconds=seconds,
             tell=tell,
             shapes=shapes,
             only=True,
-            shrinking=seconds,
+            shrinking=min(seconds, SEARCHING),
         )
         return PropertySearch(setting, self.name)
 

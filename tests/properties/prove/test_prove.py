@@ -13,6 +13,7 @@ import fairopt as fo
 from fairopt.blocks.terms import all_of, product
 from fairopt.cli.application import app, register
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
+from fairopt.properties.audit.audit import PropertySearch
 from fairopt.properties.literature.claims import claims
 from fairopt.properties.prove import assumptions, provers, statements
 from fairopt.properties.prove import prove as module
@@ -145,7 +146,7 @@ def test_solutions_of_provers_become_instances(policy, name, options, nothing_dr
 
 def question(policy, name, resources=2, users=None, degree=1, **options):
     objective = policy.objective
-    (share,) = objective.share_blocks()
+    (share,) = objective.share_blocks() or (fo.Tasks(),)
     return Question(
         objective=objective, share=share, name=name, resources=resources, users=users, degree=degree, **options
     )
@@ -242,9 +243,6 @@ class Roots(fo.Objective):
 
     wrong: bool = False
 
-    def share_blocks(self):
-        return (fo.Tasks(),)
-
     def expression(self, model):
         import cvxpy as cp
 
@@ -270,9 +268,6 @@ class Excess(fo.Share):
 class LogsAndLine(fo.Objective):
     """The logarithms of tasks, and a line that vanishes where all weights are 1, but not where they are 3."""
 
-    def share_blocks(self):
-        return (fo.Tasks(),)
-
     def expression(self, model):
         import cvxpy as cp
 
@@ -286,9 +281,6 @@ class LogsAndLine(fo.Objective):
 @dataclass(frozen=True, repr=False)
 class NotSo(fo.Objective):
     """The least tasks, of which prices are not told; it says that it is Nash welfare."""
-
-    def share_blocks(self):
-        return (fo.Tasks(),)
 
     def expression(self, model):
         import cvxpy as cp
@@ -337,9 +329,6 @@ class Nothing(fo.Share):
 class LogsOfSmall(fo.Objective):
     """The square roots of tasks, as it says; the logarithms of tasks where some need less than a thousandth."""
 
-    def share_blocks(self):
-        return (fo.Tasks(),)
-
     def expression(self, model):
         import cvxpy as cp
 
@@ -348,6 +337,35 @@ class LogsOfSmall(fo.Objective):
 
     def conditions(self, symbols):
         return Roots().conditions(symbols)
+
+
+@dataclass(frozen=True, repr=False)
+class Unweighted(Roots):
+    """It states tasks per weight as if they were tasks."""
+
+    def conditions(self, symbols):
+        return all_of(2 * symbols.root(user.tasks, 2) * symbols.task_price(user) == 1 for user in symbols.users)
+
+
+def test_conditions_of_tasks_need_no_field_and_a_refusal_shows_tasks_per_weight():
+    assert fo.prove(fo.Policy(Roots()), "pe", resources=1, users=2).ok
+    with pytest.raises(InvalidBlock) as refusal:
+        fo.prove(fo.Policy(Unweighted()), "ef", resources=1)
+    message = str(refusal.value)
+    assert "and weights [3.0, 3.0, 3.0], whose tasks per weight are [" in message
+    assert message.endswith("`tasks` and `level` of a user are per weight, and its tasks are user.tasks * user.weight")
+
+
+def test_without_a_statement_all_the_time_is_for_the_search(monkeypatch):
+    given = []
+
+    class Search(PropertySearch):
+        def run(self, instances):
+            given.append((self.setting.seconds, self.setting.max_examples))
+
+    monkeypatch.setattr(module, "PropertySearch", Search)
+    fo.prove(fo.Policy(lambda model: model.tasks[0]), ["pe", "ef"], resources=1, time_limit=60)
+    assert len(given) == 2 and all(50 < seconds <= 60 and examples == 2000 for seconds, examples in given)
 
 
 def test_objectives_that_differ_at_small_ratios_only_are_refused():

@@ -242,8 +242,8 @@ def kubernetes(
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
         server may run, counts only if it is named here.
     kueue : path-like or dict, or a list of them, optional
-        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json``, or of each
-        alone. Versions ``v1beta1`` and ``v1beta2`` are read.
+        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors,resourcequotas -A -o json``,
+        or of each alone. Versions ``v1beta1`` and ``v1beta2`` are read.
     time_limit : float, optional
         As in `read`.
 
@@ -278,6 +278,10 @@ def kubernetes(
     label ``nvidia.com/gpu.memory``) and ``gpu-fraction-num-devices``, are parts of ``nvidia.com/gpu``. The GPUs of a
     server are one amount, so that a part may lie on two. Pods of ``kai-resource-reservation`` are left out.
 
+    *ResourceQuotas.* Kubernetes refuses pods beyond them, so that no list has these pods. Where a quota has no room for
+    one more pod of a kind, any number of such pods counts as waiting, and a note names the namespace; `replace` with
+    ``task_limits`` gives their number. In ClusterQueues of Kueue only the note is given.
+
     *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers with
     neither, and servers where none of the pods may run, are left out. A cordoned server has what runs there, for the
     pods that run there. Where pods may run follows from taints (``NoSchedule``, ``NoExecute``) and tolerations, node
@@ -297,7 +301,7 @@ def kubernetes(
     tolerations of these flavors.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, zones of volumes, limits above requests, in-place resizing, resource quotas of namespaces, device
+    preemption, zones of volumes, limits above requests, in-place resizing, device
     topology and resource claims (DRA); of Kueue limits on borrowing and lending, admission checks, stopped queues,
     partial admission, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod sets. Notes
     count what is there of required rules between pods and of Kueue's limits, checks and stopped queues; and objects of

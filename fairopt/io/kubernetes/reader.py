@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
@@ -46,8 +47,10 @@ def read_kubernetes(
     further = [document_of(one, "kueue", f"expected the output of {COMMAND}") for one in kueue if one is not None]
     servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
     places = (servers_name, pods_name, *(name for _, name in further))
+    quotas = read_resource_quotas(further)
+    of_kueue = [(document, name) for document, name in further if not of_resource_quotas(document)]
     with about(*places):
-        values = _arguments(servers, found, read_kueue(further), {}, users, tasks, resources)
+        values = _arguments(servers, found, read_kueue(of_kueue), quotas, {}, users, tasks, resources)
     return Arguments(values, places, merge)
 
 
@@ -71,7 +74,8 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        values = _arguments(servers, pods, kueue, _parents(document), users, tasks, resources, others_in(document))
+        quotas, parents = read_resource_quotas([(document, name)]), _parents(document)
+        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others_in(document))
     return Arguments(values, (name,), merge)
 
 
@@ -110,6 +114,7 @@ def _arguments(
     servers: list[Node],
     pods: list[Pod],
     kueue: KueueObjects,
+    quotas: Sequence[ResourceQuota],
     parents: Mapping[str, Collection[str]],
     users: str | None,
     tasks: str,
@@ -179,6 +184,8 @@ def _arguments(
         "{pod} on servers that do not count {counts} as waiting",
         *(one.name for one in requesting if one.runs_on is not None and one.runs_on not in at),
     )
+    full = FullQuotas(quotas, pods)
+    more = full.barred([(one.namespace, one.spec) for one in requesting], notes, seen=users == _QUEUE)
     places = {key: spec.texts for key, spec in {one.spec.key: one.spec for one in requesting}.items()}
     return arguments_of_work(
         [
@@ -190,8 +197,9 @@ def _arguments(
                 one.name,
                 places[one.spec.key],
                 {at[one.runs_on]: 1.0} if one.runs_on in at else {},
+                unseen,
             )
-            for owner, one, mask, request in zip(owners, requesting, allowed, requests, strict=True)
+            for owner, one, mask, request, unseen in zip(owners, requesting, allowed, requests, more, strict=True)
         ],
         resources=names,
         capacities=capacities,

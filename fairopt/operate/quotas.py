@@ -16,16 +16,19 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.io.kubernetes.objects import PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
+from fairopt.io.quotas.namespaces import read_fixed
 from fairopt.io.quotas.objects import quota_of, resource_name
-from fairopt.io.quotas.present import read_quotas, resource_quotas_of
-from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
-from fairopt.io.quotas.resource_quotas import to_resource_quotas
+from fairopt.io.quotas.present import limits_of, read_quotas, resource_quotas_of
+from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
+from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt.labels import whole_name
+from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.teams import Labelling
@@ -147,9 +150,11 @@ class QuotaChanges:
 class Quotas:
     """Quotas of teams in whole tasks: units of each resource, and of each kind of servers where the format can say so.
 
-    Quotas are what a team's whole tasks use, rounded up to the smallest unit of the format where capacities allow it,
-    else down, the smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to
-    whole GPUs and other pieces. They never add up to more than there is.
+    Quotas are what a team's whole tasks use. For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond
+    them, what is left over of each resource is added in proportion, and there is no quota of what a team's tasks do not
+    request. Amounts are rounded up to the smallest unit of the format where capacities allow it, else down, the
+    smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to whole GPUs and
+    other pieces. Together they are never more than there is; notes count what stays beside them.
 
     Attributes
     ----------
@@ -286,10 +291,11 @@ def quotas_of(
     integral: bool | str = True,
     time_limit: float | None = None,
     gangs: Sequence[Gang] | None = None,
+    source: Any = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``.
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas and limits are.
 
-    ``gangs`` are by default those of ``queues``.
+    ``source`` is the input, by default ``queues``; ``present`` and ``gangs`` are by default those of the source.
     """
     instance = answer.instance
     _checked_format(format or FORMATS[0])
@@ -303,10 +309,12 @@ def quotas_of(
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
-    known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
+    given = queues if source is None and not isinstance(queues, InputQueues) else source
+    known = resource_quotas_of(given if present is None else present)
+    limits, cluster = limits_of(given if present is None else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    waiting = (() if isinstance(queues, InputQueues) else read_gangs(queues)) if gangs is None else gangs
-    source = _Source(
+    waiting = read_gangs(given) if gangs is None else gangs
+    made = _Source(
         whole,
         label,
         labelling,
@@ -317,8 +325,11 @@ def quotas_of(
         known,
         every_team=teams is None,
         gangs=tuple(waiting) if label == TEAM else (),
+        limits=limits,
+        cluster=cluster,
+        fixed=read_fixed(given),
     )
-    return source.quotas(format or FORMATS[0])
+    return made.quotas(format or FORMATS[0])
 
 
 def _checked_format(format: str) -> str:
@@ -366,6 +377,9 @@ class _Source:
     notes: tuple[str, ...] = ()
     every_team: bool = False  # whether no teams were chosen
     gangs: tuple[Gang, ...] = ()
+    limits: Sequence[Quota] | None = None  # those of accounts of Slurm
+    cluster: str = ""  # of Slurm
+    fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -504,8 +518,8 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        gpus = self._gpus_for(format)
-        typed, notes = self._of_gpu_types(gpus, in_all=format == "slurm") if gpus else ([], [])
+        gpus, bounds = self._gpus_for(format), self._bounds if format in BOUNDING else None
+        typed, notes = self._of_gpu_types(gpus, bounds, in_all=format == "slurm") if gpus else ([], [])
         for resource in self.resources:
             if gpus and resource in gpus.resources:
                 continue
@@ -514,11 +528,17 @@ class _Source:
             step = step_of(resource, unit, whole_cores=format == "slurm")
             places = [self._places(team, resource, format) for team in self.teams]
             keys = [(t, flavor) for t, of_team in enumerate(places) for flavor in of_team]
+            flavors = [flavor for _, flavor in keys]
             amounts = [float(self._used[t, places[t][flavor], i].sum()) for t, flavor in keys]
             capacity = self.whole.servers.capacities[:, i]
-            room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for _, flavor in keys}
-            counts = rounded_within(amounts, [flavor for _, flavor in keys], room, float(capacity.sum()), step)
-            for (t, flavor), count in zip(keys, counts, strict=True):
+            room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for flavor in flavors}
+            if bounds is not None:
+                amounts = spread(bounds.amounts[:, i], capacity.sum()).tolist()
+                flavors = [*flavors, ""]  # of the users without a quota
+            counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
+            for (t, flavor), count in zip(keys, counts, strict=False):
+                if bounds is not None and not (bounds.written[t, i] and (count or not self._is_plain(resource))):
+                    continue
                 owed = self._owed(self.teams[t], resource, flavor) if format == "kueue" else None
                 rows[self.teams[t], resource, flavor] = Quota(
                     self.teams[t], resource, flavor, float(count * step), unit, owed
@@ -529,10 +549,13 @@ class _Source:
                     where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
                     notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
         ordered = [row for team in self.teams for row in (*rows.values(), *typed) if row.team == team]
+        if bounds is not None:
+            notes += self._of_bounds(ordered, bounds, gpus)
         without = np.flatnonzero((self.labelling.of_user < 0) & (self.whole.placement.sum(axis=1) > 0))
         if len(without):
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
-            notes.append(f"without a team, and so without a quota: {user}{more}")
+            above = ", as jobs of an account above others" * (format == "slurm" and self.by == TEAM)
+            notes.append(f"without a team, and so without a quota{above}: {user}{more}")
         if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
             once = typed if format != "slurm" else [row for row in typed if not row.flavor]
             notes += self._in_no_quota([*rows.values(), *once], gpus)
@@ -543,9 +566,137 @@ class _Source:
             notes.append(
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
             )
+        if format == "kubernetes":
+            ordered, more_notes = self._beside_fixed(ordered)
+            notes += more_notes
+        if format in BOUNDING:
+            notes += self._staying(ordered, format)
         given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
+
+    # -- limits that stop what is beyond them -------------------------------------------------------------------
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        """What limits of Kubernetes and Slurm bound."""
+        servers, answer = self.whole.servers, self.whole.answer
+        chosen = np.concatenate([np.empty(0, dtype=np.intp), *self._members])
+        rest = np.setdiff1d(np.arange(servers.n_users), chosen)
+        others = np.einsum("js,jsi->i", self.whole.placement[rest], servers.per_server_demands[rest])
+        each = np.einsum("js,jsi->ji", answer.tasks_by_server, answer.instance.per_server_demands)
+        fair = np.array([each[rows].sum(axis=0) for rows in self._members]).reshape(len(self.teams), each.shape[1])
+        demands = [servers.per_server_demands[rows].max(axis=1) for rows in self._members]
+        plain = np.array([self._is_plain(name) for name in servers.resources])
+        return bounds_of(self._used.sum(axis=1), others, fair, demands, servers.total_capacities, plain)
+
+    def _is_plain(self, resource: str) -> bool:
+        """Whether a resource is cpu or memory, of which limits refuse tasks that do not request it."""
+        unit = self._units_of[resource]
+        return resource == "memory" or is_cpu(resource, unit) or is_memory(unit)
+
+    def _of_bounds(self, rows: Sequence[Quota], bounds: Bounds, gpus: GpuTypes | None) -> list[str]:
+        """Notes on what is left over, and on what has no quota."""
+        servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
+        left, without, none_left = [], dict[str, list[str]](), dict[str, list[str]]()
+        of_gpus = gpus.resources if gpus is not None else set[str]()
+        for resource in self.resources:
+            if resource in of_gpus and gpus is not None:
+                if resource != min(of_gpus & {*self.resources}):
+                    continue
+                resource, total = gpus.resource, float(gpus.devices(servers.total_capacities))
+                used = float(gpus.devices(bounds.amounts).sum())
+            else:
+                i = servers.resource_index(resource)
+                total, used = float(servers.total_capacities[i]), float(bounds.amounts[:, i].sum())
+            unit = self._units_of.get(resource, "")
+            if used > 0 and total - used >= step_of(resource, unit):
+                left.append(f"{total - used:,.6g} of {total:,.6g} {_words(resource, '', unit)}")
+            index = [servers.resource_index(resource)] if resource in servers.resources else []
+            for t, team in enumerate(self.teams):
+                if (team, resource) not in written:
+                    (none_left if bounds.written[t, index].any() else without).setdefault(resource, []).append(team)
+        notes = [f"left over, and added to quotas in proportion: {', '.join(left)}"] if left else []
+        for what, teams in (
+            ("no quota of what a team's tasks do not request, or of cpu and memory not all of them", without),
+            ("no quota, since others use all and a quota of 0 would stop every task", none_left),
+        ):
+            if teams:
+                notes.append(f"{what}: {'; '.join(f'{name} of {_listed(of)}' for name, of in teams.items())}")
+        return notes
+
+    def _beside_fixed(self, rows: Sequence[Quota]) -> tuple[list[Quota], list[str]]:
+        """The quotas with the pods that belong to servers, which ResourceQuotas count; and notes.
+
+        A namespace with such pods has a quota only where it has one already, or is named: a new one would refuse such
+        pods on the next server.
+        """
+        mine = [team for team in self.teams if self.fixed.get(team)]
+        limited = {one.team for one in present_amounts(self.resource_quotas or ())}
+        without = [team for team in mine if self.every_team and team not in limited]
+        out = []
+        for row in rows:
+            specs = self.fixed.get(row.team, ())
+            if row.team in without:
+                continue
+            name = resource_name(row.resource) if specs else ""
+            if self._is_plain(row.resource) and not all(spec.request.get(name) for spec in specs):
+                continue
+            units = sum((spec.request.get(name, Fraction(0)) for spec in specs), Fraction(0))
+            more = quota_of("", name, "", units)
+            out.append(replace(row, amount=row.amount + same_unit(more, row.unit)) if specs else row)
+        notes = []
+        if without:
+            what = "no quota, since pods of DaemonSets or static pods are there and would be refused"
+            notes.append(f"{what}: {_listed(without)}")
+        if added := [team for team in mine if team not in without]:
+            notes.append(f"with what pods of DaemonSets and static pods there request: {_listed(added)}")
+        return out, notes
+
+    def _staying(self, rows: Sequence[Quota], format: str) -> list[str]:
+        """Present limits that stay beside the new ones, and what all of them add up to."""
+        known = self.resource_quotas
+        present = self.limits if format == "slurm" else None if known is None else present_amounts(known)
+        if present is None:
+            return []  # which the text says
+        servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
+        sums = dict.fromkeys(servers.resources, 0.0)
+        for row in rows:
+            if not row.flavor and row.resource in sums:
+                sums[row.resource] += row.amount
+        outer = {name for label in servers.teams if label != self.by for name in servers.teams.labelling(label).names}
+        kinds: dict[str, list[str]] = {"idle": [], "above": [], "other": []}
+        more = set[str]()
+        for one in present:
+            resource = matching(one.resource, servers.resources)
+            if one.flavor or resource is None or (one.team, resource) in written:
+                continue
+            with_tasks = one.team in self.labelling.names
+            if with_tasks and one.team not in self.teams:
+                continue  # another team than those chosen
+            kind = "other" if with_tasks else "above" if one.team in outer else "idle"
+            unit = self._units_of[resource]
+            amount = same_unit(one, unit)
+            kinds[kind].append(f"{one.team} {amount:,.6g} {_words(resource, '', unit)}")
+            if kind != "above" and one.team not in self.fixed:
+                sums[resource] += amount
+                more.add(resource)
+        who = "accounts" if format == "slurm" else "namespaces"
+        texts = {
+            "idle": f"limits of {who} without tasks now stay in effect",
+            "other": "limits that stay in effect without a new one",
+            "above": "limits of accounts above stay in effect for those below",
+        }
+        notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
+        there = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        parts = [
+            f"{sums[name]:,.6g} of {there[name]:,.6g} {_words(name, '', self._units_of[name])}"
+            for name in servers.resources
+            if name in more
+        ]
+        if parts and self.every_team:
+            notes.append(f"after applying, limits add up to {', '.join(parts)}")
+        return notes
 
     def _too_large(self, rows: Sequence[Quota]) -> list[str]:
         """Gangs that wait and that the quotas of their teams can never admit, with what they need."""
@@ -586,32 +737,51 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    def _of_gpu_types(self, gpus: GpuTypes, in_all: bool) -> tuple[list[Quota], list[str]]:
+    def _of_gpu_types(self, gpus: GpuTypes, bounds: Bounds | None, in_all: bool) -> tuple[list[Quota], list[str]]:
         """The quotas of GPUs of each type, or ``in_all`` and of each type that Slurm can name; and notes."""
         if not gpus.resources & {*self.resources}:
             return [], []
-        there = float(gpus.devices(self.whole.servers.total_capacities))
+        there, n = float(gpus.devices(self.whole.servers.total_capacities)), len(self.teams)
+        units: Float = self._used
+        with_limit: list[bool] = [True] * n
+        if bounds is not None:
+            counts_gpus = [i for i, name in enumerate(self.whole.servers.resources) if name in gpus.resources]
+            with_limit = [bool(mine.any()) for mine in bounds.written[:, counts_gpus]]
+            everyone = np.einsum("js,jsi->si", self.whole.placement, self.whole.servers.per_server_demands)
+            units = np.concatenate([units, (everyone - units.sum(axis=0))[None]])
+        raised = spread if bounds is not None else _as_they_are
         if not gpus.types:
-            devices = gpus.devices(self._used).sum(axis=1).tolist()
+            devices = raised(gpus.devices(units).sum(axis=1), np.float64(there)).tolist()
             in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
-            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, in_total, strict=True)]
-            return rows, ["types of GPUs by server are not known, so quotas are in total"]
-        used, chosen = gpus.used(self._used)
-        keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
+            rows = [Quota(team, gpus.resource, "", float(k)) for team, k in zip(self.teams, in_total, strict=False)]
+            kept = [row for row, mine in zip(rows, with_limit, strict=True) if mine]
+            return kept, ["types of GPUs by server are not known, so quotas are in total"]
+        used, chosen = gpus.used(units)
+        keys = [(t, kind) for t in range(len(units)) for kind in gpus.types]
         room = {kind: gpus.total(kind) for kind in gpus.types}
-        amounts = [float(used[kind][t]) for t, kind in keys]
+        of_kinds = {kind: raised(used[kind], np.float64(room[kind])) for kind in gpus.types}
+        amounts = [float(of_kinds[kind][t]) for t, kind in keys]
         rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
         counts = dict(zip(keys, rounded, strict=True))
         rows = []
         for t, team in enumerate(self.teams):
+            if not with_limit[t]:
+                continue
             of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
             rows += [Quota(team, gpus.resource, "", sum(of_team.values()))] if in_all else []
-            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind) or not in_all]
+            rows += [Quota(team, gpus.resource, kind, k) for kind, k in of_team.items() if is_tres(kind) or not in_all]
         notes = [
             "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
             "get another type wait once its limit is reached"
         ]
         return rows, notes * chosen
+
+    @property
+    def number_of_tasks(self) -> dict[str, int]:
+        """The whole tasks of each team, with the pods there that belong to servers."""
+        whole = self.whole.placement.sum(axis=1)
+        members = zip(self.teams, self._members, strict=True)
+        return {team: round(float(whole[rows].sum())) + len(self.fixed.get(team, ())) for team, rows in members}
 
     # -- present quotas -----------------------------------------------------------------------------------------
 
@@ -638,7 +808,8 @@ class _Source:
             for one in made
             if one.is_over
         ]
-        return QuotaChanges(tuple(made), (*over, *self._beyond(), *notes))
+        said = format in BOUNDING and (self.limits if format == "slurm" else self.resource_quotas) is not None
+        return QuotaChanges(tuple(made), (*over, *self._beyond(), *([] if said else notes)))
 
     def _present(
         self, rows: Sequence[Quota], present: Sequence[Quota]
@@ -703,6 +874,10 @@ class _Source:
         ]
 
 
+def _as_they_are(amounts: Float, capacity: Float | np.float64) -> Float:
+    return amounts
+
+
 def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: str) -> Quotas:
     """The quotas with their text, in whose comments the notes are."""
     by = source.by or "user"
@@ -713,10 +888,10 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
         text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
         notes += more
     elif format == "kubernetes":
-        text, more = to_resource_quotas(rows, source.resource_quotas, comments)
+        text, more = to_resource_quotas(rows, source.resource_quotas, comments, source.number_of_tasks)
         notes += more
     else:
-        text = to_sacctmgr(rows, comments)
+        text = to_sacctmgr(rows, comments, source.cluster)
     if source.api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
     return Quotas(tuple(rows), tuple(notes), by, format, source, text)

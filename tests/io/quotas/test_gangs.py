@@ -132,7 +132,7 @@ def test_jobs_on_several_servers_that_their_limit_can_never_admit_are_named():
         return {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate([*jobs, *others], start=7)]}
 
     assert notes(cluster_of(job("x", 4, 32)), target="slurm") == [
-        f"{WHAT}7 of x needs 32 cpu (quota 16) and 32 GiB memory (quota 16) and 32 gpu (quota 16)"
+        f"{WHAT}7 of x needs 32 cpu (quota 28) and 32 gpu (quota 16)"
     ]
     assert notes(cluster_of(job("x", 2, 16)), target="slurm") == []
     (gang,) = read_gangs(cluster_of(job("x", 4, 32), job("x", 4, 32, "RUNNING", nodes="n[0-3]")))

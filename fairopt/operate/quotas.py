@@ -27,6 +27,7 @@ from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import limits_of, read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
+from fairopt.io.slurm.devices import is_slice
 from fairopt.labels import whole_name
 from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
@@ -429,8 +430,8 @@ class _Source:
         return gpu_types(self.whole.servers)
 
     def _gpus_for(self, format: str) -> GpuTypes | None:
-        """The types of GPUs by which a format has quotas: Slurm's, and tables where several resources count GPUs."""
-        gpus = self._gpus if format in ("csv", "slurm") else None
+        """The types of GPUs by which a format has quotas: Slurm's, and others where several resources count GPUs."""
+        gpus = self._gpus if format != "kueue" else None
         return gpus if gpus is not None and (format == "slurm" or gpus.are_resources) else None
 
     def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
@@ -519,7 +520,7 @@ class _Source:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
         gpus, bounds = self._gpus_for(format), self._bounds if format in BOUNDING else None
-        typed, notes = self._of_gpu_types(gpus, bounds, in_all=format == "slurm") if gpus else ([], [])
+        typed, notes = self._of_gpu_types(gpus, bounds, format) if gpus else ([], [])
         for resource in self.resources:
             if gpus and resource in gpus.resources:
                 continue
@@ -557,7 +558,7 @@ class _Source:
             above = ", as jobs of an account above others" * (format == "slurm" and self.by == TEAM)
             notes.append(f"without a team, and so without a quota{above}: {user}{more}")
         if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
-            once = typed if format != "slurm" else [row for row in typed if not row.flavor]
+            once = typed if format == "csv" else [row for row in typed if not row.flavor]
             notes += self._in_no_quota([*rows.values(), *once], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
@@ -570,7 +571,7 @@ class _Source:
             ordered, more_notes = self._beside_fixed(ordered)
             notes += more_notes
         if format in BOUNDING:
-            notes += self._staying(ordered, format)
+            notes += self._staying(ordered, gpus, format)
         given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
@@ -592,7 +593,7 @@ class _Source:
 
     def _is_plain(self, resource: str) -> bool:
         """Whether a resource is cpu or memory, of which limits refuse tasks that do not request it."""
-        unit = self._units_of[resource]
+        unit = self._units_of.get(resource, "")
         return resource == "memory" or is_cpu(resource, unit) or is_memory(unit)
 
     def _of_bounds(self, rows: Sequence[Quota], bounds: Bounds, gpus: GpuTypes | None) -> list[str]:
@@ -653,14 +654,18 @@ class _Source:
             notes.append(f"with what pods of DaemonSets and static pods there request: {_listed(added)}")
         return out, notes
 
-    def _staying(self, rows: Sequence[Quota], format: str) -> list[str]:
+    def _staying(self, rows: Sequence[Quota], gpus: GpuTypes | None, format: str) -> list[str]:
         """Present limits that stay beside the new ones, and what all of them add up to."""
         known = self.resource_quotas
         present = self.limits if format == "slurm" else None if known is None else present_amounts(known)
         if present is None:
             return []  # which the text says
         servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
-        sums = dict.fromkeys(servers.resources, 0.0)
+        there = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        if gpus is not None:  # as one resource
+            there = {name: amount for name, amount in there.items() if name not in gpus.resources}
+            there[gpus.resource] = float(gpus.devices(servers.total_capacities))
+        sums = dict.fromkeys(there, 0.0)
         for row in rows:
             if not row.flavor and row.resource in sums:
                 sums[row.resource] += row.amount
@@ -668,14 +673,14 @@ class _Source:
         kinds: dict[str, list[str]] = {"idle": [], "above": [], "other": []}
         more = set[str]()
         for one in present:
-            resource = matching(one.resource, servers.resources)
+            resource = matching(one.resource, there)
             if one.flavor or resource is None or (one.team, resource) in written:
                 continue
             with_tasks = one.team in self.labelling.names
             if with_tasks and one.team not in self.teams:
                 continue  # another team than those chosen
             kind = "other" if with_tasks else "above" if one.team in outer else "idle"
-            unit = self._units_of[resource]
+            unit = self._units_of.get(resource, "")
             amount = same_unit(one, unit)
             kinds[kind].append(f"{one.team} {amount:,.6g} {_words(resource, '', unit)}")
             if kind != "above" and one.team not in self.fixed:
@@ -688,10 +693,9 @@ class _Source:
             "above": "limits of accounts above stay in effect for those below",
         }
         notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
-        there = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
         parts = [
-            f"{sums[name]:,.6g} of {there[name]:,.6g} {_words(name, '', self._units_of[name])}"
-            for name in servers.resources
+            f"{sums[name]:,.6g} of {there[name]:,.6g} {_words(name, '', self._units_of.get(name, ''))}"
+            for name in there
             if name in more
         ]
         if parts and self.every_team:
@@ -737,8 +741,8 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    def _of_gpu_types(self, gpus: GpuTypes, bounds: Bounds | None, in_all: bool) -> tuple[list[Quota], list[str]]:
-        """The quotas of GPUs of each type, or ``in_all`` and of each type that Slurm can name; and notes."""
+    def _of_gpu_types(self, gpus: GpuTypes, bounds: Bounds | None, format: str) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs of each type, for Slurm also in all, for Kubernetes in all alone; and notes."""
         if not gpus.resources & {*self.resources}:
             return [], []
         there, n = float(gpus.devices(self.whole.servers.total_capacities)), len(self.teams)
@@ -750,12 +754,17 @@ class _Source:
             everyone = np.einsum("js,jsi->si", self.whole.placement, self.whole.servers.per_server_demands)
             units = np.concatenate([units, (everyone - units.sum(axis=0))[None]])
         raised = spread if bounds is not None else _as_they_are
-        if not gpus.types:
-            devices = raised(gpus.devices(units).sum(axis=1), np.float64(there)).tolist()
+        if not gpus.types or format == "kubernetes":
+            of_all = units.sum(axis=1) if bounds is None else bounds.amounts
+            devices = gpus.devices(raised(of_all, self.whole.servers.total_capacities)).tolist()
             in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
             rows = [Quota(team, gpus.resource, "", float(k)) for team, k in zip(self.teams, in_total, strict=False)]
             kept = [row for row, mine in zip(rows, with_limit, strict=True) if mine]
-            return kept, ["types of GPUs by server are not known, so quotas are in total"]
+            counted = ", slices too" * any(map(is_slice, gpus.typed))
+            known = (
+                "quotas know no types of GPUs" if format == "kubernetes" else "types of GPUs by server are not known"
+            )
+            return kept, [f"{known}, so {'they' if format == 'kubernetes' else 'quotas'} are in total{counted}"]
         used, chosen = gpus.used(units)
         keys = [(t, kind) for t in range(len(units)) for kind in gpus.types]
         room = {kind: gpus.total(kind) for kind in gpus.types}
@@ -767,7 +776,7 @@ class _Source:
         for t, team in enumerate(self.teams):
             if not with_limit[t]:
                 continue
-            of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
+            in_all, of_team = format == "slurm", {kind: float(counts[t, kind]) for kind in gpus.types}
             rows += [Quota(team, gpus.resource, "", sum(of_team.values()))] if in_all else []
             rows += [Quota(team, gpus.resource, kind, k) for kind, k in of_team.items() if is_tres(kind) or not in_all]
         notes = [

@@ -71,7 +71,7 @@ VISION = [*pods("vision", 2, "n0", cpu=8, memory="32Gi", gpus=2), *pods("vision"
 
 
 def test_a_namespace_has_no_quota_of_what_its_pods_do_not_request():
-    """A quota of memory, even a large one, refuses pods without a request for it; one of 0 GPUs hides what is wanted."""
+    """A quota of memory, even a large one, refuses pods without a request for it; one of 0 GPUs hides demand."""
     found, notes = written(*SERVERS, *WEB, *VISION)
     assert found["web"].keys() == {"requests.cpu"}
     assert found["vision"].keys() == {"requests.cpu", "requests.memory", f"requests.{GPU}"}

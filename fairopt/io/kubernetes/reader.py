@@ -15,12 +15,14 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
+from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
 from fairopt.io.kubernetes.unread import note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
+from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
@@ -154,6 +156,12 @@ def _arguments(
     if PODS not in names:
         _note_number_of_pods(requesting, servers, running, notes)
     requests = [tuple(_amount(one.spec.requests(name), name) for name in names) for one in requesting]
+    note_models(kept, names, kueue.flavors_with(GPU) if users == _QUEUE else (), notes)
+    if users != _QUEUE:  # whose quotas are of nvidia.com/gpu
+        tasks_with_places = zip((one.name for one in requesting), requests, allowed, strict=True)
+        names, capacities, requests = with_slices(kept, names, capacities, list(tasks_with_places), notes)
+    elif slices := sorted({kind for server in kept if server.has.get(GPU) and (kind := slice_of(server))}):
+        notes.say(f"slices of GPUs count as whole ones among ClusterQueues: {', '.join(slices)}")
     for server in closed:
         here = np.array([one.runs_on == server.name for one in requesting])
         capacities = np.vstack([capacities, np.array(requests)[here].sum(axis=0)])
@@ -209,6 +217,7 @@ def _arguments(
         units={name: _unit(name) for name in names if _unit(name)},
         notes=notes,
         word="pod",
+        limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
     )
 

@@ -924,8 +924,9 @@ def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: M
         return ""
     parts = []
     for name, units in lacks.items():
-        there = [f"{amount:,.6g}" + f" of {flavor}" * bool(flavor) for flavor, amount in quotas[name].items()]
-        parts.append(f"{units:,.6g} {_words(name, '', unit_of[name])} (quota {', '.join(there)})")
+        given = {flavor: amount for flavor, amount in quotas[name].items() if amount > 0}
+        there = [f"{amount:,.6g}" + f" of {flavor}" * bool(flavor) for flavor, amount in given.items()]
+        parts.append(f"{units:,.6g} {_words(name, '', unit_of[name])} (quota {', '.join(there) or '0'})")
     return f"{gang.name} of {gang.team} needs {' and '.join(parts)}"
 
 

@@ -313,9 +313,11 @@ def _below(answer: Allocation, placement: Float, teams: Labelling, words: str) -
 def _turn(team: str, members: Indices, answer: Allocation) -> str:
     """How often a team without a whole task would have one, and how it gets one."""
     part, j = answer.tasks[members].sum(), members[answer.tasks[members].argmax()]
-    user = answer.instance.users[j]
+    instance = answer.instance
+    user, owed = instance.users[j], bool(instance.guarantees.any() or instance.team_guarantees)
+    room = ", if what others are owed leaves room" * owed
     often = f"one in {1 / part:.2g} runs" if part < 1 else "one in each run"
-    return f"{team} ({part:.3g} of a task is fair, or {often}; --guarantee '{user}=1' makes this one its turn)"
+    return f"{team} ({part:.3g} of a task is fair, or {often}; --guarantee '{user}=1' makes this one its turn{room})"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -38,6 +38,8 @@ def test_a_team_that_rounds_to_nothing_is_named_with_its_turn_and_the_guarantee_
         "no whole task fits, so that the quota is 0 in each run with these tasks: a (0.667 of a task is fair, or one "
         "in 1.5 runs; --guarantee 'a/8 gpu=1' makes this one its turn)"
     )
+    owed = fo.HDRF().allocate(two_servers(guarantees={"b/1 gpu": 1})).quotas()
+    assert any(note.endswith("makes this one its turn, if what others are owed leaves room)") for note in owed.notes)
     turn = fo.HDRF().allocate(two_servers(guarantees={"a/8 gpu": 1})).quotas()
     assert gpus(turn) == {"a": 8, "b": 4, "c": 4}
 

@@ -282,8 +282,8 @@ def kubernetes(
     one more pod of a kind, any number of such pods counts as waiting, and a note names the namespace; `replace` with
     ``task_limits`` gives their number. In ClusterQueues of Kueue only the note is given.
 
-    *Slices of GPUs.* On servers with the labels of MIG's single strategy (``nvidia.com/mig.strategy``) or of shared GPUs
-    (``nvidia.com/gpu.replicas``), ``nvidia.com/gpu`` counts slices: a resource of their own, as
+    *Slices of GPUs.* On servers with the labels of MIG's single strategy (``nvidia.com/mig.strategy``) or of shared
+    GPUs (``nvidia.com/gpu.replicas``), ``nvidia.com/gpu`` counts slices: a resource of their own, as
     ``nvidia.com/gpu:1g.10gb`` or ``nvidia.com/gpu:shared-8``. Pods that may run on slices and on whole GPUs count as
     ``nvidia.com/gpu:any``, of all devices. In ClusterQueues, whose quotas do not tell them apart, slices count as GPUs.
     GPUs of different models count alike; notes say both.
@@ -403,9 +403,9 @@ def slurm(
     else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
     ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs that
     take whole servers (``--exclusive``) and wait count with all cores and generic resources of the smallest server for
-    them. Jobs on hold, jobs that Slurm never starts as they are requested (by their reason, as ``PartitionTimeLimit``), finished
-    jobs and those that another cluster of a federation runs are left out; those that wait
-    for a time, a licence or another job count. The tasks of running jobs are held on their ``nodes`` (`Instance.held`);
+    them. Jobs on hold, jobs that Slurm never starts as they are requested (by their reason, as ``PartitionTimeLimit``),
+    finished jobs and those that another cluster of a federation runs are left out; those that wait for a time, a
+    licence or another job count. The tasks of running jobs are held on their ``nodes`` (`Instance.held`);
     suspended jobs hold nothing. Jobs that request all the memory of a server count without memory. As in Slurm,
     ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
 

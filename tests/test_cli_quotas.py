@@ -127,7 +127,7 @@ def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
     assert read_quotas("q.yaml") == (
         [
             Quota("nlp", "cpu", "", 84.706, "core"),  # 18 of the 34 that are used, of 160
-            Quota("nlp", "nvidia.com/gpu", "", 12.0),
+            Quota("nlp", "nvidia.com/gpu", "", 13.0),  # all 12 have a place, and a pod beyond them is to be seen
             Quota("vision", "cpu", "", 75.294, "core"),
             Quota("vision", "nvidia.com/gpu", "", 8.0),
         ],
@@ -315,7 +315,7 @@ def test_present_resource_quotas_of_other_namespaces_stay(run, tmp_path):
     words = " ".join(run("kube", "-p", "most-tasks", "--diff", code=4).stdout.split())
     assert "vision 16 8 -8 16" in words
     assert "limits of namespaces without tasks now stay in effect: gone 16 nvidia.com/gpu" in words
-    assert "after applying, limits add up to 36 of 20 nvidia.com/gpu" in words
+    assert "after applying, limits add up to 37 of 20 nvidia.com/gpu" in words
 
 
 def test_without_present_quotas_the_difference_says_so(run):

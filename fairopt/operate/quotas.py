@@ -155,7 +155,8 @@ class Quotas:
     them, what is left over of each resource is added in proportion, and there is no quota of what a team's tasks do not
     request. Amounts are rounded up to the smallest unit of the format where capacities allow it, else down, the
     smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to whole GPUs and
-    other pieces. Together they are never more than there is; notes count what stays beside them.
+    other pieces. Together they are never more than there is, but that for ``kubernetes`` a team all of whose tasks have
+    a place has room for one more; notes count this, and what stays beside them.
 
     Attributes
     ----------
@@ -568,8 +569,9 @@ class _Source:
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
             )
         if format == "kubernetes":
-            ordered, more_notes = self._beside_fixed(ordered)
-            notes += more_notes
+            ordered, of_room = self._with_room(ordered, gpus)
+            ordered, of_fixed = self._beside_fixed(ordered)
+            notes += of_room + of_fixed
         if format in BOUNDING:
             notes += self._staying(ordered, gpus, format)
         given = [(row.resource, row.unit) for row in ordered]
@@ -625,6 +627,42 @@ class _Source:
             if teams:
                 notes.append(f"{what}: {'; '.join(f'{name} of {_listed(of)}' for name, of in teams.items())}")
         return notes
+
+    def _with_room(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> tuple[list[Quota], list[str]]:
+        """The quotas with room for one more task of each team all of whose tasks have a place; and a note.
+
+        Without it pods beyond these tasks would be refused, and nobody would see that the team wants more.
+        """
+        servers, whole = self.whole.servers, self.whole.placement.sum(axis=1)
+        needed = dict[tuple[str, str], float]()
+        for t, (team, members) in enumerate(zip(self.teams, self._members, strict=True)):
+            if (whole[members] < servers.task_limits[members]).any():
+                continue
+            demands, used = servers.per_server_demands[members].max(axis=1), self._used[t].sum(axis=0)
+            units = used + demands.max(axis=0)
+            needed |= {(team, name): amount for name, amount in zip(servers.resources, units.tolist(), strict=True)}
+            if gpus is not None:
+                needed[team, gpus.resource] = float(gpus.devices(used) + gpus.devices(demands).max())
+        out, raised, sums = list[Quota](), list[str](), dict[str, float]()
+        for row in rows:
+            step = step_of(row.resource, row.unit)
+            least = float(-(-Fraction(needed.get((row.team, row.resource), 0.0)) // step) * step)
+            out.append(replace(row, amount=max(row.amount, least)))
+            if least > row.amount:
+                raised.append(row.team)
+                sums[row.resource] = 0.0
+        for row in out:
+            if row.resource in sums:
+                sums[row.resource] += row.amount
+        if not raised:
+            return out, []
+        total = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        if gpus is not None:
+            total[gpus.resource] = float(gpus.devices(servers.total_capacities))
+        unit = {row.resource: row.unit for row in rows}
+        parts = [f"{sums[name]:,.6g} of {total[name]:,.6g} {_words(name, '', unit[name])}" for name in sums]
+        what = "room for one more task, so that it is seen, though together quotas then are"
+        return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
 
     def _beside_fixed(self, rows: Sequence[Quota]) -> tuple[list[Quota], list[str]]:
         """The quotas with the pods that belong to servers, which ResourceQuotas count; and notes.

@@ -2,6 +2,8 @@
 
 import json
 import re
+from fractions import Fraction
+from math import ceil, floor
 
 import numpy as np
 import pytest
@@ -123,6 +125,52 @@ def test_quotas_that_stay_are_named_and_counted():
     assert f"after applying, limits add up to 19 of 8 {GPU}" in notes
     _, notes = written(*SERVERS, *WEB, *VISION, idle, old, teams=["vision"])
     assert "web 3" not in notes and "add up" not in notes
+
+
+def test_a_team_all_of_whose_tasks_have_a_place_has_room_for_one_more():
+    items = [*pods("a", 3, "n0", gpus=1), *pods("b", 20, gpus=1)]
+    found, notes = written(*SERVERS, *items)
+    assert found == {"a": {f"requests.{GPU}": "4"}, "b": {f"requests.{GPU}": "5"}}
+    assert f"room for one more task, so that it is seen, though together quotas then are 9 of 8 {GPU}: a" in notes
+    found, notes = written(*SERVERS, *items[:4], *pods("b", 4, gpus=1)[1:3])  # with what is left there is room already
+    assert sum(int(one[f"requests.{GPU}"]) for one in found.values()) == 8 and "room" not in notes
+
+
+def level_of(wanted, total):
+    """The equal share of those who want more than it: max-min fair, in fractions."""
+    left, rest = Fraction(total), sorted(wanted)
+    while rest and rest[0] * len(rest) <= left:
+        left -= rest.pop(0)
+    return left / len(rest) if rest else None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weeks_in_which_pods_beyond_quotas_are_seen_nowhere(seed):
+    """Demand changes every fourth week, and is in no list beyond the quotas: in the third week they are fair."""
+    rng, teams, total = np.random.default_rng(seed), ["a", "b", "c"], 16
+    servers = [node("n0", gpus=8), node("n1", gpus=8)]
+    allowed = dict.fromkeys(teams, 1)
+    for week in range(12):
+        if week % 4 == 0:
+            wanted = {team: int(rng.integers(1, 21)) for team in teams}
+        seen = {team: min(wanted[team], allowed[team]) for team in teams}
+        items, used = [], 0
+        for team, number in seen.items():
+            mine = pods(team, number, gpus=1)
+            for pod in mine:
+                if used < total:
+                    pod["spec"]["nodeName"] = f"n{used // 8}"
+                used += 1
+            items += mine
+        present = [quota(team, gpus=str(allowed[team])) for team in teams]
+        found, _ = written(*servers, *items, *present)
+        allowed = {team: int(found[team][f"requests.{GPU}"]) for team in teams}
+        assert sum(allowed.values()) <= total + len(teams)
+        if week % 4 >= 2:
+            level = level_of([*wanted.values()], total)
+            for team, most in wanted.items():
+                least, up = (most, total) if level is None else (min(most, floor(level)), min(most, ceil(level)))
+                assert least <= allowed[team] <= up + 1, (week, wanted, allowed)
 
 
 # -- Slurm ----------------------------------------------------------------------------------------------------

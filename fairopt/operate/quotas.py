@@ -500,6 +500,34 @@ class _Source:
             notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
         return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
 
+    def _lent(
+        self,
+        resource: str,
+        keys: Sequence[tuple[int, str]],
+        amounts: Sequence[float],
+        room: Mapping[str, float],
+        places: Sequence[Mapping[str, NDArray[np.bool_]]],
+    ) -> list[float]:
+        """What teams use of a resource, by flavor, with what is left that nobody uses or is owed, in proportion.
+
+        It goes to those that use all that they are owed. Else their pods of another shape could not start though cpu
+        or memory is idle.
+        """
+        i = self.whole.servers.resource_index(resource)
+        out = list(amounts)
+        for flavor, there in room.items():
+            mine = [k for k, (_, of) in enumerate(keys) if of == flavor]
+            owed = {k: self._owed(self.teams[keys[k][0]], resource, flavor) or 0.0 for k in mine}
+            on = self._capacity_of(flavor, places)
+            demands = self.whole.servers.per_server_demands[:, on, i]
+            others = float((self.whole.placement[:, on] * demands).sum()) - sum(amounts[k] for k in mine)
+            left = there - sum(max(amounts[k], owed[k]) for k in mine) - max(others, 0.0)
+            takers = [k for k in mine if amounts[k] * ABOVE >= owed[k]]
+            used = sum(amounts[k] for k in takers)
+            for k in takers if left > 0 and used > 0 else ():
+                out[k] = amounts[k] * (1 + left / used)
+        return out
+
     def _promised(self) -> list[str]:
         """The nominal quotas of all queues and cohorts beside what servers have, as they are after applying."""
         servers, parts, over = self.whole.servers, list[str](), list[str]()
@@ -520,6 +548,7 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
+        spare = list[str]()
         gpus, bounds = self._gpus_for(format), self._bounds if format in BOUNDING else None
         typed, notes = self._of_gpu_types(gpus, bounds, format) if gpus else ([], [])
         for resource in self.resources:
@@ -537,6 +566,15 @@ class _Source:
             if bounds is not None:
                 amounts = spread(bounds.amounts[:, i], capacity.sum()).tolist()
                 flavors = [*flavors, ""]  # of the users without a quota
+            elif (
+                format == "kueue"
+                and self.queues.raw
+                and self._is_plain(resource)
+                and {*self.queues.raw} <= {*self.teams}
+            ):
+                before = amounts
+                amounts = self._lent(resource, keys, amounts, room, places)
+                spare += [f"{sum(amounts) - sum(before):,.6g} {_words(resource, '', unit)}"] * (amounts != before)
             counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=False):
                 if bounds is not None and not (bounds.written[t, i] and (count or not self._is_plain(resource))):
@@ -563,6 +601,8 @@ class _Source:
             notes += self._in_no_quota([*rows.values(), *once], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
+        if spare:
+            notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(spare)}")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
             notes.append(
@@ -957,7 +997,8 @@ def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: M
     for flavors, of_group in groups.items():
         able = [[flavor for flavor in flavors if flavor not in barred] for barred in gang.barred]
         if not any(_admits(gang, choice, of_group) for choice in islice(product(*able), MOST_CHOICES)):
-            lacks |= {name: needs[name] for name in of_group}
+            short = {name for name, of in of_group.items() if needs[name] > max(of.values()) * ABOVE}
+            lacks |= {name: needs[name] for name in of_group if name in short or not short}
     if not lacks:
         return ""
     parts = []

@@ -239,6 +239,62 @@ def test_jobs_of_accounts_above_and_their_limits_are_said():
     assert "limits of accounts above stay in effect for those below: ml 4 gpu" in notes
 
 
+# -- Kueue ----------------------------------------------------------------------------------------------------
+
+
+def of_kueue(kind, name, **spec):
+    return {"kind": kind, "metadata": {"name": name}, "apiVersion": "kueue.x-k8s.io/v1beta2", "spec": spec}
+
+
+def resources_of(cpu, gpus, limit=None):
+    return [
+        {"name": "cpu", "nominalQuota": str(cpu)} | ({"borrowingLimit": str(limit)} if limit is not None else {}),
+        {"name": GPU, "nominalQuota": str(gpus)},
+    ]
+
+
+def groups(*args, **options):
+    flavors = [{"name": "all", "resources": resources_of(*args, **options)}]
+    return {"resourceGroups": [{"coveredResources": ["cpu", GPU], "flavors": flavors}]}
+
+
+@pytest.mark.parametrize(
+    ("owed", "limit", "expected"),
+    [
+        (0, None, {"a": "256", "b": "256"}),  # in proportion to what they use, 32 and 32 of 512 cores
+        (0, 100, {"a": "100", "b": "256"}),  # no more than the owners of a let it borrow
+        (300, None, {"a": "0", "b": "212"}),  # what is owed to a is not lent
+    ],
+)
+def test_cores_that_nobody_uses_or_is_owed_are_lent_too(owed, limit, expected):
+    """Of 512 cores 64 are used where 32 GPUs are; a later pod with more cores per GPU is not stopped by that."""
+    yaml = pytest.importorskip("yaml")
+    nodes = [node(f"g{k}", cpu=128, gpus=8) for k in range(4)]
+    waiting = [*pods("a", 40, cpu=2, gpus=1), *pods("b", 40, cpu=2, gpus=1)]
+    for one in waiting:
+        one["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "main"}
+    queues = [
+        of_kueue("ClusterQueue", "a", cohortName="lab", **groups(owed, 0, limit=limit)),
+        of_kueue("ClusterQueue", "b", cohortName="lab", **groups(0, 0)),
+        of_kueue("Cohort", "lab", **groups(512 - owed, 32)),
+        of_kueue("ResourceFlavor", "all"),
+    ]
+    for name in "ab":
+        local = of_kueue("LocalQueue", "main", clusterQueue=name)
+        local["metadata"]["namespace"] = name
+        queues.append(local)
+    document = {"kind": "List", "items": [*nodes, *waiting, *queues]}
+    instance = fo.datasets.kubernetes(
+        {"kind": "List", "items": nodes}, {"kind": "List", "items": waiting}, kueue={"kind": "List", "items": queues}
+    )
+    made = quotas_of(fo.HDRF().allocate(instance), "kueue", queues=document)
+    written = {one["metadata"]["name"]: one["spec"] for one in yaml.safe_load(made.text())["items"]}
+    entries = {name: spec["resourceGroups"][0]["flavors"][0]["resources"] for name, spec in written.items()}
+    assert {name: of[0]["borrowingLimit"] for name, of in entries.items()} == expected
+    assert {of[1]["borrowingLimit"] for of in entries.values()} == {"16"}
+    assert any(note.startswith("left over, owed to no queue, and lent too in proportion: ") for note in made.notes)
+
+
 # -- left over ------------------------------------------------------------------------------------------------
 
 

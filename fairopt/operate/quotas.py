@@ -657,7 +657,7 @@ class _Source:
                 left.append(f"{total - used:,.6g} of {total:,.6g} {_words(resource, '', unit)}")
             index = [servers.resource_index(resource)] if resource in servers.resources else []
             for t, team in enumerate(self.teams):
-                if (team, resource) not in written:
+                if (team, resource) not in written and team not in self._of_servers:
                     (none_left if bounds.written[t, index].any() else without).setdefault(resource, []).append(team)
         notes = [f"left over, and added to quotas in proportion: {', '.join(left)}"] if left else []
         for what, teams in (
@@ -704,16 +704,20 @@ class _Source:
         what = "room for one more task, so that it is seen, though together quotas then are"
         return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
 
+    @cached_property
+    def _of_servers(self) -> list[str]:
+        """The namespaces with pods that belong to servers, unless they have ResourceQuotas or are named."""
+        limited = {one.team for one in present_amounts(self.resource_quotas or ())}
+        mine = [team for team in self.teams if self.fixed.get(team) and team not in limited]
+        return mine if self.every_team else []
+
     def _beside_fixed(self, rows: Sequence[Quota]) -> tuple[list[Quota], list[str]]:
         """The quotas with the pods that belong to servers, which ResourceQuotas count; and notes.
 
         A namespace with such pods has a quota only where it has one already, or is named: a new one would refuse such
         pods on the next server.
         """
-        mine = [team for team in self.teams if self.fixed.get(team)]
-        limited = {one.team for one in present_amounts(self.resource_quotas or ())}
-        without = [team for team in mine if self.every_team and team not in limited]
-        out = []
+        without, out = self._of_servers, []
         for row in rows:
             specs = self.fixed.get(row.team, ())
             if row.team in without:
@@ -728,7 +732,7 @@ class _Source:
         if without:
             what = "no quota, since pods of DaemonSets or static pods are there and would be refused"
             notes.append(f"{what}: {_listed(without)}")
-        if added := [team for team in mine if team not in without]:
+        if added := [team for team in self.teams if self.fixed.get(team) and team not in without]:
             notes.append(f"with what pods of DaemonSets and static pods there request: {_listed(added)}")
         return out, notes
 

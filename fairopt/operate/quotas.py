@@ -768,10 +768,11 @@ class _Source:
             if kind != "above" and one.team not in self.fixed:
                 sums[resource] += amount
                 more.add(resource)
-        who = "accounts" if format == "slurm" else "namespaces"
+        of_accounts = format == "slurm"
+        who = "accounts" if of_accounts else "namespaces"
         texts = {
             "idle": f"limits of {who} without tasks now stay in effect",
-            "other": "limits that stay in effect without a new one",
+            "other": "limits that stay in effect without a new one" + " (an amount of -1 takes one off)" * of_accounts,
             "above": "limits of accounts above stay in effect for those below",
         }
         notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]

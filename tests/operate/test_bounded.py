@@ -208,7 +208,7 @@ def test_limits_of_accounts_are_of_what_jobs_request_with_all_that_is_left():
     assert found == {"hpc": {"cpu": "32"}, "vision": {"cpu": "96", "mem": "1048576M", "gres/gpu": "16"}}
     assert "left over, and added to quotas in proportion: 256 of 1,024 GiB memory, 4 of 16 gpu" in notes
     assert "limits of accounts without tasks now stay in effect: quiet 64 cpu, quiet 8 gpu" in notes
-    assert "limits that stay in effect without a new one: hpc 0 gpu" in notes
+    assert "limits that stay in effect without a new one (an amount of -1 takes one off): hpc 0 gpu" in notes
     assert "after applying, limits add up to 192 of 128 cpu, 24 of 16 gpu" in notes
     assert cluster == {"cluster=c"}
     assert limits_of(jobs, [*accounts, account("x", cluster="d")])[2] == {""}

@@ -19,6 +19,8 @@ from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
 from fairopt.runtime.progress import steps
 
+OF_SERVERS = ("DaemonSet", "Node")  # kinds of owners of pods that belong to servers
+MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")
 _Amounts = dict[str, Quantity]
@@ -181,8 +183,7 @@ class Pod(Object):
     @property
     def belongs_to_server(self) -> bool:
         """Whether it is a pod of a DaemonSet or a static pod, which count as part of their server."""
-        kinds = {owner.kind for owner in self.owners}
-        return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
+        return MIRROR in self.annotations or any(owner.kind in OF_SERVERS for owner in self.owners)
 
 
 def read_nodes(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Node]:

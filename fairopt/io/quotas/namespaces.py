@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.io.json_text import json_of_text, read_json_text
-from fairopt.io.kubernetes.objects import PodSpec, read_pods
+from fairopt.io.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, read_pods
 from fairopt.io.standard_input import DASH, standard_input
 
 __all__ = ["read_fixed"]
@@ -29,9 +29,13 @@ def read_fixed(source: Any) -> dict[str, list[PodSpec]]:
 
 
 def _may_be_fixed(item: Any) -> bool:
-    """Whether an object has an owner or an annotation, without which no pod belongs to a server."""
+    """Whether an object has an owner or an annotation by which a pod may belong to a server."""
     metadata = item.get("metadata") if isinstance(item, Mapping) else None
-    return isinstance(metadata, Mapping) and bool(metadata.get("ownerReferences") or metadata.get("annotations"))
+    if not isinstance(metadata, Mapping):
+        return False
+    owners = metadata.get("ownerReferences") or ()
+    kinds = [one.get("kind") for one in owners if isinstance(one, Mapping)]
+    return MIRROR in (metadata.get("annotations") or ()) or any(kind in OF_SERVERS for kind in kinds)
 
 
 def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -21,6 +21,7 @@ from oracle.kueue_cluster import Answer, Drawn, drawn, objects
 
 import fairopt as fo
 from fairopt.cli.commands import named
+from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.yaml_file import data_of_yaml
 from fairopt.operate.quotas import quotas_of
 
@@ -76,9 +77,9 @@ def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn)
         for flavor in written[q.name]["spec"]["resourceGroups"][0]["flavors"]:
             for one in flavor["resources"]:
                 quota = q.quotas[flavor["name"], one["name"]]
-                if int(one["nominalQuota"]) != quota.nominal:
+                if quantity(one["nominalQuota"]) != quota.nominal:
                     out.append(f"{q.name} is owed another amount")
-                if quota.borrowing is not None and int(one["borrowingLimit"]) > quota.borrowing:
+                if quota.borrowing is not None and quantity(one["borrowingLimit"]) > quota.borrowing:
                     out.append(f"{q.name} may borrow more than its owners allow")
     for flavor, (servers, cpus, gpus) in cluster.flavors.items():
         for resource, there in (("cpu", servers * cpus), ("nvidia.com/gpu", servers * gpus)):

@@ -534,6 +534,9 @@ class Allocation:
     ) -> Quotas | str:
         """Quotas of teams: what their whole tasks use of each resource, and of each type of server.
 
+        For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond them, what is left over is added in
+        proportion, and there is no quota of what a team's tasks do not request.
+
         The answer of a `Policy` is solved again in whole tasks. Answers of other mechanisms, and of policies that
         decide bundles, are rounded by largest remainder within each team, and placed on individual servers.
 
@@ -548,8 +551,9 @@ class Allocation:
             Those with quotas. Default: all.
         queues : path-like, dict or "-", optional
             The input of `read`, or what ``kubectl`` prints. For ``kueue``, its ClusterQueues keep all but their
-            borrowing limits; for ``kubernetes``, its ResourceQuotas their names and all but these amounts. Without any
-            each team gets a new one. Notes name the gangs in it, of Slurm too, that the quotas can never admit.
+            borrowing limits; for ``kubernetes``, its ResourceQuotas their names and all but these amounts; for
+            ``slurm``, its associations name the cluster, and limits that stay. Without any each team gets a new one.
+            Notes name the gangs in it, of Slurm too, that the quotas can never admit.
         api_version : {"v1beta2", "v1beta1"}, optional
             For ``kueue`` without ``queues``. Default: the newest.
         integral : True or "rounded", default True

@@ -254,8 +254,8 @@ def kubernetes(
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
         server may run, counts only if it is named here.
     kueue : path-like or dict, or a list of them, optional
-        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json``, or of each
-        alone. Versions ``v1beta1`` and ``v1beta2`` are read.
+        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors,resourcequotas -A -o json``,
+        or of each alone. Versions ``v1beta1`` and ``v1beta2`` are read.
     scale_quotas : bool, default True
         Scale nominal quotas that promise more than there is. Otherwise they are guarantees that need not fit together;
         `Instance.fit_guarantees` reduces them in an order.
@@ -293,6 +293,16 @@ def kubernetes(
     label ``nvidia.com/gpu.memory``) and ``gpu-fraction-num-devices``, are parts of ``nvidia.com/gpu``. The GPUs of a
     server are one amount, so that a part may lie on two. Pods of ``kai-resource-reservation`` are left out.
 
+    *ResourceQuotas.* Kubernetes refuses pods beyond them, so that no list has these pods. Where a quota has no room for
+    one more pod of a kind, any number of such pods counts as waiting, and a note names the namespace; `replace` with
+    ``task_limits`` gives their number. In ClusterQueues of Kueue only the note is given.
+
+    *Slices of GPUs.* On servers with the labels of MIG's single strategy (``nvidia.com/mig.strategy``) or of shared
+    GPUs (``nvidia.com/gpu.replicas``), ``nvidia.com/gpu`` counts slices: a resource of their own, as
+    ``nvidia.com/gpu:1g.10gb`` or ``nvidia.com/gpu:shared-8``. Pods that may run on slices and on whole GPUs count as
+    ``nvidia.com/gpu:any``, of all devices. In ClusterQueues, whose quotas do not tell them apart, slices count as GPUs.
+    GPUs of different models count alike; notes say both.
+
     *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers with
     neither, and servers where none of the pods may run, are left out. A cordoned server has what runs there, for the
     pods that run there. Where pods may run follows from taints (``NoSchedule``, ``NoExecute``) and tolerations, node
@@ -312,7 +322,7 @@ def kubernetes(
     tolerations of these flavors.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, zones of volumes, limits above requests, in-place resizing, resource quotas of namespaces, device
+    preemption, zones of volumes, limits above requests, in-place resizing, device
     topology and resource claims (DRA); of Kueue limits on borrowing and lending, admission checks, stopped queues,
     partial admission, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod sets. Notes
     count what is there of required rules between pods and of Kueue's limits, checks and stopped queues; and objects of
@@ -410,8 +420,9 @@ def slurm(
     else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic resources of
     ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and ``tres_per_socket``. Jobs that
     take whole servers (``--exclusive``) and wait count with all cores and generic resources of the smallest server for
-    them. Jobs on hold, finished jobs and those that another cluster of a federation runs are left out; those that wait
-    for a time, a licence or another job count. The tasks of running jobs are held on their ``nodes`` (`Instance.held`);
+    them. Jobs on hold, jobs that Slurm never starts as they are requested (by their reason, as ``PartitionTimeLimit``),
+    finished jobs and those that another cluster of a federation runs are left out; those that wait for a time, a
+    licence or another job count. The tasks of running jobs are held on their ``nodes`` (`Instance.held`);
     suspended jobs hold nothing. Jobs that request all the memory of a server count without memory. As in Slurm,
     ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
 

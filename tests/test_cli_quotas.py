@@ -126,9 +126,9 @@ def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
     (tmp_path / "q.yaml").write_text(result.stdout)
     assert read_quotas("q.yaml") == (
         [
-            Quota("nlp", "cpu", "", 18.0, "core"),
-            Quota("nlp", "nvidia.com/gpu", "", 12.0),
-            Quota("vision", "cpu", "", 16.0, "core"),
+            Quota("nlp", "cpu", "", 84.706, "core"),  # 18 of the 34 that are used, of 160
+            Quota("nlp", "nvidia.com/gpu", "", 13.0),  # all 12 have a place, and a pod beyond them is to be seen
+            Quota("vision", "cpu", "", 75.294, "core"),
             Quota("vision", "nvidia.com/gpu", "", 8.0),
         ],
         "kubernetes",
@@ -203,10 +203,10 @@ def test_limits_of_accounts_are_shown_beside_those_of_associations(run):
     result = run("slurm", "--format", "slurm")
     bio, cfd = result.stdout.splitlines()[-2:]
     where = "sacctmgr -i modify account where name="
-    assert bio == f"{where}bio set GrpTRES=cpu=8,mem=32768M,gres/gpu=3,gres/gpu:a100=3,gres/gpu:h100=0"
-    assert cfd == f"{where}cfd set GrpTRES=cpu=48,mem=196608M,gres/gpu=3,gres/gpu:a100=0,gres/gpu:h100=3"
+    assert bio == f"{where}bio set GrpTRES=cpu=18,mem=74898M,gres/gpu=4,gres/gpu:a100=4,gres/gpu:h100=0"
+    assert cfd == f"{where}cfd set GrpTRES=cpu=110,mem=449390M,gres/gpu=4,gres/gpu:a100=0,gres/gpu:h100=4"
     words = " ".join(run("slurm", "--diff", code=4).stdout.split())
-    assert "bio all 2 3 1 3" in words and "holds" not in words
+    assert "bio all 2 4 2 3" in words and "holds" not in words
 
 
 def slurm_of(tmp_path, nodes, jobs):
@@ -241,9 +241,9 @@ def test_gpus_that_run_without_a_type_beside_a_server_of_two_types_are_in_the_li
     slurm_of(tmp_path, nodes, jobs)
     found = limits_of(run("slurm", "--format", "slurm"))
     assert found == {
-        "bio": {"cpu": 5, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
-        "vis": {"cpu": 5, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
-        "web": {"cpu": 14, "gres/gpu": 14, "gres/gpu:1g.10gb": 14, "gres/gpu:a100": 0},
+        "bio": {"cpu": 27, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
+        "vis": {"cpu": 27, "gres/gpu": 5, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 5},
+        "web": {"cpu": 74, "gres/gpu": 14, "gres/gpu:1g.10gb": 14, "gres/gpu:a100": 0},
     }
     told = json.loads(run("slurm", "--format", "slurm", "--diff", "--json", code=4).stdout)
     held = {(row["team"], row["flavor"]): row["held"] for row in told["changes"] if row["resource"] == "gpu"}
@@ -259,8 +259,8 @@ def test_gpus_of_any_type_on_a_server_of_several_are_in_the_limits_of_those_that
     slurm_of(tmp_path, nodes, jobs)
     result = run("slurm", "--format", "slurm")
     assert limits_of(result) == {
-        "any": {"cpu": 10, "gres/gpu": 10, "gres/gpu:1g.10gb": 7, "gres/gpu:a100": 0, "gres/gpu:t4": 3},
-        "one": {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
+        "any": {"cpu": 53, "gres/gpu": 10, "gres/gpu:1g.10gb": 7, "gres/gpu:a100": 0, "gres/gpu:t4": 3},
+        "one": {"cpu": 11, "gres/gpu": 2, "gres/gpu:1g.10gb": 0, "gres/gpu:a100": 2, "gres/gpu:t4": 0},
     }
     assert "are counted as the type with the most left there" in result.stdout
     table = [line.split(",") for line in run("slurm", "--format", "csv").stdout.splitlines()]
@@ -287,11 +287,14 @@ def test_where_types_by_server_are_not_known_limits_of_gpus_are_in_total(run, tm
     slurm_of(tmp_path, nodes, jobs)
     fo.datasets.write(fo.read(tmp_path / "slurm"), tmp_path / "cluster.json")
     result = run("cluster.json", "--format", "slurm")
-    assert limits_of(result) == {"any": {"cpu": 20, "gres/gpu": 20}, "one": {"cpu": 2, "gres/gpu": 2}}
+    assert limits_of(result) == {"any": {"cpu": 175, "gres/gpu": 29}, "one": {"cpu": 17, "gres/gpu": 3}}
     assert "types of GPUs by server are not known, so quotas are in total" in result.stdout
     of_folder = limits_of(run("slurm", "--format", "slurm"))
-    assert of_folder["one"] == {"cpu": 2, "gres/gpu": 2, "gres/gpu:1g.10gb": 2, "gres/gpu:a100": 0, "gres/gpu:h100": 0}
-    assert sum(of_folder["any"][f"gres/gpu:{kind}"] for kind in ("a100", "h100", "1g.10gb")) == 20
+    kinds = ("a100", "h100", "1g.10gb")
+    assert [of_folder["one"][f"gres/gpu:{kind}"] for kind in kinds[:2]] == [0, 0]
+    for account, used in (("any", 20), ("one", 2)):  # and what is left of the types that they use
+        of_types = sum(of_folder[account][f"gres/gpu:{kind}"] for kind in kinds)
+        assert used <= of_types == of_folder[account]["gres/gpu"]
 
 
 def test_a_file_of_quotas_is_written_and_compared_with(run, tmp_path):
@@ -311,7 +314,8 @@ def test_present_resource_quotas_of_other_namespaces_stay(run, tmp_path):
     (tmp_path / "kube" / "resourcequotas.json").write_text(json.dumps(quotas))
     words = " ".join(run("kube", "-p", "most-tasks", "--diff", code=4).stdout.split())
     assert "vision 16 8 -8 16" in words
-    assert "quotas of others than these teams stay as they are: gone" in words
+    assert "limits of namespaces without tasks now stay in effect: gone 16 nvidia.com/gpu" in words
+    assert "after applying, limits add up to 37 of 20 nvidia.com/gpu" in words
 
 
 def test_without_present_quotas_the_difference_says_so(run):

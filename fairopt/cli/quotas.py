@@ -38,7 +38,10 @@ ENDINGS = {"csv": (".csv",), "kubernetes": (".yaml", ".yml"), "kueue": (".yaml",
 QUOTAS = """Make quotas of teams from the fair answer, in whole tasks, and write them for the cluster.
 
 A quota is what a team's whole tasks use of each resource: whole GPUs, millicores of cpu (whole cores in Slurm), MiB \
-of memory. Quotas never add up to more than there is. Notes say how whole tasks were found, what they lose against the \
+of memory. For Kubernetes and Slurm, whose limits stop all that is beyond them, what is left over is added in \
+proportion, and what a team's tasks do not request is not limited. Together quotas are never more than there is, but \
+that ResourceQuotas leave room for one more task where all have a place: Kubernetes shows no pods beyond them. Limits \
+that stay beside them are named and counted. Notes say how whole tasks were found, what they lose against the \
 certified divisible answer, and what could not be placed.
 
 \b
@@ -138,7 +141,8 @@ def quotas(
             teams=team,
             resources=resource,
             queues=queues,
-            present=(present or source.path) if target == "kubernetes" else None,
+            source=source.path,
+            present=present,
             api_version=api_version,
             integral="rounded" if rounded else True,
             time_limit=clock.left,

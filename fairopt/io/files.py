@@ -54,13 +54,14 @@ _FULL = "full_demand"  # where readers do not know of idle teams, task limits ar
 _OF_JOBS = (*_OF_WORK, _FULL)
 _OF_PODS = (*_OF_JOBS, "resources", "scale_quotas")
 _OF_QUOTAS = ("scale_quotas",)  # which means nothing where there are none
-_KUEUE = tuple(
-    (f"{kind}.json",) for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors")
+_BESIDE_PODS = tuple(
+    (f"{kind}.json",)
+    for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas")
 )
 _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _KUEUE, _OF_PODS),
+    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
     _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
     _Folder(
         "ClusterData 2019",

@@ -30,7 +30,7 @@ class Work:
     ``servers``, of shape (n_servers,), marks the eligible servers, whatever their capacities; None means all of them.
     One array for several works saves time. ``name`` is the name of one task, as an example for notes. ``place`` are
     the rules of placement as text: those that restrict it, and all of them, which differ if the servers do. ``held``
-    are the tasks that run now, by index of the server.
+    are the tasks that run now, by index of the server. With ``more`` there may be any number of them.
     """
 
     owner: str
@@ -40,6 +40,7 @@ class Work:
     name: str = ""
     place: tuple[str, str] = _ANYWHERE
     held: Mapping[int, float] = field(default_factory=dict)
+    more: bool = False
 
 
 def arguments_of_work(
@@ -135,7 +136,7 @@ def arguments_of_work(
     present = {team for of_users in teams.values() for team in of_users}
     of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
     demands = np.array([kind.request for kind in users])
-    limits = [kind.count for kind in users]
+    limits = [kind.limit for kind in users]
     of_owed = _secured(owed, teams, users, names, resources, caps, notes) if owed else {}
     return of_owed | dict(
         demands=demands[:, kept],
@@ -176,7 +177,7 @@ def _secured(
         for j, team in enumerate(labels):
             if team is not None:
                 members.setdefault(team, []).append(j)
-    demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.count for kind in kinds])
+    demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.limit for kind in kinds])
     able = np.array(
         [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
     )
@@ -262,7 +263,7 @@ def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]
 class _Kind:
     """A future user: request of a task, eligible servers, number of tasks and their total dominant share.
 
-    ``same`` is the request where all tasks agree, None elsewhere; ``place`` and ``held`` are as in `Work`.
+    ``same`` is the request where all tasks agree, None elsewhere; ``place``, ``held`` and ``more`` are as in `Work`.
     """
 
     request: tuple[float, ...]
@@ -272,6 +273,12 @@ class _Kind:
     same: tuple[float | None, ...]
     place: tuple[str, str]
     held: Mapping[int, float]
+    more: bool
+
+    @property
+    def limit(self) -> float:
+        """The task limit."""
+        return math.inf if self.more else self.count
 
 
 def _kinds(
@@ -332,7 +339,9 @@ def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_]
     held = Counter[int]()
     for w in members:
         held.update(w.held)
-    return _Kind(request, where, count, total_share, same, min(w.place for w in members), held)
+    return _Kind(
+        request, where, count, total_share, same, min(w.place for w in members), held, any(w.more for w in members)
+    )
 
 
 def _names(

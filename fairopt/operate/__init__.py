@@ -10,7 +10,7 @@ The files:
 * `explain`: what stops a user or team, by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
 * `quotas`: quotas of teams, and their difference from present ones. `whole_tasks`: answers in whole tasks;
-  `handed_out`: what is left after rounding.
+  `handed_out`: what is left after rounding; `bounded`: what limits of Kubernetes and Slurm bound.
   `gpu_types`: GPUs by type, for limits of Slurm.
 * `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
 * `purchases`: what more of each resource and one more of each server bring, by solving again. `new_servers`: servers of

@@ -16,16 +16,20 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.io.kubernetes.objects import PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
+from fairopt.io.quotas.namespaces import read_fixed
 from fairopt.io.quotas.objects import quota_of, resource_name
-from fairopt.io.quotas.present import read_quotas, resource_quotas_of
-from fairopt.io.quotas.quota import Quota, matching, same_unit, step_of, steps_in_words
-from fairopt.io.quotas.resource_quotas import to_resource_quotas
+from fairopt.io.quotas.present import limits_of, read_quotas, resource_quotas_of
+from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
+from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
+from fairopt.io.slurm.devices import is_slice
 from fairopt.labels import whole_name
+from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.teams import Labelling
@@ -147,9 +151,12 @@ class QuotaChanges:
 class Quotas:
     """Quotas of teams in whole tasks: units of each resource, and of each kind of servers where the format can say so.
 
-    Quotas are what a team's whole tasks use, rounded up to the smallest unit of the format where capacities allow it,
-    else down, the smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to
-    whole GPUs and other pieces. They never add up to more than there is.
+    Quotas are what a team's whole tasks use. For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond
+    them, what is left over of each resource is added in proportion, and there is no quota of what a team's tasks do not
+    request. Amounts are rounded up to the smallest unit of the format where capacities allow it, else down, the
+    smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to whole GPUs and
+    other pieces. Together they are never more than there is, but that for ``kubernetes`` a team all of whose tasks have
+    a place has room for one more; notes count this, and what stays beside them.
 
     Attributes
     ----------
@@ -175,7 +182,7 @@ class Quotas:
     >>> quotas
     <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
     >>> print(quotas.text("slurm").splitlines()[-1])
-    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=12,gres/gpu=3,gres/gpu:a100=0,gres/gpu:t4=3
+    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=21,gres/gpu=3,gres/gpu:a100=0,gres/gpu:t4=3
     """
 
     rows: tuple[Quota, ...]
@@ -286,10 +293,11 @@ def quotas_of(
     integral: bool | str = True,
     time_limit: float | None = None,
     gangs: Sequence[Gang] | None = None,
+    source: Any = None,
 ) -> Quotas:
-    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas are, else ``queues``.
+    """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas and limits are.
 
-    ``gangs`` are by default those of ``queues``.
+    ``source`` is the input, by default ``queues``; ``present`` and ``gangs`` are by default those of the source.
     """
     instance = answer.instance
     _checked_format(format or FORMATS[0])
@@ -303,10 +311,12 @@ def quotas_of(
     wanted = None if resources is None else [whole_name(name, instance.resources) for name in resources]
     kept = _chosen("resource", wanted, instance.resources)
     found = queues if isinstance(queues, InputQueues) else read_queues(queues)
-    known = resource_quotas_of(queues if present is None and not isinstance(queues, InputQueues) else present)
+    given = queues if source is None and not isinstance(queues, InputQueues) else source
+    known = resource_quotas_of(given if present is None else present)
+    limits, cluster = limits_of(given if present is None else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    waiting = (() if isinstance(queues, InputQueues) else read_gangs(queues)) if gangs is None else gangs
-    source = _Source(
+    waiting = read_gangs(given) if gangs is None else gangs
+    made = _Source(
         whole,
         label,
         labelling,
@@ -317,8 +327,11 @@ def quotas_of(
         known,
         every_team=teams is None,
         gangs=tuple(waiting) if label == TEAM else (),
+        limits=limits,
+        cluster=cluster,
+        fixed=read_fixed(given),
     )
-    return source.quotas(format or FORMATS[0])
+    return made.quotas(format or FORMATS[0])
 
 
 def _checked_format(format: str) -> str:
@@ -366,6 +379,9 @@ class _Source:
     notes: tuple[str, ...] = ()
     every_team: bool = False  # whether no teams were chosen
     gangs: tuple[Gang, ...] = ()
+    limits: Sequence[Quota] | None = None  # those of accounts of Slurm
+    cluster: str = ""  # of Slurm
+    fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -415,8 +431,8 @@ class _Source:
         return gpu_types(self.whole.servers)
 
     def _gpus_for(self, format: str) -> GpuTypes | None:
-        """The types of GPUs by which a format has quotas: Slurm's, and tables where several resources count GPUs."""
-        gpus = self._gpus if format in ("csv", "slurm") else None
+        """The types of GPUs by which a format has quotas: Slurm's, and others where several resources count GPUs."""
+        gpus = self._gpus if format != "kueue" else None
         return gpus if gpus is not None and (format == "slurm" or gpus.are_resources) else None
 
     def _places(self, team: str, resource: str, format: str) -> dict[str, NDArray[np.bool_]]:
@@ -484,6 +500,34 @@ class _Source:
             notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
         return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
 
+    def _lent(
+        self,
+        resource: str,
+        keys: Sequence[tuple[int, str]],
+        amounts: Sequence[float],
+        room: Mapping[str, float],
+        places: Sequence[Mapping[str, NDArray[np.bool_]]],
+    ) -> list[float]:
+        """What teams use of a resource, by flavor, with what is left that nobody uses or is owed, in proportion.
+
+        It goes to those that use all that they are owed. Else their pods of another shape could not start though cpu
+        or memory is idle.
+        """
+        i = self.whole.servers.resource_index(resource)
+        out = list(amounts)
+        for flavor, there in room.items():
+            mine = [k for k, (_, of) in enumerate(keys) if of == flavor]
+            owed = {k: self._owed(self.teams[keys[k][0]], resource, flavor) or 0.0 for k in mine}
+            on = self._capacity_of(flavor, places)
+            demands = self.whole.servers.per_server_demands[:, on, i]
+            others = float((self.whole.placement[:, on] * demands).sum()) - sum(amounts[k] for k in mine)
+            left = there - sum(max(amounts[k], owed[k]) for k in mine) - max(others, 0.0)
+            takers = [k for k in mine if amounts[k] * ABOVE >= owed[k]]
+            used = sum(amounts[k] for k in takers)
+            for k in takers if left > 0 and used > 0 else ():
+                out[k] = amounts[k] * (1 + left / used)
+        return out
+
     def _promised(self) -> list[str]:
         """The nominal quotas of all queues and cohorts beside what servers have, as they are after applying."""
         servers, parts, over = self.whole.servers, list[str](), list[str]()
@@ -504,8 +548,9 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        gpus = self._gpus_for(format)
-        typed, notes = self._of_gpu_types(gpus, in_all=format == "slurm") if gpus else ([], [])
+        spare = list[str]()
+        gpus, bounds = self._gpus_for(format), self._bounds if format in BOUNDING else None
+        typed, notes = self._of_gpu_types(gpus, bounds, format) if gpus else ([], [])
         for resource in self.resources:
             if gpus and resource in gpus.resources:
                 continue
@@ -514,11 +559,26 @@ class _Source:
             step = step_of(resource, unit, whole_cores=format == "slurm")
             places = [self._places(team, resource, format) for team in self.teams]
             keys = [(t, flavor) for t, of_team in enumerate(places) for flavor in of_team]
+            flavors = [flavor for _, flavor in keys]
             amounts = [float(self._used[t, places[t][flavor], i].sum()) for t, flavor in keys]
             capacity = self.whole.servers.capacities[:, i]
-            room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for _, flavor in keys}
-            counts = rounded_within(amounts, [flavor for _, flavor in keys], room, float(capacity.sum()), step)
-            for (t, flavor), count in zip(keys, counts, strict=True):
+            room = {flavor: float(capacity[self._capacity_of(flavor, places)].sum()) for flavor in flavors}
+            if bounds is not None:
+                amounts = spread(bounds.amounts[:, i], capacity.sum()).tolist()
+                flavors = [*flavors, ""]  # of the users without a quota
+            elif (
+                format == "kueue"
+                and self.queues.raw
+                and self._is_plain(resource)
+                and {*self.queues.raw} <= {*self.teams}
+            ):
+                before = amounts
+                amounts = self._lent(resource, keys, amounts, room, places)
+                spare += [f"{sum(amounts) - sum(before):,.6g} {_words(resource, '', unit)}"] * (amounts != before)
+            counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
+            for (t, flavor), count in zip(keys, counts, strict=False):
+                if bounds is not None and not (bounds.written[t, i] and (count or not self._is_plain(resource))):
+                    continue
                 owed = self._owed(self.teams[t], resource, flavor) if format == "kueue" else None
                 rows[self.teams[t], resource, flavor] = Quota(
                     self.teams[t], resource, flavor, float(count * step), unit, owed
@@ -529,23 +589,201 @@ class _Source:
                     where = "on servers of no flavor of its ClusterQueue" if places[t] else "outside its ClusterQueue"
                     notes.append(f"{outside:g} {resource} of {team} are {where}, and have no quota")
         ordered = [row for team in self.teams for row in (*rows.values(), *typed) if row.team == team]
+        if bounds is not None:
+            notes += self._of_bounds(ordered, bounds, gpus)
         without = np.flatnonzero((self.labelling.of_user < 0) & (self.whole.placement.sum(axis=1) > 0))
         if len(without):
             user, more = self.whole.servers.users[without[0]], f" and {len(without) - 1} more" * (len(without) > 1)
-            notes.append(f"without a team, and so without a quota: {user}{more}")
+            above = ", as jobs of an account above others" * (format == "slurm" and self.by == TEAM)
+            notes.append(f"without a team, and so without a quota{above}: {user}{more}")
         if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
-            once = typed if format != "slurm" else [row for row in typed if not row.flavor]
+            once = typed if format == "csv" else [row for row in typed if not row.flavor]
             notes += self._in_no_quota([*rows.values(), *once], gpus)
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
+        if spare:
+            notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(spare)}")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
             notes.append(
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
             )
+        if format == "kubernetes":
+            ordered, of_room = self._with_room(ordered, gpus)
+            ordered, of_fixed = self._beside_fixed(ordered)
+            notes += of_room + of_fixed
+        if format in BOUNDING:
+            notes += self._staying(ordered, gpus, format)
         given = [(row.resource, row.unit) for row in ordered]
         notes.append(f"rounded up where capacities allow it, else down: {steps_in_words(given, format == 'slurm')}")
         return ordered, notes
+
+    # -- limits that stop what is beyond them -------------------------------------------------------------------
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        """What limits of Kubernetes and Slurm bound."""
+        servers, answer = self.whole.servers, self.whole.answer
+        chosen = np.concatenate([np.empty(0, dtype=np.intp), *self._members])
+        rest = np.setdiff1d(np.arange(servers.n_users), chosen)
+        others = np.einsum("js,jsi->i", self.whole.placement[rest], servers.per_server_demands[rest])
+        each = np.einsum("js,jsi->ji", answer.tasks_by_server, answer.instance.per_server_demands)
+        fair = np.array([each[rows].sum(axis=0) for rows in self._members]).reshape(len(self.teams), each.shape[1])
+        demands = [servers.per_server_demands[rows].max(axis=1) for rows in self._members]
+        plain = np.array([self._is_plain(name) for name in servers.resources])
+        return bounds_of(self._used.sum(axis=1), others, fair, demands, servers.total_capacities, plain)
+
+    def _is_plain(self, resource: str) -> bool:
+        """Whether a resource is cpu or memory, of which limits refuse tasks that do not request it."""
+        unit = self._units_of.get(resource, "")
+        return resource == "memory" or is_cpu(resource, unit) or is_memory(unit)
+
+    def _of_bounds(self, rows: Sequence[Quota], bounds: Bounds, gpus: GpuTypes | None) -> list[str]:
+        """Notes on what is left over, and on what has no quota."""
+        servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
+        left, without, none_left = [], dict[str, list[str]](), dict[str, list[str]]()
+        of_gpus = gpus.resources if gpus is not None else set[str]()
+        for resource in self.resources:
+            if resource in of_gpus and gpus is not None:
+                if resource != min(of_gpus & {*self.resources}):
+                    continue
+                resource, total = gpus.resource, float(gpus.devices(servers.total_capacities))
+                used = float(gpus.devices(bounds.amounts).sum())
+            else:
+                i = servers.resource_index(resource)
+                total, used = float(servers.total_capacities[i]), float(bounds.amounts[:, i].sum())
+            unit = self._units_of.get(resource, "")
+            if used > 0 and total - used >= step_of(resource, unit):
+                left.append(f"{total - used:,.6g} of {total:,.6g} {_words(resource, '', unit)}")
+            index = [servers.resource_index(resource)] if resource in servers.resources else []
+            for t, team in enumerate(self.teams):
+                if (team, resource) not in written and team not in self._of_servers:
+                    (none_left if bounds.written[t, index].any() else without).setdefault(resource, []).append(team)
+        notes = [f"left over, and added to quotas in proportion: {', '.join(left)}"] if left else []
+        for what, teams in (
+            ("no quota of what a team's tasks do not request, or of cpu and memory not all of them", without),
+            ("no quota, since others use all and a quota of 0 would stop every task", none_left),
+        ):
+            if teams:
+                notes.append(f"{what}: {'; '.join(f'{name} of {_listed(of)}' for name, of in teams.items())}")
+        return notes
+
+    def _with_room(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> tuple[list[Quota], list[str]]:
+        """The quotas with room for one more task of each team all of whose tasks have a place; and a note.
+
+        Without it pods beyond these tasks would be refused, and nobody would see that the team wants more.
+        """
+        servers, whole = self.whole.servers, self.whole.placement.sum(axis=1)
+        needed = dict[tuple[str, str], float]()
+        for t, (team, members) in enumerate(zip(self.teams, self._members, strict=True)):
+            if (whole[members] < servers.task_limits[members]).any():
+                continue
+            demands, used = servers.per_server_demands[members].max(axis=1), self._used[t].sum(axis=0)
+            units = used + demands.max(axis=0)
+            needed |= {(team, name): amount for name, amount in zip(servers.resources, units.tolist(), strict=True)}
+            if gpus is not None:
+                needed[team, gpus.resource] = float(gpus.devices(used) + gpus.devices(demands).max())
+        out, raised, sums = list[Quota](), list[str](), dict[str, float]()
+        for row in rows:
+            step = step_of(row.resource, row.unit)
+            least = float(-(-Fraction(needed.get((row.team, row.resource), 0.0)) // step) * step)
+            out.append(replace(row, amount=max(row.amount, least)))
+            if least > row.amount:
+                raised.append(row.team)
+                sums[row.resource] = 0.0
+        for row in out:
+            if row.resource in sums:
+                sums[row.resource] += row.amount
+        if not raised:
+            return out, []
+        total = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        if gpus is not None:
+            total[gpus.resource] = float(gpus.devices(servers.total_capacities))
+        unit = {row.resource: row.unit for row in rows}
+        parts = [f"{sums[name]:,.6g} of {total[name]:,.6g} {_words(name, '', unit[name])}" for name in sums]
+        what = "room for one more task, so that it is seen, though together quotas then are"
+        return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
+
+    @cached_property
+    def _of_servers(self) -> list[str]:
+        """The namespaces with pods that belong to servers, unless they have ResourceQuotas or are named."""
+        limited = {one.team for one in present_amounts(self.resource_quotas or ())}
+        mine = [team for team in self.teams if self.fixed.get(team) and team not in limited]
+        return mine if self.every_team else []
+
+    def _beside_fixed(self, rows: Sequence[Quota]) -> tuple[list[Quota], list[str]]:
+        """The quotas with the pods that belong to servers, which ResourceQuotas count; and notes.
+
+        A namespace with such pods has a quota only where it has one already, or is named: a new one would refuse such
+        pods on the next server.
+        """
+        without, out = self._of_servers, []
+        for row in rows:
+            specs = self.fixed.get(row.team, ())
+            if row.team in without:
+                continue
+            name = resource_name(row.resource) if specs else ""
+            if self._is_plain(row.resource) and not all(spec.request.get(name) for spec in specs):
+                continue
+            units = sum((spec.request.get(name, Fraction(0)) for spec in specs), Fraction(0))
+            more = quota_of("", name, "", units)
+            out.append(replace(row, amount=row.amount + same_unit(more, row.unit)) if specs else row)
+        notes = []
+        if without:
+            what = "no quota, since pods of DaemonSets or static pods are there and would be refused"
+            notes.append(f"{what}: {_listed(without)}")
+        if added := [team for team in self.teams if self.fixed.get(team) and team not in without]:
+            notes.append(f"with what pods of DaemonSets and static pods there request: {_listed(added)}")
+        return out, notes
+
+    def _staying(self, rows: Sequence[Quota], gpus: GpuTypes | None, format: str) -> list[str]:
+        """Present limits that stay beside the new ones, and what all of them add up to."""
+        known = self.resource_quotas
+        present = self.limits if format == "slurm" else None if known is None else present_amounts(known)
+        if present is None:
+            return []  # which the text says
+        servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
+        there = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        if gpus is not None:  # as one resource
+            there = {name: amount for name, amount in there.items() if name not in gpus.resources}
+            there[gpus.resource] = float(gpus.devices(servers.total_capacities))
+        sums = dict.fromkeys(there, 0.0)
+        for row in rows:
+            if not row.flavor and row.resource in sums:
+                sums[row.resource] += row.amount
+        outer = {name for label in servers.teams if label != self.by for name in servers.teams.labelling(label).names}
+        kinds: dict[str, list[str]] = {"idle": [], "above": [], "other": []}
+        more = set[str]()
+        for one in present:
+            resource = matching(one.resource, there)
+            if one.flavor or resource is None or (one.team, resource) in written:
+                continue
+            with_tasks = one.team in self.labelling.names
+            if with_tasks and one.team not in self.teams:
+                continue  # another team than those chosen
+            kind = "other" if with_tasks else "above" if one.team in outer else "idle"
+            unit = self._units_of.get(resource, "")
+            amount = same_unit(one, unit)
+            kinds[kind].append(f"{one.team} {amount:,.6g} {_words(resource, '', unit)}")
+            if kind != "above" and one.team not in self.fixed:
+                sums[resource] += amount
+                more.add(resource)
+        of_accounts = format == "slurm"
+        who = "accounts" if of_accounts else "namespaces"
+        texts = {
+            "idle": f"limits of {who} without tasks now stay in effect",
+            "other": "limits that stay in effect without a new one" + " (an amount of -1 takes one off)" * of_accounts,
+            "above": "limits of accounts above stay in effect for those below",
+        }
+        notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
+        parts = [
+            f"{sums[name]:,.6g} of {there[name]:,.6g} {_words(name, '', self._units_of.get(name, ''))}"
+            for name in there
+            if name in more
+        ]
+        if parts and self.every_team:
+            notes.append(f"after applying, limits add up to {', '.join(parts)}")
+        return notes
 
     def _too_large(self, rows: Sequence[Quota]) -> list[str]:
         """Gangs that wait and that the quotas of their teams can never admit, with what they need."""
@@ -586,32 +824,56 @@ class _Source:
         """The servers that some team's flavor has."""
         return np.any([of_team[flavor] for of_team in places if flavor in of_team], axis=0)
 
-    def _of_gpu_types(self, gpus: GpuTypes, in_all: bool) -> tuple[list[Quota], list[str]]:
-        """The quotas of GPUs of each type, or ``in_all`` and of each type that Slurm can name; and notes."""
+    def _of_gpu_types(self, gpus: GpuTypes, bounds: Bounds | None, format: str) -> tuple[list[Quota], list[str]]:
+        """The quotas of GPUs of each type, for Slurm also in all, for Kubernetes in all alone; and notes."""
         if not gpus.resources & {*self.resources}:
             return [], []
-        there = float(gpus.devices(self.whole.servers.total_capacities))
-        if not gpus.types:
-            devices = gpus.devices(self._used).sum(axis=1).tolist()
+        there, n = float(gpus.devices(self.whole.servers.total_capacities)), len(self.teams)
+        units: Float = self._used
+        with_limit: list[bool] = [True] * n
+        if bounds is not None:
+            counts_gpus = [i for i, name in enumerate(self.whole.servers.resources) if name in gpus.resources]
+            with_limit = [bool(mine.any()) for mine in bounds.written[:, counts_gpus]]
+            everyone = np.einsum("js,jsi->si", self.whole.placement, self.whole.servers.per_server_demands)
+            units = np.concatenate([units, (everyone - units.sum(axis=0))[None]])
+        raised = spread if bounds is not None else _as_they_are
+        if not gpus.types or format == "kubernetes":
+            of_all = units.sum(axis=1) if bounds is None else bounds.amounts
+            devices = gpus.devices(raised(of_all, self.whole.servers.total_capacities)).tolist()
             in_total = rounded_within(devices, [""] * len(devices), {"": there}, there, Fraction(1))
-            rows = [Quota(team, gpus.resource, "", float(n)) for team, n in zip(self.teams, in_total, strict=True)]
-            return rows, ["types of GPUs by server are not known, so quotas are in total"]
-        used, chosen = gpus.used(self._used)
-        keys = [(t, kind) for t in range(len(self.teams)) for kind in gpus.types]
+            rows = [Quota(team, gpus.resource, "", float(k)) for team, k in zip(self.teams, in_total, strict=False)]
+            kept = [row for row, mine in zip(rows, with_limit, strict=True) if mine]
+            counted = ", slices too" * any(map(is_slice, gpus.typed))
+            known = (
+                "quotas know no types of GPUs" if format == "kubernetes" else "types of GPUs by server are not known"
+            )
+            return kept, [f"{known}, so {'they' if format == 'kubernetes' else 'quotas'} are in total{counted}"]
+        used, chosen = gpus.used(units)
+        keys = [(t, kind) for t in range(len(units)) for kind in gpus.types]
         room = {kind: gpus.total(kind) for kind in gpus.types}
-        amounts = [float(used[kind][t]) for t, kind in keys]
+        of_kinds = {kind: raised(used[kind], np.float64(room[kind])) for kind in gpus.types}
+        amounts = [float(of_kinds[kind][t]) for t, kind in keys]
         rounded = rounded_within(amounts, [kind for _, kind in keys], room, there, Fraction(1))
         counts = dict(zip(keys, rounded, strict=True))
         rows = []
         for t, team in enumerate(self.teams):
-            of_team = {kind: float(counts[t, kind]) for kind in gpus.types}
+            if not with_limit[t]:
+                continue
+            in_all, of_team = format == "slurm", {kind: float(counts[t, kind]) for kind in gpus.types}
             rows += [Quota(team, gpus.resource, "", sum(of_team.values()))] if in_all else []
-            rows += [Quota(team, gpus.resource, kind, n) for kind, n in of_team.items() if is_tres(kind) or not in_all]
+            rows += [Quota(team, gpus.resource, kind, k) for kind, k in of_team.items() if is_tres(kind) or not in_all]
         notes = [
             "GPUs without a type, on servers with several, are counted as the type with the most left there: jobs that "
             "get another type wait once its limit is reached"
         ]
         return rows, notes * chosen
+
+    @property
+    def number_of_tasks(self) -> dict[str, int]:
+        """The whole tasks of each team, with the pods there that belong to servers."""
+        whole = self.whole.placement.sum(axis=1)
+        members = zip(self.teams, self._members, strict=True)
+        return {team: round(float(whole[rows].sum())) + len(self.fixed.get(team, ())) for team, rows in members}
 
     # -- present quotas -----------------------------------------------------------------------------------------
 
@@ -638,7 +900,8 @@ class _Source:
             for one in made
             if one.is_over
         ]
-        return QuotaChanges(tuple(made), (*over, *self._beyond(), *notes))
+        said = format in BOUNDING and (self.limits if format == "slurm" else self.resource_quotas) is not None
+        return QuotaChanges(tuple(made), (*over, *self._beyond(), *([] if said else notes)))
 
     def _present(
         self, rows: Sequence[Quota], present: Sequence[Quota]
@@ -703,6 +966,10 @@ class _Source:
         ]
 
 
+def _as_they_are(amounts: Float, capacity: Float | np.float64) -> Float:
+    return amounts
+
+
 def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: str) -> Quotas:
     """The quotas with their text, in whose comments the notes are."""
     by = source.by or "user"
@@ -713,10 +980,10 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
         text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
         notes += more
     elif format == "kubernetes":
-        text, more = to_resource_quotas(rows, source.resource_quotas, comments)
+        text, more = to_resource_quotas(rows, source.resource_quotas, comments, source.number_of_tasks)
         notes += more
     else:
-        text = to_sacctmgr(rows, comments)
+        text = to_sacctmgr(rows, comments, source.cluster)
     if source.api_version is not None and format != "kueue":
         raise InvalidBlock(f"api_version is of ClusterQueues, and not of {format}; leave it out, or give 'kueue'")
     return Quotas(tuple(rows), tuple(notes), by, format, source, text)
@@ -735,7 +1002,8 @@ def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: M
     for flavors, of_group in groups.items():
         able = [[flavor for flavor in flavors if flavor not in barred] for barred in gang.barred]
         if not any(_admits(gang, choice, of_group) for choice in islice(product(*able), MOST_CHOICES)):
-            lacks |= {name: needs[name] for name in of_group}
+            short = {name for name, of in of_group.items() if needs[name] > max(of.values()) * ABOVE}
+            lacks |= {name: needs[name] for name in of_group if name in short or not short}
     if not lacks:
         return ""
     parts = []

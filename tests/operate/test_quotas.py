@@ -102,7 +102,7 @@ def test_cpu_is_in_millicores_memory_in_mib_and_in_slurm_cpu_in_cores():
     )
     quotas = fo.DRF().allocate(pool).quotas()
     assert [row.amount for row in quotas.rows] == [1.235, 308 / 1024, 1.0]
-    assert quotas.text("slurm").splitlines()[-1].endswith("set GrpTRES=cpu=2,mem=308M,gres/gpu=1")
+    assert quotas.text("slurm").splitlines()[-1].endswith("set GrpTRES=cpu=8,mem=8192M,gres/gpu=1")
     full = fo.DRF().allocate(pool.with_capacities([1.2344, 8, 1])).quotas()
     assert full.rows[0].amount == 1.234  # rounded down: there is no more
 
@@ -262,10 +262,11 @@ def test_quotas_are_by_type_of_server_where_the_format_has_them():
         ("nlp", "gpu", "a100"): 0,
         ("nlp", "gpu", "t4"): 2,
     }
-    assert 'requests.cpu: "14"\n      requests.nvidia.com/gpu: "2"' in quotas.text("kubernetes")
+    # with what is left over: of 80 cores 24 and 14 are used, and of 12 GPUs 6 and 2
+    assert 'requests.cpu: "29474m"\n      requests.nvidia.com/gpu: "3"' in quotas.text("kubernetes")
     assert quotas.text("slurm").splitlines()[-2:] == [
-        "sacctmgr -i modify account where name=vision set GrpTRES=cpu=24,gres/gpu=6,gres/gpu:a100=6,gres/gpu:t4=0",
-        "sacctmgr -i modify account where name=nlp set GrpTRES=cpu=14,gres/gpu=2,gres/gpu:a100=0,gres/gpu:t4=2",
+        "sacctmgr -i modify account where name=vision set GrpTRES=cpu=51,gres/gpu=8,gres/gpu:a100=8,gres/gpu:t4=0",
+        "sacctmgr -i modify account where name=nlp set GrpTRES=cpu=29,gres/gpu=4,gres/gpu:a100=0,gres/gpu:t4=4",
     ]
     assert fo.DRF().allocate(two_types()).quotas("csv") == quotas.text()
 
@@ -367,10 +368,10 @@ def test_teams_that_hold_more_than_the_new_quota_are_named():
     assert not any(note.startswith("nlp holds") for note in changes.notes)
     unknown = fo.DRF().allocate(two_types()).quotas().diff([])
     assert unknown.notes == ("what teams hold now is not known: the input does not say where tasks run",)
-    in_all = fo.DRF().allocate(two_types(held=[4, 1, 0])).quotas()
+    in_all = fo.DRF().allocate(two_types(held=[5, 1, 0])).quotas()
     assert all(row.held is None for row in in_all.diff([]).rows)  # by type, which is not known
     totals = in_all._source.quotas("kubernetes").diff([])
-    assert "vision holds 8 gpu, more than its new quota of 6" in totals.notes
+    assert "vision holds 10 gpu, more than its new quota of 9" in totals.notes
 
 
 def test_a_team_that_holds_more_than_there_is_is_named():

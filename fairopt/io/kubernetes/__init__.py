@@ -4,7 +4,9 @@
 * `objects`: nodes, pods, and lists of objects. `placement`: taints, tolerations, node selectors and affinity.
 * `kueue`: Workloads, ClusterQueues, LocalQueues, Cohorts and ResourceFlavors. `queues`: what they mean.
   `cohorts`: trees of cohorts as numbers.
+* `full_quotas`: namespaces at their ResourceQuotas, whose further pods are in no list.
 * `shared_gpus`: parts of GPUs, by annotations of the KAI Scheduler.
+  `gpu_slices`: slices that servers offer as ``nvidia.com/gpu``.
 * `unread`: notes on objects and annotations of other schedulers.
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 """

@@ -241,6 +241,12 @@ class KueueObjects:
     cohorts: dict[str, Cohort] = field(default_factory=dict)
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
 
+    def flavors_with(self, resource: str) -> set[str]:
+        """The flavors of which some queue or cohort has quotas of a resource."""
+        groups = (group for one in (*self.cluster_queues.values(), *self.cohorts.values()) for group in one.groups)
+        of_groups = (flavor for group in groups for flavor in group.flavors)
+        return {flavor.name for flavor in of_groups if any(quota.name == resource for quota in flavor.resources)}
+
 
 def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool = False) -> KueueObjects:
     """The objects in outputs of kubectl; ``mixed`` leaves out objects of other kinds and of other API groups."""

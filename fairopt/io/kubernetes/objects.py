@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,8 @@ from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
 from fairopt.runtime.progress import steps
 
+OF_SERVERS = ("DaemonSet", "Node")  # kinds of owners of pods that belong to servers
+MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")
 _Amounts = dict[str, Quantity]
@@ -108,14 +110,7 @@ class PodSpec(Placement):
         The larger of the sum over containers and sidecars and of any init container with the sidecars that start before
         it; or the requests of the whole pod; plus the overhead.
         """
-        sidecars: Any = Counter()  # of counters, + adds and | takes the maximum
-        total: Any = Counter()
-        for container in self.initContainers:
-            needed = sidecars + Counter(container.resources.effective)
-            total |= needed
-            if container.restartPolicy == "Always":
-                sidecars = needed
-        total |= sum((Counter(container.resources.effective) for container in self.containers), sidecars)
+        total = self._over_containers(lambda resources: resources.effective)
         named = set().union(*(container.resources.effective for container in (*self.initContainers, *self.containers)))
         limits = {name: amount for name, amount in self.resources.limits.items() if name not in named}
         whole = {**limits, **self.resources.requests}
@@ -123,6 +118,23 @@ class PodSpec(Placement):
         whole = {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
         request: Any = Counter({**total, **whole})
         return dict(request + Counter(self.overhead))
+
+    @cached_property
+    def limit(self) -> dict[str, Fraction]:
+        """The limits of the containers together, added up as requests are, and of the overhead."""
+        return dict(self._over_containers(lambda resources: resources.limits) + Counter(self.overhead))
+
+    def _over_containers(self, of: Callable[[_Resources], Mapping[str, Fraction]]) -> Any:
+        """A counter of amounts of containers: the larger of those that run together and of each init container."""
+        sidecars: Any = Counter()  # of counters, + adds and | takes the maximum
+        total: Any = Counter()
+        for container in self.initContainers:
+            needed = sidecars + Counter(of(container.resources))
+            total |= needed
+            if container.restartPolicy == "Always":
+                sidecars = needed
+        total |= sum((Counter(of(container.resources)) for container in self.containers), sidecars)
+        return total
 
     def requests(self, resource: str) -> Fraction:
         """The amount of a resource that the pod requests."""
@@ -171,8 +183,7 @@ class Pod(Object):
     @property
     def belongs_to_server(self) -> bool:
         """Whether it is a pod of a DaemonSet or a static pod, which count as part of their server."""
-        kinds = {owner.kind for owner in self.owners}
-        return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
+        return MIRROR in self.annotations or any(owner.kind in OF_SERVERS for owner in self.owners)
 
 
 def read_nodes(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Node]:

@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
+from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
 from fairopt.io.kubernetes.unread import Other, note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
+from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
@@ -51,19 +54,11 @@ def read_kubernetes(
     further = [document_of(one, "kueue", f"expected the output of {COMMAND}") for one in kueue if one is not None]
     servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
     places = (servers_name, pods_name, *(name for _, name in further))
+    quotas = read_resource_quotas(further)
+    of_kueue = [(document, name) for document, name in further if not of_resource_quotas(document)]
     with about(*places):
-        kueue_objects = read_kueue(further)
-        values = _arguments(
-            servers,
-            found,
-            kueue_objects,
-            {},
-            users,
-            tasks,
-            resources,
-            full_demand=full_demand,
-            scale_quotas=scale_quotas,
-        )
+        objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
+        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, **options)
     return Arguments(values, places, merge)
 
 
@@ -89,10 +84,9 @@ def read_list(
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        parents, others = _parents(document), others_in(document)
-        values = _arguments(
-            servers, pods, kueue, parents, users, tasks, resources, others, full_demand, scale_quotas=scale_quotas
-        )
+        quotas, parents, others = read_resource_quotas([(document, name)]), _parents(document), others_in(document)
+        options = {"full_demand": full_demand, "scale_quotas": scale_quotas}
+        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, **options)
     return Arguments(values, (name,), merge)
 
 
@@ -131,6 +125,7 @@ def _arguments(
     servers: list[Node],
     pods: list[Pod],
     kueue: KueueObjects,
+    quotas: Sequence[ResourceQuota],
     parents: Mapping[str, Collection[str]],
     users: str | None,
     tasks: str,
@@ -174,6 +169,12 @@ def _arguments(
     if PODS not in names:
         _note_number_of_pods(requesting, servers, running, notes)
     requests = [tuple(_amount(one.spec.requests(name), name) for name in names) for one in requesting]
+    note_models(kept, names, kueue.flavors_with(GPU) if users == _QUEUE else (), notes)
+    if users != _QUEUE:  # whose quotas are of nvidia.com/gpu
+        tasks_with_places = zip((one.name for one in requesting), requests, allowed, strict=True)
+        names, capacities, requests = with_slices(kept, names, capacities, list(tasks_with_places), notes)
+    elif slices := sorted({kind for server in kept if server.has.get(GPU) and (kind := slice_of(server))}):
+        notes.say(f"slices of GPUs count as whole ones among ClusterQueues: {', '.join(slices)}")
     for server in closed:
         here = np.array([one.runs_on == server.name for one in requesting])
         capacities = np.vstack([capacities, np.array(requests)[here].sum(axis=0)])
@@ -204,6 +205,8 @@ def _arguments(
         "{pod} on servers that do not count {counts} as waiting",
         *(one.name for one in requesting if one.runs_on is not None and one.runs_on not in at),
     )
+    full = FullQuotas(quotas, pods)
+    more = full.barred([(one.namespace, one.spec) for one in requesting], notes, seen=users == _QUEUE)
     places = {key: spec.texts for key, spec in {one.spec.key: one.spec for one in requesting}.items()}
     return arguments_of_work(
         [
@@ -215,8 +218,9 @@ def _arguments(
                 one.name,
                 places[one.spec.key],
                 {at[one.runs_on]: 1.0} if one.runs_on in at else {},
+                unseen,
             )
-            for owner, one, mask, request in zip(owners, requesting, allowed, requests, strict=True)
+            for owner, one, mask, request, unseen in zip(owners, requesting, allowed, requests, more, strict=True)
         ],
         resources=names,
         capacities=capacities,
@@ -227,6 +231,7 @@ def _arguments(
         notes=notes,
         word="pod",
         full_demand=full_demand,
+        limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
     )
 

@@ -20,8 +20,9 @@ _COMMAND = ("sacctmgr", "-i", "modify", "account", "where")
 _FIX = "give teams that are accounts, another format, or name the teams to write (--team)"
 
 
-def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = ()) -> str:
-    """A line for each account, below the settings on which the limits depend."""
+def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = (), cluster: str = "") -> str:
+    """A line for each account, on a cluster if its name is known, below the settings on which the limits depend."""
+    where = f"cluster={cluster}" if _NAME.fullmatch(cluster) and cluster.isprintable() else ""
     lines, tracked = [], dict[str, None]()
     for team, quotas in by_team(rows).items():
         if not _NAME.fullmatch(team) or team.startswith("-") or not team.isprintable():
@@ -29,13 +30,19 @@ def to_sacctmgr(rows: Iterable[Quota], comments: Sequence[str] = ()) -> str:
         limits = dict(map(_limit, quotas))
         tracked |= dict.fromkeys(name for name in limits if name not in ("cpu", "mem"))
         values = ",".join(f"{name}={amount}" for name, amount in limits.items())
-        lines.append(" ".join([*_COMMAND, shlex.quote(f"name={team}"), "set", f"GrpTRES={values}"]))
+        place = [shlex.quote(f"name={team}"), *([shlex.quote(where)] if where else [])]
+        lines.append(" ".join([*_COMMAND, *place, "set", f"GrpTRES={values}"]))
     settings = [
         "These limits need in slurm.conf:",
         "  AccountingStorageType=accounting_storage/slurmdbd",
         *([f"  AccountingStorageTRES={','.join(tracked)}"] if tracked else []),
         "  AccountingStorageEnforce=associations,limits,safe",
-        "They bound what the jobs of an account and of all accounts below it use at once.",
+        "They bound what the jobs of an account and of all accounts below it use at once. Jobs beyond them wait.",
+        *(
+            []
+            if where
+            else ["They are set on all clusters of the database: with several, add cluster=NAME to each line."]
+        ),
     ]
     if any(":" in name for name in tracked):
         settings.append("Jobs that ask for GPUs without a type may be counted as any type, or as none:")
@@ -77,6 +84,7 @@ def read_sacctmgr(text: str, name: str) -> list[Quota]:
             words = shlex.split(line)
         except ValueError as error:
             raise InvalidInstance(f"{place}: the line cannot be read ({error}); check its quotes") from None
+        words = [word for k, word in enumerate(words) if k != len(_COMMAND) + 1 or not word.startswith("cluster=")]
         known = len(words) == len(_COMMAND) + 3 and tuple(words[: len(_COMMAND)]) == _COMMAND
         account, limits = (words[len(_COMMAND)], words[-1]) if known else ("", "")
         if not (account.startswith("name=") and limits.startswith("GrpTRES=")):
@@ -101,6 +109,14 @@ def _quotas(account: str, found: Amounts) -> list[Quota]:
         out.append(Quota(account, generic, "", float(amount)))
         out += [Quota(account, generic, kind, float(part)) for (of, kind), part in found.typed.items() if of == generic]
     return out
+
+
+def cluster_of(document: Mapping[str, Any]) -> str:
+    """The cluster of the associations in the output of sacctmgr; empty if they are of several or of none."""
+    entries = document.get("associations")
+    named = {entry.get("cluster") for entry in entries or () if isinstance(entry, Mapping)}
+    names = [name for name in named if isinstance(name, str) and name]
+    return names[0] if len(names) == 1 else ""
 
 
 class _Total(Part):

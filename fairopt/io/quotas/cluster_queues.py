@@ -180,7 +180,9 @@ def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -
         fair, nominal = quantity(quantity_of(row)), quantity(entry["nominalQuota"])
         told: dict[str, Any] = {"fair": quantity_of(row), "borrowing": None, "before": limit}
         if has_cohort:
-            beyond = quota_of(team, entry["name"], flavor, max(fair - nominal, Fraction(0)))
+            most = max(fair - nominal, Fraction(0))
+            most = most if limit is None else min(most, limit if isinstance(limit, Fraction) else quantity(limit))
+            beyond = quota_of(team, entry["name"], flavor, most)
             told["borrowing"] = entry["borrowingLimit"] = quantity_of(beyond)
         elif fair > nominal:
             notes.append(

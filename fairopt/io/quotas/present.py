@@ -9,7 +9,7 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.quotas.accounts import read_associations, read_sacctmgr
+from fairopt.io.quotas.accounts import cluster_of, read_associations, read_sacctmgr
 from fairopt.io.quotas.cluster_queues import read_cluster_queue_quotas
 from fairopt.io.quotas.csv_table import read_csv
 from fairopt.io.quotas.quota import Quota
@@ -78,6 +78,21 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
     ]
     known = bool(documents) and not isinstance(source, Mapping) and os.fspath(source) != DASH and Path(source).is_dir()
     return found if found or known else None
+
+
+def limits_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> tuple[list[Quota] | None, str]:
+    """The limits of accounts of Slurm in an input of `fairopt.read` or a file, None without any; and its cluster."""
+    if source is None:
+        return None, ""
+    if isinstance(source, Mapping):
+        documents = [(source, "the document")]
+    elif os.fspath(source) != DASH and Path(source).suffix.lower() in (".sh", ".txt"):
+        return read_sacctmgr(read_text(source, EXPECTED), os.fspath(source)), ""
+    else:
+        documents = _documents(source, ["slurm"])
+    found = [(document, name) for document, name in documents if "associations" in document]
+    limits = [quota for document, name in found for quota in read_associations(document, name)]
+    return (limits, cluster_of(found[0][0])) if found else (None, "")
 
 
 def _documents(source: str | os.PathLike[str], formats: Sequence[str]) -> list[tuple[Mapping[str, Any], str]]:

@@ -7,20 +7,35 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked
-from fairopt.io.kubernetes.quantities import Quantity
+from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 
 Raw = Mapping[str, Any]
 _REQUESTS = "requests."
+_STORAGE = ("requests.storage", "ephemeral-storage", "persistentvolumeclaims")  # ends of names of limits on storage
+_NO_PODS = (  # names of limits on what are no pods
+    "configmaps",
+    "persistentvolumeclaims",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+)
 _FIX = "give teams that are namespaces, another format, or name the teams to write (--team)"
 
 
 def to_resource_quotas(
-    rows: Iterable[Quota], present: Sequence[Raw] | None = None, comments: Sequence[str] = ()
+    rows: Iterable[Quota],
+    present: Sequence[Raw] | None = None,
+    comments: Sequence[str] = (),
+    tasks: Mapping[str, int] | None = None,
 ) -> tuple[str, list[str]]:
-    """A list of ResourceQuotas, and notes.
+    """A list of ResourceQuotas, and notes. ``tasks`` are the numbers of pods for which namespaces have their quotas.
 
     Kubernetes enforces the smallest of several limits. So each object of ``present`` that limits a resource is written
     again by its name with the new amount, and keeps its other limits. What no object limits goes to the first of the
@@ -61,11 +76,52 @@ def to_resource_quotas(
         items += [head | item for item in written]
         if team in of_space:
             names = ", ".join(str(item["metadata"]["name"]) for item in written)
-            notes.append(f"{team}: in effect after this is applied are these amounts, in its own ResourceQuota {names}")
+            beside = _beside(mine, new, (tasks or {}).get(team))
+            added = [_hard(name) for name in left if any(new.keys() - left.keys())]
+            parts = [f"in effect after this is applied are these amounts, in its own ResourceQuota {names}"]
+            parts += [f"limited for the first time: {', '.join(added)}"] if added else []
+            parts += [f"{words}: {', '.join(found)}" for words, found in beside.items() if found]
+            notes.append(f"{team}: {'; '.join(parts)}")
         if team in scoped:
             notes.append(f"{team}: limits of {', '.join(scoped[team])}, which has scopes, stay in effect beside these")
-    comments = [*comments, *notes, "Kubernetes then refuses pods there that do not request what is limited."]
+    refused = [
+        name for name in ("cpu", "memory") if any(_requested(key) == name for item in items for key in _keys(item))
+    ]
+    if refused:
+        what = f"Kubernetes then refuses pods there that request no {' or no '.join(refused)}, where it is limited,"
+        comments = [*comments, *notes, f"{what} and pods beyond these amounts, which then appear nowhere."]
+    else:
+        comments = [*comments, *notes, "Kubernetes then refuses pods beyond these amounts, which then appear nowhere."]
     return yaml_list(items, comments), notes
+
+
+def _keys(item: Raw) -> list[str]:
+    return [*item["spec"]["hard"]]
+
+
+def _beside(items: Sequence[Raw], new: Mapping[str, str], tasks: int | None) -> dict[str, list[str]]:
+    """The limits of a namespace that stay beside new ones: those that bind first, and others that may.
+
+    Limits of containers (``limits.cpu``) are at least their requests, and ``pods`` counts tasks.
+    """
+    binding, other = list[str](), list[str]()
+    for item in items:
+        for key, given in item["spec"]["hard"].items():
+            name = key.removeprefix("limits.")
+            if _requested(key) in new or key in _NO_PODS or key.endswith(_STORAGE):
+                continue
+            try:
+                amount = quantity(given)
+            except InvalidInstance:
+                continue
+            above, fair = False, ""
+            if key in ("pods", "count/pods") and tasks is not None:
+                above, fair = amount < tasks, f"{tasks:,} are fair"
+            elif key.startswith("limits.") and name in new:
+                above, fair = amount < quantity(new[name]), f"requests may be {new[name]}"
+            text = f"{key} {given}" + f" ({fair})" * above
+            (binding if above else other).append(text)
+    return {"below them, and so what binds, are": binding, "beside them stay": other}
 
 
 def _hard(name: str) -> str:
@@ -95,6 +151,11 @@ class _ResourceQuota(Part):
 
 class _Amounts(Part):
     hard: dict[str, Quantity]
+
+
+def present_amounts(items: Sequence[Raw]) -> list[Quota]:
+    """The quotas in ResourceQuotas of an input."""
+    return read_resource_quotas(((item, "items") for item in items), "present quotas")
 
 
 def read_resource_quotas(items: Iterable[tuple[Mapping[str, Any], str]], name: str) -> list[Quota]:

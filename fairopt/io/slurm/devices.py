@@ -18,12 +18,14 @@ from fairopt.io.slurm.fields import Amounts, Key
 
 UNNAMED = "unnamed GPU"  # the type of GPUs without one
 ANY = "any"  # as a type: one device of any type, whole or a slice
-_SLICE = re.compile(r"(^|[^0-9A-Za-z])\d+g[._]?\d+gb", re.IGNORECASE)  # 1g.10gb, a100_1g.5gb, 1c.2g.10gb+me
+_SLICE = re.compile(  # 1g.10gb, a100_1g.5gb, 1c.2g.10gb+me; shared-8 of Kubernetes
+    r"(^|[^0-9A-Za-z])\d+g[._]?\d+gb|^shared-\d+$", re.IGNORECASE
+)
 Mask = NDArray[np.bool_]
 
 
 def is_slice(kind: str) -> bool:
-    """Whether a type of GPU is a slice of one, as NVIDIA names profiles of MIG.
+    """Whether a type of GPU is a slice of one, as NVIDIA names profiles of MIG, or a part that is shared.
 
     Examples
     --------
@@ -110,11 +112,15 @@ def untyped(amounts: Amounts, name: str) -> Fraction:
 
 
 def devices_of(
-    servers: Sequence[Amounts], closed: Sequence[Amounts], tasks: Sequence[tuple[str, Amounts, Mask]], notes: Notes
+    servers: Sequence[Amounts],
+    closed: Sequence[Amounts],
+    tasks: Sequence[tuple[str, Amounts, Mask]],
+    notes: Notes,
+    word: str = "job",
 ) -> Devices:
     """The resources for the requests of tasks, given with the names of their jobs and where they may run.
 
-    ``closed`` are servers with what runs there only.
+    ``closed`` are servers with what runs there only. Notes call a task by ``word``.
     """
     found = Devices(servers)
     keys, elsewhere = list[Key](), dict[Key, int]()
@@ -133,7 +139,8 @@ def devices_of(
                 elsewhere[name, kind] = most
         if ANY in wanted:
             keys.append((name, ANY))
-            what = "{job} without a type of {generic} may run on slices too: counted as {generic}:any, of all devices"
+            what = "without a type of {generic} may run on slices too: counted as {generic}:any, of all devices"
+            what = f"{{{word}}} {what}"
             notes.add(what, *(job for job, kind in free if kind == ANY), generic=name)
         slices = sorted({kind for server in servers for of, kind in server.typed if of == name and is_slice(kind)})
         if slices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
@@ -152,7 +153,11 @@ _FINISHED = states(
     "OUT_OF_MEMORY OOM PREEMPTED PR RECONFIG_FAIL TIMEOUT TO"
 )
 _HELD = ("JobHeldAdmin", "JobHeldUser")
-_NOT_YET = ("Dependency", "DependencyNeverSatisfied", "BeginTime")
+_NOT_YET = ("Dependency", "BeginTime")
+_NEVER = re.compile(  # what the job or a limit on each job must be changed for, by Slurm's list of reason codes
+    "AccountNotAllowed|BadConstraints|DependencyNeverSatisfied|InvalidAccount|InvalidQOS|PartitionTimeLimit|QOSNotAllowed"
+    r"|(Assoc|QOS)Max\w*Per(Job|Node)(Limit)?|QOSMin\w+"
+)
 
 
 class _JobState(Part):
@@ -169,6 +174,8 @@ class _JobState(Part):
             return "{job} had finished and {was} left out"
         if self.job_state & {"PENDING", "PD"} and (self.hold is True or self.state_reason in _HELD):
             return "{job} on hold {was} left out"
+        if self.job_state & {"PENDING", "PD"} and _NEVER.fullmatch(self.state_reason):
+            return "{job} that Slurm never starts as requested {was} left out"
         return None
 
 
@@ -375,9 +382,10 @@ def _jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str
         known = isinstance(number, int) and 0 <= number < 2**63
         name = str(number) if known else f"number {k + 1} of the list"
         place = f"jobs[{k}] (job {name})" if known else f"jobs[{k}]"
-        reason = checked(_JobState, entry, document, place).reason_to_omit
+        state = checked(_JobState, entry, document, place)
+        reason = state.reason_to_omit
         if reason is not None:
-            notes.add(reason, name)
+            notes.add(reason, f"{name}: {state.state_reason}" if _NEVER.fullmatch(state.state_reason) else name)
             continue
         job = checked(SlurmJob, entry, document, place)
         if job.is_empty:

@@ -49,7 +49,8 @@ def test_resource_quotas_are_one_for_each_namespace(tmp_path):
     text, notes = to_resource_quotas(ROWS, [], ["why"])
     assert notes == []
     assert text == (
-        "# why\n# Kubernetes then refuses pods there that do not request what is limited.\n"
+        "# why\n# Kubernetes then refuses pods there that request no cpu or no memory, where it is limited, "
+        "and pods beyond these amounts, which then appear nowhere.\n"
         "apiVersion: v1\nkind: List\nitems:\n"
         "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: vision\n"
         '  spec:\n    hard:\n      requests.cpu: "1500m"\n      requests.memory: "2560Mi"\n'
@@ -91,7 +92,8 @@ def test_resource_quotas_that_are_there_are_written_again_by_their_names(tmp_pat
     in_effect = of({"kind": "List", "items": [*written, *kept]}, tmp_path)
     assert {(row.key, row.amount) for row in in_kubernetes(ROWS)} <= {(row.key, row.amount) for row in in_effect}
     assert notes == [
-        "vision: in effect after this is applied are these amounts, in its own ResourceQuota cpus, gpus",
+        "vision: in effect after this is applied are these amounts, in its own ResourceQuota cpus, gpus; "
+        "limited for the first time: requests.memory; beside them stay: limits.cpu 9, pods 50",
         "vision: limits of best-effort, which has scopes, stay in effect beside these",
     ]
 
@@ -114,13 +116,18 @@ def test_limits_of_accounts_are_a_line_each_below_the_settings_they_need(tmp_pat
     assert text == (
         "# why\n# These limits need in slurm.conf:\n#   AccountingStorageType=accounting_storage/slurmdbd\n"
         "#   AccountingStorageTRES=gres/gpu,gres/gpu:a100\n#   AccountingStorageEnforce=associations,limits,safe\n"
-        "# They bound what the jobs of an account and of all accounts below it use at once.\n"
+        "# They bound what the jobs of an account and of all accounts below it use at once. Jobs beyond them wait.\n"
+        "# They are set on all clusters of the database: with several, add cluster=NAME to each line.\n"
         "# Jobs that ask for GPUs without a type may be counted as any type, or as none:\n"
         "# a job_submit plugin can require a type.\n"
         "sacctmgr -i modify account where name=bio set GrpTRES=cpu=32,mem=2560M,gres/gpu=5,gres/gpu:a100=3\n"
         "sacctmgr -i modify account where 'name=c$d' set GrpTRES=gres/gpu=0\n"
     )
     (tmp_path / "q.sh").write_text(text)
+    assert read_quotas(tmp_path / "q.sh") == (rows, "slurm")
+    of_one = to_sacctmgr(rows, cluster="big")
+    assert "where name=bio cluster=big set GrpTRES=cpu=32" in of_one and "add cluster=NAME" not in of_one
+    (tmp_path / "q.sh").write_text(of_one)
     assert read_quotas(tmp_path / "q.sh") == (rows, "slurm")
 
 

@@ -79,7 +79,7 @@ def test_a_workload_that_its_quota_can_never_admit_is_named_with_what_it_needs()
     """Four pods of 8 GPUs, of which the fair quota is 16."""
     document = cluster(workload("x", "train", (4, 8, {})), *many("y", 32))
     found = notes(document)
-    assert found == [f"{WHAT}x/train of x needs 32 cpu (quota 16 of a) and 32 {GPU} (quota 16 of a)"]
+    assert found == [f"{WHAT}x/train of x needs 32 {GPU} (quota 16 of a)"]
     assert notes(cluster(workload("x", "train", (2, 8, {})), *many("y", 32))) == []
 
 
@@ -92,7 +92,7 @@ def test_the_guarantee_that_it_needs_makes_room():
 def test_pods_of_a_part_take_one_flavor():
     """20 GPUs in all, 10 of each kind of servers, for eight pods of 2 GPUs; as two parts they fit."""
     one = cluster(workload("x", "one", (8, 2, {})), *many("y", 40), flavors=("a", "b"), nodes=2)
-    assert notes(one)[0].endswith(f"x/one of x needs 16 cpu (quota 8 of a, 8 of b) and 16 {GPU} (quota 8 of a, 8 of b)")
+    assert notes(one)[0].endswith(f"x/one of x needs 16 {GPU} (quota 8 of a, 8 of b)")
     two = cluster(workload("x", "two", (4, 2, {}), (4, 2, {})), *many("y", 40), flavors=("a", "b"), nodes=2)
     assert notes(two) == []
     pinned = [(4, 2, {"nodeSelector": {"kind": "a"}}), (4, 2, {"nodeSelector": {"kind": "b"}})]
@@ -132,7 +132,7 @@ def test_jobs_on_several_servers_that_their_limit_can_never_admit_are_named():
         return {"nodes": servers, "jobs": [{"job_id": k, **one} for k, one in enumerate([*jobs, *others], start=7)]}
 
     assert notes(cluster_of(job("x", 4, 32)), target="slurm") == [
-        f"{WHAT}7 of x needs 32 cpu (quota 16) and 32 GiB memory (quota 16) and 32 gpu (quota 16)"
+        f"{WHAT}7 of x needs 32 cpu (quota 28) and 32 gpu (quota 16)"
     ]
     assert notes(cluster_of(job("x", 2, 16)), target="slurm") == []
     (gang,) = read_gangs(cluster_of(job("x", 4, 32), job("x", 4, 32, "RUNNING", nodes="n[0-3]")))

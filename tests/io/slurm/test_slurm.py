@@ -104,6 +104,28 @@ def test_finished_held_and_empty_jobs_are_left_out_and_counted():
 
 
 @pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        ("PartitionTimeLimit", True),
+        ("DependencyNeverSatisfied", True),
+        ("AssocMaxWallDurationPerJobLimit", True),
+        ("QOSMaxGRESPerJob", True),
+        ("QOSMinGRES", True),
+        ("AssocGrpGRES", False),
+        ("QOSMaxGRESPerUser", False),
+        ("PartitionNodeLimit", False),  # also where servers are down
+        ("Resources", False),
+    ],
+)
+def test_jobs_that_can_never_start_as_requested_are_no_demand(reason, never):
+    made = cluster(job(), job(job_id=8, account="other", state_reason=reason))
+    assert ("other" in made.teams["team"]) != never
+    assert bool(said(made, f"1 job that Slurm never starts as requested was left out (8: {reason})")) == never
+    running = cluster(job(job_id=8, state_reason=reason, job_state=["RUNNING"], nodes="n1"))
+    assert running.n_users == 1
+
+
+@pytest.mark.parametrize(
     "state", ["RUNNING", ["SUSPENDED"], ["PENDING", "REQUEUED"], "CONFIGURING", ["NEW_STATE"], None]
 )
 def test_jobs_that_are_not_over_count(state):

@@ -1,0 +1,82 @@
+"""What limits of Kubernetes and Slurm bound, which refuse what is beyond them: amounts with all that is left over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BOUNDING", "Bounds", "bounds_of", "spread"]
+
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+BOUNDING = ("kubernetes", "slurm")  # formats whose limits stop all tasks of a team that are beyond them
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What each team may use, and of which resources that is written.
+
+    ``amounts`` of shape (n_teams + 1, n_resources) are before what is left over is spread: the last row is of users
+    that get no quota. ``written``, (n_teams, n_resources), marks the resources with a quota.
+    """
+
+    amounts: Float
+    written: Mask
+
+
+def bounds_of(
+    used: Float, others: Float, fair: Float, demands: Sequence[Float], capacity: Float, plain: Mask
+) -> Bounds:
+    """The amounts that whole tasks of teams use, and which of them bound a team.
+
+    A limit on cpu or memory (``plain`` resources) refuses tasks that do not request it, so that it is written where all
+    tasks of a team request it. One on other resources is written where some task requests it. A team none of whose
+    tasks fits whole has its fair part of plain resources, as far as others leave it, for other tasks than these.
+
+    Parameters
+    ----------
+    used, fair : ndarray of shape (n_teams, n_resources)
+        Units of whole tasks, and of the divisible answer.
+    others, capacity : ndarray of shape (n_resources,)
+        Units of users without a quota, and of servers.
+    demands : sequence of ndarray of shape (n_members, n_resources)
+        The most that a task of each member of a team takes.
+    plain : ndarray of shape (n_resources,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> made = bounds_of(
+    ...     np.array([[8.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), np.zeros(3), np.array([[8.0, 0.0, 2.0], [4.0, 4.0, 0.5]]),
+    ...     [np.array([[4, 0, 1]]), np.array([[8, 8, 1]])], np.array([16.0, 16.0, 2.0]), np.array([True, True, False]),
+    ... )
+    >>> made.amounts.tolist(), made.written.tolist()
+    ([[8.0, 0.0, 2.0], [4.0, 4.0, 0.0], [0.0, 0.0, 0.0]], [[True, False, True], [True, True, True]])
+    """
+    amounts, in_vain = used.copy(), ~(used > 0).any(axis=1)
+    if in_vain.any():
+        wanted = np.where(plain, fair[in_vain], 0.0)
+        left, needed = np.maximum(capacity - used.sum(axis=0) - others, 0.0), wanted.sum(axis=0)
+        part = np.divide(left, needed, out=np.ones_like(left), where=needed > left)
+        amounts[in_vain] = wanted * part
+    all_of_it = np.array([(of_team > 0).all(axis=0) for of_team in demands]).reshape(used.shape)
+    some = np.array([(of_team > 0).any(axis=0) for of_team in demands]).reshape(used.shape)
+    return Bounds(np.vstack([amounts, others]), np.where(plain, all_of_it, some))
+
+
+def spread(amounts: Float, capacity: Float | np.float64) -> Float:
+    """Amounts by team of resources that teams use, raised in proportion until they add up to the capacity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread(np.array([[2.0, 1.0], [6.0, 0.0]]), np.array([16.0, 1.0])).tolist()
+    [[4.0, 1.0], [12.0, 0.0]]
+    """
+    total = amounts.sum(axis=0)
+    factor = np.divide(capacity, total, out=np.ones_like(total), where=(total > 0) & (total < capacity))
+    made: Float = amounts * factor
+    return made

@@ -58,7 +58,7 @@ def read_kubernetes(
     of_kueue = [(document, name) for document, name in further if not of_resource_quotas(document)]
     with about(*places):
         objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, **options)
+        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), **options)
     return Arguments(values, places, merge)
 
 

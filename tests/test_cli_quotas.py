@@ -177,6 +177,18 @@ def test_one_list_on_standard_input_has_servers_queues_and_present_quotas(run):
     }
 
 
+def test_teams_that_are_no_queues_are_not_written_as_the_queues_of_the_input(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    refused = run("kube", "--users", "namespace", "--format", "kueue", code=2)
+    assert "serve others than the teams of --users namespace" in " ".join(refused.output.split())
+
+
+def test_limits_on_borrowing_that_change_are_said_and_are_a_change(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    result = run("kube", "-p", "most-tasks", "--format", "kueue", "--diff", code=4)
+    assert "limits on borrowing change: nlp-queue" in " ".join(result.output.split())
+
+
 def test_a_missing_cohort_is_said(run, tmp_path):
     with_kueue(tmp_path / "kube")
     result = run("kube", "--format", "csv")

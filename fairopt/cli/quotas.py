@@ -23,7 +23,7 @@ from fairopt.cli.commands import (
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock
-from fairopt.io.quotas.cluster_queues import InputQueues, read_queues
+from fairopt.io.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_queues
 from fairopt.io.quotas.gangs import read_gangs
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
 from fairopt.io.saving import write_whole
@@ -128,7 +128,7 @@ def quotas(
     target = format or (known[1] if known is not None else FORMATS[0])
     files.check(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
-        _check_teams(target, source, of_queues)
+        _check_teams(target, source, of_queues, bool(queues.raw))
     mechanism = chosen(instance)
     say_compared({label(mechanism): mechanism}, instance)
     with working(label(mechanism), verbose):
@@ -174,13 +174,19 @@ def quotas(
         write_whole(out, made.text())
         if not as_json:
             written(out)
-    if changes is not None and any(row.is_change for row in changes.rows):
+    limits_change = any(note.startswith(LIMITS_CHANGE) for note in made.notes)
+    if changes is not None and (limits_change or any(row.is_change for row in changes.rows)):
         raise typer.Exit(CHANGED)
 
 
-def _check_teams(target: str, source: Source, of_queues: bool) -> None:
+def _check_teams(target: str, source: Source, of_queues: bool, has_queues: bool) -> None:
     """Refuse a format whose objects are of other teams than the input's."""
     users = source.options.get("users")
+    if target == "kueue" and has_queues and not of_queues:
+        raise InvalidBlock(
+            f"the ClusterQueues of {source.path} serve others than the teams of --users {users}, of which some may "
+            "have their names; give --users queue, or leave the ClusterQueues out of the input for new ones"
+        )
     if target == "kubernetes" and (of_queues or str(users).startswith("label:")):
         teams = "the ClusterQueues of Kueue" if of_queues else f"the values of {users}"
         raise InvalidBlock(

@@ -533,7 +533,7 @@ class _Source:
         servers, parts, over = self.whole.servers, list[str](), list[str]()
         for (flavor, name), amount in self.queues.promised.items():
             resource = matching(name, self.resources)
-            if resource is None or flavor not in self.queues.servers:
+            if resource is None or not self.queues.servers.get(flavor):  # without servers, limits stay and are said
                 continue
             made = quota_of("", name, flavor, amount)
             rows = [server in self.queues.servers[flavor] for server in servers.servers]
@@ -977,7 +977,8 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     if format == "csv":
         text = to_csv(rows)
     elif format == "kueue":
-        text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
+        empty = [flavor for flavor, servers in source.queues.servers.items() if not servers]
+        text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments, empty)
         notes += more
     elif format == "kubernetes":
         text, more = to_resource_quotas(rows, source.resource_quotas, comments, source.number_of_tasks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -38,6 +38,8 @@ VERSIONS = ("v1beta2", "v1beta1")
 _GROUP = "kueue.x-k8s.io"
 _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of servers are read
 _ALL = "default-flavor"  # the flavor of all servers together
+LIMITS_CHANGE = "limits on borrowing change"  # how the note of these begins
+_SHOWN = 4  # changes of limits that are named
 _FIX = "rename it, or name the teams to write (--team)"
 
 
@@ -115,18 +117,36 @@ def to_cluster_queues(
     api_version: str | None = None,
     cohorts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
+    without_servers: Collection[str] = (),
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
-    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
-    and an annotation change. Without any each team gets a new one, in its cohort, with a ResourceFlavor for each
-    flavor.
+    Of flavors ``without_servers`` now, such as those that an autoscaler scaled to none, all limits stay: with none to
+    borrow nothing is admitted, and no server comes back. ``queues`` are those of the input by name: of these, which
+    must have all teams, only the numbers ``borrowingLimit`` and an annotation change. Without any each team gets a new
+    one, in its cohort, with a ResourceFlavor for each flavor.
     """
     version, notes = _version(queues, api_version), list[str]()
     given = by_team(rows)
     if queues:
         head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
-        items = [_changed(team, head | dict(queues[team]), quotas, notes) for team, quotas in given.items()]
+        items = [
+            _changed(team, head | dict(queues[team]), quotas, notes, without_servers) for team, quotas in given.items()
+        ]
+        named = {flavor for team in given for flavor, _ in cells_of(queues[team])}
+        present = {(team, *key): limit for team in given for key, limit in _limits(queues[team])}
+        made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item)}
+        changes = [
+            f"{team} {name} of {flavor} from {present[key] or 'none'} to {limit or 'none'}"
+            for key, limit in made.items()
+            if present[key] != limit
+            for team, flavor, name in [key]
+        ]
+        if changes:
+            more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+            notes.append(f"{LIMITS_CHANGE}: {', '.join(changes[:_SHOWN])}{more}")
+        if stay := sorted(named & {*without_servers}):
+            notes.append(f"no server has these flavors now, and their limits on borrowing stay: {', '.join(stay)}")
         return yaml_list(items, [*comments, *notes]), notes
     flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
     names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
@@ -162,7 +182,16 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield flavor["name"], entry
 
 
-def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -> dict[str, Any]:
+def _limits(queue: Raw) -> Iterator[tuple[tuple[str, str], str | None]]:
+    """The limit on borrowing of each quota of a ClusterQueue, as text, by flavor and resource."""
+    for flavor, entry in cells_of(queue):
+        limit = entry.get("borrowingLimit")
+        yield (flavor, entry["name"]), None if limit is None else str(limit)
+
+
+def _changed(
+    team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str], without_servers: Collection[str]
+) -> dict[str, Any]:
     """A ClusterQueue with other borrowing limits, without what the server of Kubernetes writes."""
     made = as_applied(queue)
     metadata = made["metadata"]
@@ -175,7 +204,7 @@ def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -
         entry.pop("borrowingLimit", None)
         if limit is not None:
             entry["borrowingLimit"] = limit
-        if row is None:
+        if row is None or flavor in without_servers:
             continue
         fair, nominal = quantity(quantity_of(row)), quantity(entry["nominalQuota"])
         told: dict[str, Any] = {"fair": quantity_of(row), "borrowing": None, "before": limit}

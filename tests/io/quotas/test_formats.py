@@ -213,13 +213,21 @@ def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, b
     expected = json.loads(json.dumps(QUEUE))
     expected["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = borrowing
     assert made["spec"] == expected["spec"] and made["apiVersion"] == QUEUE["apiVersion"]
-    assert made["metadata"].keys() == {"name", "annotations"} and "status" not in made and not notes
+    assert made["metadata"].keys() == {"name", "annotations"} and "status" not in made
+    assert notes == [f"limits on borrowing change: vision nvidia.com/gpu of a100 from none to {borrowing}"]
     assert made["metadata"]["annotations"].keys() == {"owner", LENT}
     assert (
         "borrowingLimit" not in QUEUE["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
     )  # not changed itself
     _, notes = to_cluster_queues([Quota("vision", "gpu", "t4", 5.0)], {"vision": QUEUE})
     assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
+
+
+def test_limits_on_borrowing_of_flavors_without_servers_stay():
+    yaml = pytest.importorskip("yaml")
+    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", 0.0)], {"vision": QUEUE}, without_servers=["a100"])
+    assert yaml.safe_load(text)["items"][0]["spec"] == QUEUE["spec"]
+    assert notes == ["no server has these flavors now, and their limits on borrowing stay: a100"]
 
 
 def gpus(queue):

@@ -28,13 +28,19 @@ class Bounds:
 
 
 def bounds_of(
-    used: Float, others: Float, fair: Float, demands: Sequence[Float], capacity: Float, plain: Mask
+    used: Float,
+    others: Float,
+    fair: Float,
+    demands: Sequence[Float],
+    capacity: Float,
+    plain: Mask,
+    required: Mask,
 ) -> Bounds:
     """The amounts that whole tasks of teams use, and which of them bound a team.
 
-    A limit on cpu or memory (``plain`` resources) refuses tasks that do not request it, so that it is written where all
-    tasks of a team request it. One on other resources is written where some task requests it. A team none of whose
-    tasks fits whole has its fair part of plain resources, as far as others leave it, for other tasks than these.
+    A limit on cpu or memory (``required``) refuses tasks that do not request it, so that it is written where all tasks
+    of a team request it. One on other resources is written where some task requests it. A team none of whose tasks
+    fits whole has its fair part of cpu, memory and storage (``plain``), as far as others leave it, for other tasks.
 
     Parameters
     ----------
@@ -44,14 +50,15 @@ def bounds_of(
         Units of users without a quota, and of servers.
     demands : sequence of ndarray of shape (n_members, n_resources)
         The most that a task of each member of a team takes.
-    plain : ndarray of shape (n_resources,)
+    plain, required : ndarray of shape (n_resources,)
 
     Examples
     --------
     >>> import numpy as np
     >>> made = bounds_of(
     ...     np.array([[8.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), np.zeros(3), np.array([[8.0, 0.0, 2.0], [4.0, 4.0, 0.5]]),
-    ...     [np.array([[4, 0, 1]]), np.array([[8, 8, 1]])], np.array([16.0, 16.0, 2.0]), np.array([True, True, False]),
+    ...     [np.array([[4, 0, 1]]), np.array([[8, 8, 1]])], np.array([16.0, 16.0, 2.0]),
+    ...     *[np.array([True, True, False])] * 2,
     ... )
     >>> made.amounts.tolist(), made.written.tolist()
     ([[8.0, 0.0, 2.0], [4.0, 4.0, 0.0], [0.0, 0.0, 0.0]], [[True, False, True], [True, True, True]])
@@ -64,7 +71,7 @@ def bounds_of(
         amounts[in_vain] = wanted * part
     all_of_it = np.array([(of_team > 0).all(axis=0) for of_team in demands]).reshape(used.shape)
     some = np.array([(of_team > 0).any(axis=0) for of_team in demands]).reshape(used.shape)
-    return Bounds(np.vstack([amounts, others]), np.where(plain, all_of_it, some))
+    return Bounds(np.vstack([amounts, others]), np.where(required, all_of_it, some))
 
 
 def spread(amounts: Float, capacity: Float | np.float64) -> Float:

@@ -631,12 +631,16 @@ class _Source:
         fair = np.array([each[rows].sum(axis=0) for rows in self._members]).reshape(len(self.teams), each.shape[1])
         demands = [servers.per_server_demands[rows].max(axis=1) for rows in self._members]
         plain = np.array([self._is_plain(name) for name in servers.resources])
-        return bounds_of(self._used.sum(axis=1), others, fair, demands, servers.total_capacities, plain)
+        required = np.array([self._is_required(name) for name in servers.resources])
+        return bounds_of(self._used.sum(axis=1), others, fair, demands, servers.total_capacities, plain, required)
 
     def _is_plain(self, resource: str) -> bool:
+        """Whether a resource is cpu, memory or storage, of which smaller tasks may do with any amount."""
+        return self._is_required(resource) or is_memory(self._units_of.get(resource, ""))
+
+    def _is_required(self, resource: str) -> bool:
         """Whether a resource is cpu or memory, of which limits refuse tasks that do not request it."""
-        unit = self._units_of.get(resource, "")
-        return resource == "memory" or is_cpu(resource, unit) or is_memory(unit)
+        return resource == "memory" or is_cpu(resource, self._units_of.get(resource, ""))
 
     def _of_bounds(self, rows: Sequence[Quota], bounds: Bounds, gpus: GpuTypes | None) -> list[str]:
         """Notes on what is left over, and on what has no quota."""
@@ -723,7 +727,7 @@ class _Source:
             if row.team in without:
                 continue
             name = resource_name(row.resource) if specs else ""
-            if self._is_plain(row.resource) and not all(spec.request.get(name) for spec in specs):
+            if self._is_required(row.resource) and not all(spec.request.get(name) for spec in specs):
                 continue
             units = sum((spec.request.get(name, Fraction(0)) for spec in specs), Fraction(0))
             more = quota_of("", name, "", units)

@@ -86,6 +86,16 @@ def test_cpu_is_limited_where_every_pod_requests_it():
     assert "memory of vision" in notes
 
 
+def test_storage_is_limited_where_some_pod_requests_it():
+    """Kubernetes refuses pods without a request for it neither way."""
+    for one in (nodes := [node("n0", cpu=32)]):
+        one["status"]["allocatable"]["ephemeral-storage"] = "64Gi"
+    some = pods("web", 1, cpu=1)
+    some[0]["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = "8Gi"
+    found, _ = written(*nodes, *some, *pods("web", 1, "n0", cpu=1))
+    assert found["web"] == {"requests.cpu": "32", "requests.ephemeral-storage": "64Gi"}
+
+
 def test_a_namespace_with_pods_of_servers_has_no_new_quota():
     found, notes = written(*SERVERS, *SYSTEM, *VISION)
     assert found.keys() == {"vision"}

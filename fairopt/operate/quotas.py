@@ -449,14 +449,17 @@ class _Source:
         return {name: types == name for name in named if (has & (types == name)).any()} or {"": everywhere}
 
     def _of_queue(self, team: str, resource: str) -> dict[str, NDArray[np.bool_]]:
-        """The servers of each flavor of a ClusterQueue: of the first that has them, in its order."""
-        out: dict[str, NDArray[np.bool_]] = {}
-        free = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
-        flavors = self.queues.flavors(team, resource_name(resource))
-        for name in flavors:
-            mine = self._servers_of(name, alone=len(flavors) == 1)
-            out[name], free = mine & free, free & ~mine
-        return out
+        """The servers of each flavor of a ClusterQueue.
+
+        A server counts for the one with quotas of most of what it has, the first of several, as for the reader.
+        """
+        flavors, has = self.queues.flavors(team, resource_name(resource)), self.whole.servers.capacities > 0
+        on = np.array([self._servers_of(name, alone=len(flavors) == 1) for name in flavors])
+        names = [resource_name(name) for name in self.whole.servers.resources]
+        used = np.array([[self.queues.may_use(team, flavor, name) for name in names] for flavor in flavors])
+        able = on & used[:, [self.whole.servers.resource_index(resource)]]
+        first = np.argmax(np.where(able, 1 + used.astype(int) @ has.T.astype(int), 0), axis=0)
+        return {name: able[k] & (first == k) for k, name in enumerate(flavors)}
 
     def _servers_of(self, flavor: str, alone: bool) -> NDArray[np.bool_]:
         servers = self.whole.servers

@@ -136,7 +136,7 @@ def _arguments(
     scale_quotas: bool,
 ) -> dict[str, Any]:
     notes = Notes()
-    queues = Queues(kueue, parents, notes, _amount)
+    queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
     users = users or (_QUEUE if queues else "namespace")
     if users == _QUEUE and not queues:
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
@@ -280,14 +280,19 @@ def _resources(servers: list[Node], pods: Sequence[Tasks], chosen: Sequence[str]
 
 def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Mask]:
     """The eligible servers of each pod, shape (n_servers,) each, one array for equal rules."""
-    known: dict[tuple[str, str | None, frozenset[str]], Mask] = {}
-    out = []
+    known: dict[tuple[str, str | None, frozenset[str], str | None], Mask] = {}
+    at, out = {node.name: s for s, node in enumerate(servers.nodes)}, []
     for pod in pods:
         requested = frozenset() if pod.queue is None else frozenset(pod.spec.request)
-        key = (pod.spec.key, pod.queue, requested)
-        if key not in known:
-            known[key] = queues.allowed(pod, servers)
-        out.append(known[key])
+        rules = pod.spec.key, pod.queue, requested
+        if (*rules, None) not in known:
+            known[*rules, None] = queues.allowed(replace(pod, runs_on=None), servers)
+        runs_on = None
+        if pod.runs_on in at and not known[*rules, None][at[pod.runs_on]]:
+            runs_on = pod.runs_on
+            if (*rules, runs_on) not in known:
+                known[*rules, runs_on] = queues.allowed(pod, servers)
+        out.append(known[*rules, runs_on])
     return out
 
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,16 @@ class InputQueues:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
         return [flavor for flavor, entry in cells_of(self.raw[queue]) if entry["name"] == resource]
 
-    @property
+    def may_use(self, queue: str, flavor: str, resource: str) -> bool:
+        """Whether a ClusterQueue has a quota of a resource of a flavor, or may borrow some that others have."""
+        for of, entry in cells_of(self.raw[queue]):
+            if (of, entry["name"]) == (flavor, resource):
+                limit = own_limit(lent_of(self.raw[queue]["metadata"]), flavor, entry)
+                may_borrow = limit is None or quantity(limit) > 0
+                return quantity(entry["nominalQuota"]) > 0 or (may_borrow and self.promised[flavor, resource] > 0)
+        return False
+
+    @cached_property
     def promised(self) -> dict[tuple[str, str], Fraction]:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
         out: dict[tuple[str, str], Fraction] = {}

@@ -190,7 +190,7 @@ class Policy:
             "time_limit": time_limit,
             "verbose": verbose,
         }
-        with within_memory(f"{label(self)} of {instance!r}", SMALLER):
+        with within_memory(lambda: f"{label(self)} of {instance!r}", SMALLER):
             if exact:
                 if integral:
                     raise InvalidBlock(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, expression_of
+from fairopt.blocks.algebra import AtLeast, Natural, expression_of
 from fairopt.blocks.base import (
     Block,
     blocks_within,
@@ -362,7 +362,18 @@ class Program:
 
     def point(self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None) -> Point:
         """Tasks as a point of the solved instance, with the values of blocks' variables, by default their best."""
-        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks))
+        written = None if self.objective.is_known and not self._has_own_levels else self.natural
+        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks), written)
+
+    @cached_property
+    def natural(self) -> Natural:
+        """What evaluates objectives that are given by expressions at points."""
+        return Natural(self.instance, self.pairs)
+
+    @cached_property
+    def _has_own_levels(self) -> bool:
+        """Whether a constraint bounds an objective that is given by an expression."""
+        return any(isinstance(block, AtLeast) and not block.objective.is_known for block in self.rest)
 
     def _variables_at(
         self, variables: Mapping[str, Float] | None, tasks: Float
@@ -384,6 +395,7 @@ class ConeModel:
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
         self.new = NewConditions()
         self.rewritten: set[int] = set()  # ids of constraints that stand for others
+        self.given: Model | None = None  # of all users, if a constraint has asked for it
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
         check()
@@ -457,16 +469,27 @@ class ConeModel:
         spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
         model = self.of_all_users(spread @ self.model.unknowns, scale, pairs)
         model.required, model.own = self.model.required, self.model.own
+        model.asks_solver = self.given is not None and self.given.asks_solver
+        self.given = model
         return model
 
     def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
         """A model of the original instance in the same unknowns."""
-        return Model(self.program.given, tasks, scale, pairs, self.model.solver)
+        return Model(self.program.given, tasks, scale, pairs, self.model.of_solver)
 
     @property
     def all_constraints(self) -> list[cp.Constraint]:
         """All constraints of the cone program."""
         return [self.capacity, *self.box, *(condition for _, _, condition in self.rest), *self.model.required]
+
+    def serves(self, solver: str) -> bool:
+        """Whether the model can be used for another solver, for which it then is: no block has asked for the solver."""
+        models = (self.model, self.given) if self.given is not None else (self.model,)
+        if any(model.asks_solver for model in models):
+            return False
+        for model in models:
+            model.of_solver = solver
+        return True
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:

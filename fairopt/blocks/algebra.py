@@ -689,12 +689,18 @@ def drop_towards_zero(value: Callable[[float], float]) -> float:
     """The decrease of a function of the fraction of a point, from 1 towards 0 (Bound 7.4).
 
     The smaller of the decrease to one half and the slope at 1, since the decrease alone grows like ``2^alpha`` for
-    alpha-fairness. If one half is outside the domain, the step is halved until its end is inside.
+    alpha-fairness. If one half is outside the domain, the step is halved until its end is inside. Where the function
+    falls beyond 1 as well, its slope may vanish, and the decrease to 2 counts instead if it is larger.
     """
     at_point = value(1.0)
     first, at_first = first_finite(lambda part: value(1.0 - part), 0.5)
     step = min(1e-4, first)
-    return min(abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step)
+    decrease, slope = abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step
+    if slope < decrease:
+        beyond = at_point - first_finite(lambda part: value(1.0 + part), 1.0)[1]
+        if beyond > TERM_ROUNDING * abs(at_point):
+            slope = max(slope, beyond)
+    return min(decrease, slope)
 
 
 def first_finite(value: Callable[[float], float], step: float) -> tuple[float, float]:

@@ -299,7 +299,7 @@ class Solved(Optimum):
                 duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
         return (
             fewer,
-            replace(self, written=replace(self.written, program=fewer, kept=None), duals=duals),
+            replace(self, written=replace(self.written, program=fewer), duals=duals),
             tuple(kept.values()),
         )
 

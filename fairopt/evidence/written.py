@@ -27,20 +27,22 @@ class Written:
     own: Sequence[Any] = ()
     variables: Mapping[str, Any] = field(default_factory=dict)
     units: Mapping[str, float] = field(default_factory=dict)
-    kept: ConeModel | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, cone: ConeModel, keep: bool = False) -> Self:
         """A model as its solver left it, which is kept instead of rebuilt if nothing else will use it."""
         values, own = [variable.value for variable in _own_variables(cone)], cone.model.own
-        return cls(cone.program, cone.model.of_solver, values, own.values(), own.units, cone if keep else None)
+        made = cls(cone.program, cone.model.of_solver, values, own.values(), own.units)
+        if keep:
+            vars(made)["model"] = cone  # as `model` would rebuild it
+        return made
 
     @cached_property
     def model(self) -> ConeModel:
-        """The kept or rebuilt model, with the values of variables that blocks added."""
+        """The rebuilt model, with the values of variables that blocks added."""
         of_bundles = isinstance(self.program, BundleProgram)
         kind = BundleConeModel if of_bundles else ConeModel
-        cone = self.kept or kind(self.program, self.solver, self.units)
+        cone = kind(self.program, self.solver, self.units)
         variables = _own_variables(cone)
         if [v.shape for v in variables] == [np.shape(value) for value in self.own]:
             for variable, value in zip(variables, self.own, strict=True):

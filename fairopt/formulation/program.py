@@ -305,14 +305,21 @@ class Program:
         """A constraint as rows in `pairs`; None if it is not given as rows."""
         if id(block) not in self._rows:
             if is_ours(block) or self.all_take_part:
-                found = rows_of(block, self.pairs)
+                found = self._as_rows(block, self.pairs)
             else:  # rows of all users, without the columns of those with a task limit of 0
                 every = Pairs(self.given)
                 place = every.index(self.active[self.pairs.user], self.pairs.server)
-                found = rows_of(block, every)
+                found = self._as_rows(block, every)
                 found = found and [one._replace(rows=one.rows.of_pairs(place)) for one in found]
             self._rows[id(block)] = found
         return self._rows[id(block)]
+
+    def _as_rows(self, block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+        """`rows_of`; for a leximin of numbers, which takes rows only, also of conditions that are affine in CVXPY."""
+        found = rows_of(block, pairs)
+        if found is None and not is_ours(block) and self.term.is_order and not self.of_users:
+            return affine_rows(block, pairs)
+        return found
 
     def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
         """The program with only these rows of `many_rows`."""
@@ -584,6 +591,27 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
             )
     warn_of_loops(constraint, conditions.values())
     return {name: condition for name, condition in conditions.items() if condition.variables()}
+
+
+def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+    """A block's CVXPY conditions as rows; None if one is not affine in the tasks, or has variables of its own."""
+    model = Model(pairs.instance, cp.Variable(len(pairs)), pairs=pairs)
+    conditions, kinds, out = checked_conditions(block, model), cp.constraints, list[BlockRows]()
+    equations, reverse = (kinds.Equality, kinds.Zero), kinds.NonNeg
+    for name, condition in conditions.items():
+        alone = all(v.id == model.unknowns.id for v in condition.variables())
+        if not alone or not isinstance(condition, (kinds.Inequality, kinds.NonPos, reverse, *equations)):
+            return None
+        expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
+        if not expression.is_affine():
+            return None
+        model.unknowns.save_value(np.zeros(len(pairs)))
+        sign = -1.0 if isinstance(condition, reverse) else 1.0
+        slopes: Any = next(iter(expression.grad.values()))
+        per_task = sp.csr_array(slopes if sp.issparse(slopes) else np.atleast_2d(slopes)).T * sign
+        at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
+        out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
+    return None if model.required else out
 
 
 def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:

@@ -13,7 +13,7 @@ import errno
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -294,8 +294,10 @@ class OutOfTime(TryAnother):
 
 
 @contextmanager
-def within_memory(what: object, fix: str) -> Iterator[None]:
+def within_memory(what: object | Callable[[], object], fix: str) -> Iterator[None]:
     """Raise `OutOfMemory` if the block runs out of memory, even if another error was raised from that.
+
+    A function gives ``what`` only for the message.
 
     Examples
     --------
@@ -313,6 +315,7 @@ def within_memory(what: object, fix: str) -> Iterator[None]:
                 raise
             first = first.__cause__
         why = " ".join(str(first).split())[:200] or "none is free"
+        what = what() if callable(what) else what
         raise OutOfMemory(f"{what} does not fit into memory ({why}); {fix}") from error
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from fairopt.allocation import Allocation
@@ -35,17 +34,6 @@ SMALLER = (
 Given: TypeAlias = Constraint | Callable[[Model], Any]  # in place of a constraint
 
 _Make = TypeVar("_Make", bound="Callable[..., Policy]")
-
-
-@dataclass(frozen=True)
-class _InWords:
-    """A policy on an instance, written when a message needs it: long parameters take long."""
-
-    policy: Policy
-    instance: Instance
-
-    def __str__(self) -> str:
-        return f"{label(self.policy)} of {self.instance!r}"
 
 
 class Policy:
@@ -203,7 +191,7 @@ class Policy:
             "time_limit": time_limit,
             "verbose": verbose,
         }
-        with within_memory(_InWords(self, instance), SMALLER):
+        with within_memory(lambda: f"{label(self)} of {instance!r}", SMALLER):
             if exact:
                 if integral:
                     raise InvalidBlock(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
@@ -24,6 +25,7 @@ from fairopt.blocks.inline import Inline, is_function
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Several, Term
+from fairopt.blocks.own import OwnValues
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.symbols import OutcomeSymbols
@@ -188,6 +190,9 @@ class Objective(Block):
         """The objective at an allocation, in natural units."""
         if not self._by_expression:
             return float(sum(term.value(point) for term in self.terms()))
+        found = None if point.written is None else point.written.value(self, point)
+        if found is not None:
+            return found
         before = len(point.required)
         expression = expression_of(self, point)
         if not isinstance(expression, cp.Expression):
@@ -646,6 +651,33 @@ def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:
     return found
 
 
+class Natural:
+    """Objectives as expressions of tasks by pair, each written once and evaluated at any number of points."""
+
+    def __init__(self, instance: Instance, pairs: Pairs) -> None:
+        self.pairs = pairs
+        self.tasks = cp.Variable(len(pairs), nonneg=True)
+        self.model = Model(instance, self.tasks, pairs=pairs)
+        self.model.own = OwnValues()  # it takes no values from variables that blocks share between models
+        self.held: dict[int, tuple[Block, cp.Expression | None]] = {}
+        self.lock = threading.Lock()
+
+    def value(self, objective: Block, point: Point) -> float | None:
+        """The objective at a point; None if its expression has variables besides the tasks."""
+        with self.lock:
+            if id(objective) not in self.held:
+                assert isinstance(objective, Objective)
+                made = cp.sum(expression_of(objective, self.model))
+                alone = all(v.id == self.tasks.id for v in made.variables())
+                self.held[id(objective)] = objective, made if alone else None
+            expression = self.held[id(objective)][1]
+            if expression is None:
+                return None
+            self.tasks.save_value(point.tasks_by_server[self.pairs.user, self.pairs.server])
+            found = expression.value
+        return None if found is None else float(found)
+
+
 def in_units(excess: float, unit: float, value: float) -> float:
     """An excess over a value divided by a unit: 0 within rounding, and infinite if the unit is 0."""
     if np.isfinite(value) and excess <= TERM_ROUNDING * abs(value):
@@ -658,12 +690,18 @@ def drop_towards_zero(value: Callable[[float], float]) -> float:
     """The decrease of a function of the fraction of a point, from 1 towards 0 (Bound 7.4).
 
     The smaller of the decrease to one half and the slope at 1, since the decrease alone grows like ``2^alpha`` for
-    alpha-fairness. If one half is outside the domain, the step is halved until its end is inside.
+    alpha-fairness. If one half is outside the domain, the step is halved until its end is inside. Where the function
+    falls beyond 1 as well, its slope may vanish, and the decrease to 2 counts instead if it is larger.
     """
     at_point = value(1.0)
     first, at_first = first_finite(lambda part: value(1.0 - part), 0.5)
     step = min(1e-4, first)
-    return min(abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step)
+    decrease, slope = abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step
+    if slope < decrease:
+        beyond = at_point - first_finite(lambda part: value(1.0 + part), 1.0)[1]
+        if beyond > TERM_ROUNDING * abs(at_point):
+            slope = max(slope, beyond)
+    return min(decrease, slope)
 
 
 def first_finite(value: Callable[[float], float], step: float) -> tuple[float, float]:

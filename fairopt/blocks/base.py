@@ -173,7 +173,7 @@ def blocks_within(value: Any) -> Iterator[Block]:
             yield part
             left += [getattr(part, name) for name in getattr(part, "__dataclass_fields__", ())]
         elif isinstance(part, (tuple, list)):
-            left += part
+            left += [one for one in part if isinstance(one, (Block, tuple, list))]  # parameters may be long
 
 
 def call_block(block: Block, method: str, view: Any) -> Any:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import brief, refuse_unknown_numbers, refuse_whole_numbers
+from fairopt.blocks.base import Block, brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.own import OwnValues, OwnVariables, Shape
 from fairopt.blocks.shares import Share, best_server, require_share
@@ -304,9 +304,14 @@ class Point(_WithVariables):
     own: OwnValues
 
     def __init__(
-        self, instance: Instance, tasks_by_server: Float, variables: Callable[[], Mapping[str, Float]] | None = None
+        self,
+        instance: Instance,
+        tasks_by_server: Float,
+        variables: Callable[[], Mapping[str, Float]] | None = None,
+        written: Written | None = None,
     ) -> None:
         self.instance = instance
+        self.written = written  # what evaluates objectives that are given by expressions, if points share it
         self.tasks_by_server = tasks_by_server
         self.required = []
         self.own = OwnValues(variables)
@@ -327,7 +332,7 @@ class Point(_WithVariables):
 
     def scaled(self, factor: float) -> Point:
         """The point with all tasks multiplied by a factor."""
-        return Point(self.instance, self.tasks_by_server * factor, self._variables(factor))
+        return Point(self.instance, self.tasks_by_server * factor, self._variables(factor), self.written)
 
     def _variables(self, factor: float = 1.0) -> Callable[[], Mapping[str, Float]]:
         """The values of blocks' variables times a factor, for another point."""
@@ -335,13 +340,20 @@ class Point(_WithVariables):
 
     def typical(self) -> Point:
         """Another point: an equal part of what each user could run alone, within its task limit."""
-        return Point(self.instance, _equal_parts(self.instance))
+        return Point(self.instance, _equal_parts(self.instance), written=self.written)
 
     def towards_typical(self, part: float) -> Point:
         """The point moved by a fraction towards `typical`."""
         there = self.typical()
         tasks = self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server)
-        return Point(self.instance, tasks, self._variables())
+        return Point(self.instance, tasks, self._variables(), self.written)
+
+
+class Written(Protocol):
+    """Expressions that are written once for all points of a program."""
+
+    def value(self, objective: Block, point: Point) -> float | None:
+        """The objective at a point; None if it is not known by its expression alone."""
 
 
 class Model(_WithVariables):
@@ -384,9 +396,15 @@ class Model(_WithVariables):
         self.pairs = pairs or Pairs(instance)
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
-        self.solver = solver
+        self.of_solver, self.asks_solver = solver, False
         self.required = []
         self.own = OwnVariables(natural=scale is None)
+
+    @property
+    def solver(self) -> str | None:
+        """The solver that will be used, if known; an expression for which it is asked may depend on it."""
+        self.asks_solver = True
+        return self.of_solver
 
     @property
     def exact_powers(self) -> bool:

@@ -392,7 +392,7 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
         return (log(over).plus(-log(under).low).high if p > 0 else log(under).plus(-log(over).low).high) / abs(p)
     if len(objective.terms) == 1:
         return (top - value) / top
-    step = Fraction(1, 10**4)  # the fall to half the tasks grows like 2^alpha
+    step = Fraction(1, 10**4)  # the fall to half grows like 2^alpha; no term falls as tasks grow
     fall = min(abs(value - goal.value(Fraction(1, 2))), abs(value - goal.value(1 - step)) / step)
     if fall == 0:
         raise Fault("the objective does not depend on the size of the tasks, so no gap is defined")

@@ -52,7 +52,7 @@ class LevelDuals(Evidence):
             cone, variables = self.written.settled(tasks)
         of_blocks = conditions.violation_at(program, tasks, cone)
         prices = None if self.prices is None else program.term.factor * self.prices
-        return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,), variables=variables)
+        return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,), variables=variables or None)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         further, levels = self.further, []

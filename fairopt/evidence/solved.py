@@ -86,9 +86,11 @@ class Solved(Optimum):
         return self.written.program
 
     @classmethod
-    def of(cls, cone: ConeModel, stands_in: cp.Expression | None = None, unit: float | None = None) -> Self:
+    def of(
+        cls, cone: ConeModel, stands_in: cp.Expression | None = None, unit: float | None = None, keep: bool = False
+    ) -> Self:
         """What a solver left in a cone program, with an objective in another unit or an expression that stands in for
-        it.
+        it; see `Written.of` for ``keep``.
         """
         factor, rate = (cone.maximand[1] if unit is None and stands_in is None else unit), None
         if factor is None:
@@ -98,7 +100,7 @@ class Solved(Optimum):
             form = cone.maximand[0] if stands_in is None else stands_in
             rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
         capacity, duals = dual_values(cone.capacity), _duals_of(cone)
-        return cls(Written.of(cone), capacity, duals, factor, rate, stands_in is not None, unit)
+        return cls(Written.of(cone, keep), capacity, duals, factor, rate, stands_in is not None, unit)
 
     @classmethod
     def of_prices(cls, program: Program, prices: Float, solver: str | None) -> Self:
@@ -295,7 +297,11 @@ class Solved(Optimum):
             elif one.block.block in made:
                 block = made[one.block.block]
                 duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
-        return fewer, replace(self, written=replace(self.written, program=fewer), duals=duals), tuple(kept.values())
+        return (
+            fewer,
+            replace(self, written=replace(self.written, program=fewer), duals=duals),
+            tuple(kept.values()),
+        )
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit.
@@ -472,10 +478,12 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     the tasks. If that leaves a gap, the dual of the cone form may be tighter.
     """
     objective, cone, variables = program.objective, None, dict[str, Float]()
+    known: dict[str, Float] | None = variables
     if not conditions.all_known(program):
         cone, variables = evidence.written.settled(tasks)
+        known = variables if variables or not cone.model.own.held else None
     point = program.point(tasks, variables=variables)
-    blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks)
+    blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks, point)
     if fit is None:
         gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
     else:
@@ -494,7 +502,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
         gap, assumed = min(
             (gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
         )
-    return Measured(tasks, gap, blocks, prices, assumed, variables=variables, multipliers=multipliers)
+    return Measured(tasks, gap, blocks, prices, assumed, variables=known, multipliers=multipliers)
 
 
 def _conic_gap(
@@ -534,17 +542,19 @@ class _Fit(NamedTuple):
     found: LagrangianBound
 
 
-def _fit(program: Program, evidence: Solved, tasks: Float) -> _Fit | None:
+def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit | None:
     """The bound of an objective that has a majorant in the units that were solved; None for others."""
     objective, factor = program.objective, evidence.factor
-    point, natural = program.point(tasks), factor is not None
+    natural = factor is not None
     majorant = objective.majorant(point)
     if majorant is None or (natural and not objective.majorant_is_natural):
         return None
     multipliers = evidence.multipliers_at(tasks).times(1.0 if factor is None else factor)
     per_form = evidence.rate_at(majorant, tasks)
     start = None if natural else per_form
-    found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
+    found = lagrangian_bound(
+        program, majorant, objective, multipliers, tasks, natural=natural, start=start, point=point
+    )
     return _Fit(majorant, multipliers, per_form, found)
 
 
@@ -561,7 +571,7 @@ class Scaled(NamedTuple):
 
 def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | None:
     """The Lagrangian by which `judge_solved` bounds an objective with a majorant; None for others."""
-    fit, factor = _fit(program, evidence, tasks), evidence.factor
+    fit, factor = _fit(program, evidence, tasks, program.point(tasks)), evidence.factor
     if fit is None:
         return None
     by_units = fit.per_form if factor is None else 1.0  # for a bound that proves nothing or needs no prices
@@ -629,7 +639,7 @@ def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point)
     charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
     charged.pair_cost = charged.pair_cost - slopes
     value = objective.value(point)
-    found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
+    found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False, point=point)
     return plain_gap(program, point, found.value - value), charged.prices, scale
 
 

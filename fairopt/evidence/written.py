@@ -29,10 +29,13 @@ class Written:
     units: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cone: ConeModel) -> Self:
-        """A model as its solver left it."""
+    def of(cls, cone: ConeModel, keep: bool = False) -> Self:
+        """A model as its solver left it, which is kept instead of rebuilt if nothing else will use it."""
         values, own = [variable.value for variable in _own_variables(cone)], cone.model.own
-        return cls(cone.program, cone.model.solver, values, own.values(), own.units)
+        made = cls(cone.program, cone.model.of_solver, values, own.values(), own.units)
+        if keep:
+            vars(made)["model"] = cone  # as `model` would rebuild it
+        return made
 
     @cached_property
     def model(self) -> ConeModel:

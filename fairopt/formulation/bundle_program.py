@@ -143,7 +143,7 @@ class BundleConeModel(ConeModel):
 
     def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
         """A model of the original instance; users with a task limit of 0 hold nothing."""
-        program, held, solver = self.program, self.model.held, self.model.solver
+        program, held, solver = self.program, self.model.held, self.model.of_solver
         return BundleModel(program.given, held, self.units, program.triples_as_given, tasks, scale, pairs, solver)
 
     def bundles(self) -> Float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, expression_of
+from fairopt.blocks.algebra import AtLeast, Natural, expression_of
 from fairopt.blocks.base import (
     Block,
     blocks_within,
@@ -305,14 +305,21 @@ class Program:
         """A constraint as rows in `pairs`; None if it is not given as rows."""
         if id(block) not in self._rows:
             if is_ours(block) or self.all_take_part:
-                found = rows_of(block, self.pairs)
+                found = self._as_rows(block, self.pairs)
             else:  # rows of all users, without the columns of those with a task limit of 0
                 every = Pairs(self.given)
                 place = every.index(self.active[self.pairs.user], self.pairs.server)
-                found = rows_of(block, every)
+                found = self._as_rows(block, every)
                 found = found and [one._replace(rows=one.rows.of_pairs(place)) for one in found]
             self._rows[id(block)] = found
         return self._rows[id(block)]
+
+    def _as_rows(self, block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+        """`rows_of`; for a leximin of numbers, which takes rows only, also of conditions that are affine in CVXPY."""
+        found = rows_of(block, pairs)
+        if found is None and not is_ours(block) and self.term.is_order and not self.of_users:
+            return affine_rows(block, pairs)
+        return found
 
     def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
         """The program with only these rows of `many_rows`."""
@@ -362,7 +369,18 @@ class Program:
 
     def point(self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None) -> Point:
         """Tasks as a point of the solved instance, with the values of blocks' variables, by default their best."""
-        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks))
+        written = None if self.objective.is_known and not self._has_own_levels else self.natural
+        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks), written)
+
+    @cached_property
+    def natural(self) -> Natural:
+        """What evaluates objectives that are given by expressions at points."""
+        return Natural(self.instance, self.pairs)
+
+    @cached_property
+    def _has_own_levels(self) -> bool:
+        """Whether a constraint bounds an objective that is given by an expression."""
+        return any(isinstance(block, AtLeast) and not block.objective.is_known for block in self.rest)
 
     def _variables_at(
         self, variables: Mapping[str, Float] | None, tasks: Float
@@ -384,6 +402,7 @@ class ConeModel:
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
         self.new = NewConditions()
         self.rewritten: set[int] = set()  # ids of constraints that stand for others
+        self.given: Model | None = None  # of all users, if a constraint has asked for it
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
         check()
@@ -457,16 +476,27 @@ class ConeModel:
         spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
         model = self.of_all_users(spread @ self.model.unknowns, scale, pairs)
         model.required, model.own = self.model.required, self.model.own
+        model.asks_solver = self.given is not None and self.given.asks_solver
+        self.given = model
         return model
 
     def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
         """A model of the original instance in the same unknowns."""
-        return Model(self.program.given, tasks, scale, pairs, self.model.solver)
+        return Model(self.program.given, tasks, scale, pairs, self.model.of_solver)
 
     @property
     def all_constraints(self) -> list[cp.Constraint]:
         """All constraints of the cone program."""
         return [self.capacity, *self.box, *(condition for _, _, condition in self.rest), *self.model.required]
+
+    def serves(self, solver: str) -> bool:
+        """Whether the model can be used for another solver, for which it then is: no block has asked for the solver."""
+        models = (self.model, self.given) if self.given is not None else (self.model,)
+        if any(model.asks_solver for model in models):
+            return False
+        for model in models:
+            model.of_solver = solver
+        return True
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
@@ -561,6 +591,28 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
             )
     warn_of_loops(constraint, conditions.values())
     return {name: condition for name, condition in conditions.items() if condition.variables()}
+
+
+def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+    """A block's CVXPY conditions as rows; None if one is not affine in the tasks, or has variables of its own."""
+    model = Model(pairs.instance, cp.Variable(len(pairs)), pairs=pairs)
+    conditions, kinds, out = checked_conditions(block, model), cp.constraints, list[BlockRows]()
+    equations, reverse = (kinds.Equality, kinds.Zero), kinds.NonNeg
+    for name, condition in conditions.items():
+        alone = all(v.id == model.unknowns.id for v in condition.variables())
+        if not alone or not isinstance(condition, (kinds.Inequality, kinds.NonPos, reverse, *equations)):
+            return None
+        expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
+        if not expression.is_affine():
+            return None
+        model.unknowns.save_value(np.zeros(len(pairs)))
+        sign = -1.0 if isinstance(condition, reverse) else 1.0
+        slopes: Any = next(iter(expression.grad.values()))
+        by_row: Any = slopes if sp.issparse(slopes) else np.atleast_2d(slopes)
+        per_task = sp.csr_array(by_row).T * sign
+        at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
+        out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
+    return None if model.required else out
 
 
 def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:

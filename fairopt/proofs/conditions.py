@@ -206,7 +206,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
 def variables_at(program: Program, tasks: Float) -> dict[str, Float]:
     """The best values of blocks' variables at tasks by pair, by key."""
     blocks = blocks_within((program.objective, *program.rest))
-    if program.empty or not program.decides_tasks or all(map(is_ours, blocks)):
+    if program.empty or not program.decides_tasks or all(map(is_ours, blocks)) or all_known(program):
         return {}
     return settle(ConeModel(program), tasks)
 

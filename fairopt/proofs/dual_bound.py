@@ -44,6 +44,7 @@ def lagrangian_bound(
     natural: bool = True,
     start: float | None = None,
     refine: bool = True,
+    point: Point | None = None,
 ) -> LagrangianBound:
     """Bound the objective from above, and measure the gap at the tasks.
 
@@ -51,7 +52,7 @@ def lagrangian_bound(
     fitted first, from ``start`` if given. With ``refine`` a better factor is searched for unless the gap is small
     already.
     """
-    point = program.point(tasks)
+    point = program.point(tasks) if point is None else point
     value = majorant.value(point)
     lagrangian = lagrangian_at(program, majorant, multipliers, point)
     candidates = [1.0] if natural else [start] if start else []

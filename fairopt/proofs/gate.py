@@ -130,7 +130,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         if bundles is not None:
             violation = max(violation, holdings_violation(program.instance, bundles))
     variables = found.variables
-    if bundles is None and not variables:
+    if bundles is None and variables is None:
         variables = conditions.variables_at(program, tasks)
     if value is None:
         value = program.objective.value(program.point(tasks, bundles, variables or None))
@@ -145,7 +145,7 @@ def _answer(program: Program, method: str, found: Measured) -> Answer:
         found.gaps,
         assumed=found.assumed,
         bundles=bundles,
-        variables=variables,
+        variables=variables or {},
         multipliers=found.multipliers,
     )
 

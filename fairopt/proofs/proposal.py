@@ -24,7 +24,8 @@ class Measured:
     ``gap``, ``block_violation``, ``assumed`` and ``gaps`` are as in `Certificate`; ``prices`` (n_rows,) are by row of
     `Pairs.loads`, per whole capacity, in natural units of the objective. The gate measures ``violation`` and the
     objective's ``value`` if they are None. ``load`` (n_resources,) is the used fraction of one pool, if known.
-    ``variables`` are the values of blocks' variables, ``multipliers`` those of blocks' constraints, by name.
+    ``variables`` are the values of blocks' variables, None if the gate is to find them. ``multipliers`` are those of
+    blocks' constraints, by name.
     """
 
     tasks: Float
@@ -37,7 +38,7 @@ class Measured:
     violation: float | None = None
     value: float | None = None
     load: Float | None = None
-    variables: Mapping[str, Float] = field(default_factory=dict)
+    variables: Mapping[str, Float] | None = None
     multipliers: Mapping[str, Float] = field(default_factory=dict)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import math
+
 import numpy as np
 
 from fairopt.formulation.program import Float
@@ -102,7 +104,7 @@ def coordinates(low: Float, high: Float, dims: Any) -> tuple[Float, Float]:
         v, w = np.maximum(v, 0.0), np.maximum(w, 0.0)
         with np.errstate(all="ignore"):
             # s_1 log(s_2 / s_1) is concave, with its maximum at s_2 / e; s_1 exp(s_0 / s_1) is convex, least at s_0
-            best, worst = np.clip(top_w / np.e, v, top_v), np.clip(u, v, top_v)
+            best, worst = np.clip(top_w / math.e, v, top_v), np.clip(u, v, top_v)
             most = best * np.log(top_w / best)
             most += ROUNDING * (np.abs(most) + best)
             from_below = worst * np.exp(u / worst) * (1.0 - ROUNDING * (1.0 + np.abs(u / worst)))

@@ -555,3 +555,16 @@ def test_powers_that_overflow_do_not_make_the_measure_infinite() -> None:
     found = fo.GFJ(beta=500, lam=-1).allocate(cluster)
     by_hand = -((10.001 / 1e-3) ** (499 / 500)) / 10.001  # the power of the smaller share alone counts
     assert found.objective == pytest.approx(by_hand, rel=1e-6)
+
+
+@pytest.mark.parametrize("peak", [1.0, 3.0])
+def test_the_unit_of_gaps_does_not_vanish_where_an_objective_peaks(peak: float) -> None:
+    near = fo.blocks.InlineObjective(lambda model: -cp.sum_squares(model.tasks - peak))
+    point = Point(fo.Instance([[1.0]], [10.0]), np.array([[peak]]))
+    assert near.drop(point) == pytest.approx(peak**2 / 4)  # from the peak to half of it
+
+
+def test_the_unit_of_gaps_of_increasing_objectives_is_at_most_their_slope() -> None:
+    steep = fo.blocks.InlineObjective(lambda model: -cp.sum(cp.power(model.tasks, -20)))
+    point = Point(fo.Instance([[1.0]], [10.0]), np.array([[1.0]]))
+    assert steep.drop(point) == pytest.approx(20, rel=0.01)

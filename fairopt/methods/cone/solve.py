@@ -33,17 +33,19 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
 
     If the first answer is not certified, variables of blocks are solved for in units of what they can be.
     """
-    units = dict[str, float]()
+    units, unsolved = dict[str, float](), list[ConeModel]()
 
     def propose(name: str) -> Iterator[Proposal]:
         inaccurate = None
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
-            cone = ConeModel(program, name, units)
+            cone = unsolved.pop() if unsolved else None
+            cone = cone if cone is not None and cone.serves(name) else ConeModel(program, name, units)
             check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
+                unsolved.append(cone)
                 return
             tell(f"cone program by {name}" + (", looser" if looser else ""))
             problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
@@ -57,7 +59,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 looser=looser,
             )
             if found:
-                evidence = Solved.of(cone)
+                evidence = Solved.of(cone, keep=True)
                 proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
                 again = attempt.status == INACCURATE and not looser and solvers.has_second_try(name)
                 if again and solvers.size(problem) > solvers.LARGE:

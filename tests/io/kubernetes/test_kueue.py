@@ -291,12 +291,38 @@ def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
     assert where["nlp/8 gpu"] == ["a100-[1-2]"] and where["vision/2 gpu"] == ["a100-[1-2]", "t4-1"]
     assert where["web/2 cpu"] == ["cpu-[1-3]"]
     tainted = [node("a100-1", 64, 8, accelerator="a100")]
+    tainted[0]["spec"]["taints"][0]["key"] = "dedicated"
     plain = spec(8, 8) | {"tolerations": []}
     one = workload("nlp", "tune", "main", (1, plain))
     with pytest.raises(InvalidInstance, match=r"no pods to share servers among; .*1 pod that fit on no server"):
         made(*FLAVORS, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[])
-    tolerant = flavor("a100", [GPU_TOLERATION], accelerator="a100")
+    tolerant = flavor("a100", [GPU_TOLERATION | {"key": "dedicated"}], accelerator="a100")
     assert made(tolerant, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[]).users == ("nlp/8 gpu",)
+
+
+def test_pods_tolerate_taints_named_as_resources_that_they_request():
+    """Kubernetes adds that to pods when they are created, and never to templates."""
+    plain = workload("nlp", "tune", "main", (1, spec(8, 8) | {"tolerations": []}))
+    tainted = [node("a100-1", 64, 8, accelerator="a100")]
+    found = made(*FLAVORS, QUEUES[1], LOCAL[1], plain, nodes=tainted, pods=[])
+    assert found.users == ("nlp/8 gpu",)
+    assert said(found, "1 pod of templates is taken to tolerate the taint nvidia.com/gpu of servers")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_flavor_of_all_servers_without_gpus_hides_no_gpus(order):
+    """Kueue takes the first flavor with quotas of all that pods request, wherever it stands."""
+    flavors = [
+        {"name": "plain", "resources": [{"name": "cpu", "nominalQuota": "64"}, {"name": GPU, "nominalQuota": "0"}]},
+        {"name": "a100", "resources": [{"name": "cpu", "nominalQuota": "64"}, {"name": GPU, "nominalQuota": "8"}]},
+    ][::order]
+    queue = json.loads(json.dumps(QUEUES[1]))
+    queue["spec"]["resourceGroups"] = [{"coveredResources": ["cpu", GPU], "flavors": flavors}]
+    one = workload("nlp", "tune", "main", (1, spec(8, 8)))
+    servers = [node("a100-1", 64, 8, accelerator="a100"), node("cpu-1", 64, 0)]
+    found = made(flavor("plain"), flavor("a100", accelerator="a100"), queue, LOCAL[1], one, nodes=servers, pods=[])
+    assert found.users == ("nlp/8 gpu",)
+    assert fo.HDRF().allocate(found).tasks == pytest.approx([1])
 
 
 def test_a_quota_of_a_flavor_where_no_pod_of_the_queue_may_run_is_no_guarantee():

@@ -1,7 +1,7 @@
 """Leximin of teams and of what is above a base, against exact fractions, and the proof of its levels."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import cvxpy as cp
@@ -12,6 +12,7 @@ from oracle.exact_lp import leximin
 from oracle.instances import cluster
 
 import fairopt as fo
+from fairopt.blocks.rows import Rows
 from fairopt.errors import InvalidBlock
 from fairopt.evidence.kinds import restored
 from fairopt.evidence.number_levels import NumberLevels
@@ -391,3 +392,26 @@ def test_numbers_of_one_level_share_its_slack(tmp_path):
     assert gap < 1e-6
     tasks[:n] -= 1e-4  # which one of them could have n times
     assert judge_number_levels(program, [first, second], tasks)[0] > 1e-2
+
+
+def test_affine_conditions_of_a_function_are_rows():
+    instance = fo.Instance([[1, 2], [3, 1], [2, 2]], [6, 5], teams={"team": ["a", "b", "b"]}, task_limits=[9, 9, 0.5])
+    policy = fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks())))
+
+    class Twice(fo.Constraint):
+        def rows(self, pairs):
+            return {
+                "twice": Rows(pairs.totals[[0]] - 2 * pairs.totals[[1]]),
+                "even": Rows(pairs.totals[[1]], 1.2, True),
+            }
+
+    rows = policy.with_constraints(dataclass(frozen=True, repr=False)(Twice)()).allocate(instance)
+    for written in (
+        lambda m: [m.tasks[0] <= 2 * m.tasks[1], m.tasks[1] == 1.2],
+        lambda m: {"a": 2 * m.tasks[1] >= m.tasks[0], "b": cp.hstack([m.tasks[1] + 0 * m.tasks[0]]) == np.array([1.2])},
+    ):
+        answer = policy.with_constraints(written).allocate(instance)
+        assert answer.certificate.ok
+        assert answer.tasks == pytest.approx(rows.tasks, abs=1e-9)
+    with pytest.raises(InvalidBlock, match="under linear constraints"):
+        policy.with_constraints(lambda m: cp.square(m.tasks[0]) <= 4).allocate(instance)

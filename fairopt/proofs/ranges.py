@@ -7,9 +7,8 @@ linear rows again.
 
 from __future__ import annotations
 
-from typing import Any
-
 import math
+from typing import Any
 
 import numpy as np
 

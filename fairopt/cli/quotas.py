@@ -124,7 +124,7 @@ def quotas(
     target = format or (known[1] if known is not None else FORMATS[0])
     files.check(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
-        _check_teams(target, source, of_queues)
+        _check_teams(target, source, of_queues, bool(queues.raw))
     mechanism = chosen(instance)
     say_compared({label(mechanism): mechanism}, instance)
     with working(label(mechanism), verbose):
@@ -172,9 +172,14 @@ def quotas(
         raise typer.Exit(CHANGED)
 
 
-def _check_teams(target: str, source: Source, of_queues: bool) -> None:
+def _check_teams(target: str, source: Source, of_queues: bool, has_queues: bool) -> None:
     """Refuse a format whose objects are of other teams than the input's."""
     users = source.options.get("users")
+    if target == "kueue" and has_queues and not of_queues:
+        raise InvalidBlock(
+            f"{source.path} has ClusterQueues, but --users {users} makes other teams, whose names may be the same; "
+            "leave it out, or give --format kubernetes"
+        )
     if target == "kubernetes" and (of_queues or str(users).startswith("label:")):
         teams = "the ClusterQueues of Kueue" if of_queues else f"the values of {users}"
         raise InvalidBlock(

@@ -415,14 +415,24 @@ class _Source:
         return {name: types == name for name in named if (has & (types == name)).any()} or {"": everywhere}
 
     def _of_queue(self, team: str, resource: str) -> dict[str, NDArray[np.bool_]]:
-        """The servers of each flavor of a ClusterQueue: of the first that has them, in its order."""
+        """The servers of each flavor of a ClusterQueue: as its reader has them, else of the first that has them."""
         out: dict[str, NDArray[np.bool_]] = {}
         free = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
         flavors = self.queues.flavors(team, resource_name(resource))
+        flavors = [name for name in flavors if name not in self._empty_flavors]
+        if (known := self.queues.places.get(team)) is not None:
+            servers, name = self.whole.servers.servers, resource_name(resource)
+            return {of: np.array([server in known[of, name] for server in servers]) for of in flavors}
         for name in flavors:
             mine = self._servers_of(name, alone=len(flavors) == 1)
             out[name], free = mine & free, free & ~mine
         return out
+
+    @cached_property
+    def _empty_flavors(self) -> list[str]:
+        """The flavors of the input without a server that counts, as of a pool that is scaled to zero."""
+        there = {*self.whole.servers.servers}
+        return sorted(name for name, servers in self.queues.servers.items() if not servers & there)
 
     def _servers_of(self, flavor: str, alone: bool) -> NDArray[np.bool_]:
         servers = self.whole.servers
@@ -522,6 +532,9 @@ class _Source:
             notes.append("users have no teams, so each user has quotas")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
+            if self._empty_flavors:
+                named = _listed(self._empty_flavors)
+                notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")
             notes.append(
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
             )
@@ -679,7 +692,10 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     if format == "csv":
         text = to_csv(rows)
     elif format == "kueue":
-        text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments)
+        untouched = {name for name in source.whole.servers.resources if name not in source.resources}
+        text, more = to_cluster_queues(
+            rows, source.queues.raw, source.api_version, _cohorts(source), comments, untouched=untouched
+        )
         notes += more
     elif format == "kubernetes":
         text, more = to_resource_quotas(rows, source.resource_quotas, comments)

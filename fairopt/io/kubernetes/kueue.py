@@ -22,7 +22,7 @@ from pydantic import Field
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
 from fairopt.io.kubernetes.objects import Object, Owner, PodSpec, add_unique, at, listed
-from fairopt.io.kubernetes.placement import Toleration
+from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH, standard_input
 
@@ -161,6 +161,7 @@ class ResourceFlavor(Object):
 
     name: Name = at("metadata", "name")
     node_labels: dict[str, str] = at("spec", "nodeLabels", default=dict)
+    taints: list[Taint] = at("spec", "nodeTaints", default=list)
     tolerations: list[Toleration] = at("spec", "tolerations", default=list)
 
 

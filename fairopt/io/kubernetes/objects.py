@@ -129,6 +129,11 @@ class PodSpec(Placement):
         return Fraction(1) if resource == PODS else self.request.get(resource, Fraction(0))
 
     @property
+    def extended(self) -> set[str]:
+        """The requested resources that are not those of Kubernetes itself."""
+        return {name for name in self.request if "/" in name and not name.partition("/")[0].endswith("kubernetes.io")}
+
+    @property
     def unmodelled(self) -> bool:
         """Whether the pod has required rules or claims that are not modelled."""
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)

@@ -153,6 +153,15 @@ class Placement(Part):
         """The same with the rules of another."""
         return self._with(nodeSelector=other.nodeSelector, affinity=other.affinity, tolerations=other.tolerations)
 
+    def tolerating(self, keys: Sequence[str]) -> Self:
+        """The same with tolerations of taints NoSchedule with some keys."""
+        more = [Toleration(key=key, operator="Exists", effect="NoSchedule") for key in keys]
+        return self._with(tolerations=[*self.tolerations, *more]) if more else self
+
+    def tolerates(self, taints: Collection[Taint], more: Sequence[Toleration] = ()) -> bool:
+        """Whether it has tolerations for all taints that bind, with ``more`` tolerations beside its own."""
+        return all(any(t.covers(taint) for t in (*self.tolerations, *more)) for taint in taints if taint.repels)
+
     def without_labels(self, labels: Collection[str]) -> Self:
         """The same without some labels in the node selector."""
         kept = {key: value for key, value in self.nodeSelector.items() if key not in labels}
@@ -187,7 +196,7 @@ class Placement(Part):
         """
         if any(labels.get(key) != value for key, value in self.nodeSelector.items()):
             return False
-        if not all(any(t.covers(taint) for t in (*self.tolerations, *more)) for taint in taints if taint.repels):
+        if not self.tolerates(taints, more):
             return False
         required = self.affinity.nodeAffinity.required
         marks = {**labels, "metadata.name": name}

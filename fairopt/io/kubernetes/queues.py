@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from fairopt.errors import nearest
 from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.cohorts import Cohorts
-from fairopt.io.kubernetes.kueue import GROUP, ClusterQueue, KueueObjects, PodSet, ResourceGroup, Workload
-from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
-from fairopt.io.kubernetes.placement import Toleration
+from fairopt.io.kubernetes.kueue import (
+    GROUP,
+    ClusterQueue,
+    KueueObjects,
+    PodSet,
+    ResourceFlavor,
+    ResourceGroup,
+    Workload,
+)
+from fairopt.io.kubernetes.objects import PODS, Node, Pod, PodSpec
+from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.notes import Notes
 from fairopt.io.secured import Limit, Owed, Quota
 
@@ -33,6 +41,7 @@ _SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 _ROUNDED = 1 + 1e-9  # on capacities
 _POD_SET = f"{GROUP}/podset"
 _GATE = f"{GROUP}/admission"
+_ANY = ResourceFlavor.model_validate({"metadata": {"name": "any"}})  # for a flavor without an object
 _Link = tuple[str, ...]
 _Asked = tuple[str, str, str]
 Mask = NDArray[np.bool_]
@@ -55,6 +64,7 @@ class Queues:
     """The ClusterQueues, and what is in them.
 
     ``parents`` are the uids of the owners of objects that are no pods, by uid, such as those of a Job in a JobSet.
+    ``taints`` are those of servers.
     """
 
     def __init__(
@@ -63,8 +73,10 @@ class Queues:
         parents: Mapping[str, Collection[str]],
         notes: Notes,
         amount: Callable[[Fraction, str], float],
+        taints: Collection[Taint] = (),
     ) -> None:
         self._found, self._parents, self._notes = found, parents, notes
+        self._tainted = {taint.key for taint in taints if taint.effect == "NoSchedule"}
         self._cohorts = Cohorts(found, amount)
         self._unknown = set[str]()  # flavors
         self._shared = set[tuple[str, str]]()  # flavors and queues with servers of several flavors
@@ -138,7 +150,7 @@ class Queues:
         """
         part = None if mine is None else _part_of(pod, mine)
         if part is not None:
-            return pod.spec.placed_as(part.template.spec)
+            return self._tolerant(pod.spec.placed_as(part.template.spec), pod.name, 1)
         if queue is None or not self._admitted(pod):
             return pod.spec
         for flavor in self._flavors_of(queue):
@@ -148,6 +160,15 @@ class Queues:
                 self._notes.add(what, pod.name)
                 return pod.spec.without_labels(added)
         return pod.spec
+
+    def _tolerant(self, spec: PodSpec, name: str, number: int) -> PodSpec:
+        """A template with what Kubernetes adds to its pods: tolerations of taints named as resources they request."""
+        keys = sorted(self._tainted & spec.extended)
+        keys = [key for key in keys if not spec.tolerates([Taint(key=key, effect="NoSchedule")])]
+        what = "{pod} of templates {is} taken to tolerate {taints} of servers with that"
+        what += ", as ExtendedResourceToleration adds"
+        self._notes.add(what, name, number=number * bool(keys), taints="the taint " + " and ".join(keys))
+        return spec.tolerating(keys)
 
     def _given_selectors(
         self, pods: Sequence[Pod], found: Sequence[Workload | None], queues: Sequence[str | None]
@@ -181,7 +202,8 @@ class Queues:
             labels = {**workload.labels, **part.template.labels}
             self._notes.add("{pod} of workloads that have none yet {counts} as waiting", name, number=count)
             if count:
-                yield Tasks(name, workload.namespace, labels, part.template.spec, float(count), None, queue)
+                spec = self._tolerant(part.template.spec, name, count)
+                yield Tasks(name, workload.namespace, labels, spec, float(count), None, queue)
 
     def _queue_of_workload(self, workload: Workload) -> str | None:
         admitted = workload.admission.clusterQueue
@@ -431,41 +453,69 @@ class Queues:
             names = [name for name in group.covered if tasks.spec.requests(name)]
             if not names:
                 continue
-            of_group = np.zeros(len(servers.nodes), dtype=np.bool_)
-            for flavor, on in self._disjoint(tasks.queue or "", group, servers):
-                branch = self._cohorts.queues[tasks.queue or ""]
-                if all(branch.at_most((flavor, name)) > 0 for name in names):
-                    of_group |= on
-                    for s in np.flatnonzero(on).tolist() if flavor in self._found.flavors else ():
-                        more[s] += self._found.flavors[flavor].tolerations
+            of_group, places = np.zeros(len(servers.nodes), dtype=np.bool_), self.places(tasks.queue or "", servers)
+            for flavor in (one.name for one in group.flavors):
+                known = self._found.flavors.get(flavor, _ANY)
+                if not tasks.spec.tolerates(known.taints, known.tolerations):
+                    continue
+                on = np.all([places[flavor, name] for name in names], axis=0)
+                of_group |= on
+                for s in np.flatnonzero(on).tolist() if known.tolerations else ():
+                    more[s] += known.tolerations
             able &= of_group
         for s in np.flatnonzero(able).tolist():
             node = servers.nodes[s]
             out[s] = tasks.spec.allows(node.name, node.labels, node.taints, more[s])
+            out[s] |= node.name == tasks.runs_on  # whatever its rules are now
         return out
 
-    def _disjoint(self, queue: str, group: ResourceGroup, servers: Servers) -> Iterator[tuple[str, Mask]]:
-        """The servers of each flavor of a group: a server is of the first that has it and something of any resource."""
-        free, branch = np.ones(len(servers.nodes), dtype=np.bool_), self._cohorts.queues[queue]
-        for flavor in group.flavors:
-            on = self._servers_of(flavor.name, servers)
-            if any(branch.at_most((flavor.name, name)) > 0 for name in group.covered):
-                if (on & ~free).any():
-                    what = "{flavor} with servers of one before in its queue: they count for the first"
-                    self._notes.add(what, *[f"{flavor.name} of {queue}"] * ((flavor.name, queue) not in self._shared))
-                    self._shared.add((flavor.name, queue))
-                yield flavor.name, on & free
-                free &= ~on
+    def places(self, queue: str, servers: Servers) -> dict[tuple[str, str], Mask]:
+        """The servers on which what a queue uses of a resource counts for a flavor, by flavor and resource.
+
+        Kueue takes the first flavor with quotas of all that a set of pods requests. So a server counts for the one of
+        its flavors with quotas of most of what the server has, the first of several.
+        """
+        if queue not in servers.places:
+            made: dict[tuple[str, str], Mask] = {}
+            for group in self._found.cluster_queues[queue].groups:
+                made |= self._places_in(queue, group, servers)
+            servers.places[queue] = made
+        return servers.places[queue]
+
+    def _places_in(self, queue: str, group: ResourceGroup, servers: Servers) -> dict[tuple[str, str], Mask]:
+        branch, names = self._cohorts.queues[queue], [one.name for one in group.flavors]
+        on = np.array([self._servers_of(name, servers) for name in names]).reshape(len(names), len(servers.nodes))
+        some = {of: np.array([branch.at_most((name, of)) > 0 for name in names]) for of in sorted(group.covered)}
+        number = np.zeros(on.shape)
+        for of, has_quota in some.items():
+            there = np.array([of == PODS or node.has.get(of, 0) > 0 for node in servers.nodes], dtype=np.bool_)
+            number += has_quota[:, None] & there
+        made = {}
+        for of, has_quota in some.items():
+            able = on & has_quota[:, None]
+            first = np.argmax(np.where(able, number + 1, 0), axis=0) if names else np.zeros(0)
+            for k, name in enumerate(names):
+                made[name, of] = able[k] & (first == k)
+        for k, name in enumerate(names):
+            told = [f"{name} of {queue}"] * ((name, queue) not in self._shared)
+            wanted = [of for of, has_quota in some.items() if has_quota[k]]
+            lost = [of for of in wanted if (on[k] & ~made[name, of]).any()]
+            if lost and told:
+                self._shared.add((name, queue))
+                none = not any(made[name, of].any() for of in wanted)
+                what = "{flavor} with servers of another flavor of its queue"
+                what += (
+                    ", which count for that one: what it has counts for nothing"
+                    if none
+                    else (": each counts for that with quotas of most of what it has")
+                )
+                self._notes.add(what, *told)
+        return made
 
     def _masks(self, queue: str, servers: Servers) -> dict[tuple[str, str], Mask]:
-        """The servers on which what a queue uses of a resource counts for a flavor."""
-        return {
-            (flavor, resource): on
-            for group in self._found.cluster_queues[queue].groups
-            for flavor, on in self._disjoint(queue, group, servers)
-            for resource in group.covered
-            if (flavor, resource) in self._cohorts.queues[queue].quotas
-        }
+        """The places of which the queue has a quota."""
+        quotas = self._cohorts.queues[queue].quotas
+        return {cell: on for cell, on in self.places(queue, servers).items() if cell in quotas}
 
     def _servers_of(self, flavor: str, servers: Servers) -> Mask:
         """The servers with the labels of a flavor: all if the flavor is not known."""
@@ -490,6 +540,7 @@ class Servers:
     capacities: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     amount: Callable[[Fraction, str], float] = lambda amount, resource: float(amount)
     of_flavor: dict[str, Mask] = field(default_factory=dict)
+    places: dict[str, dict[tuple[str, str], Mask]] = field(default_factory=dict)
     tuples: dict[bytes, tuple[bool, ...]] = field(default_factory=dict)
 
     def as_tuple(self, mask: Mask) -> tuple[bool, ...]:

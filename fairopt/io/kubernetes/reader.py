@@ -117,7 +117,7 @@ def _arguments(
     others: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     notes = Notes()
-    queues = Queues(kueue, parents, notes, _amount)
+    queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
     users = users or (_QUEUE if queues else "namespace")
     if users == _QUEUE and not queues:
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
@@ -249,13 +249,17 @@ def _resources(servers: list[Node], pods: Sequence[Tasks], chosen: Sequence[str]
 
 def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Mask]:
     """The eligible servers of each pod, shape (n_servers,) each, one array for equal rules."""
-    known: dict[tuple[str, str | None, frozenset[str]], Mask] = {}
-    out = []
+    known: dict[tuple[str, str | None, frozenset[str], str | None], Mask] = {}
+    at, out = {node.name: s for s, node in enumerate(servers.nodes)}, []
     for pod in pods:
         requested = frozenset() if pod.queue is None else frozenset(pod.spec.request)
-        key = (pod.spec.key, pod.queue, requested)
+        key = (pod.spec.key, pod.queue, requested, None)
         if key not in known:
-            known[key] = queues.allowed(pod, servers)
+            known[key] = queues.allowed(replace(pod, runs_on=None), servers)
+        if pod.runs_on in at and not known[key][at[pod.runs_on]]:
+            key = (*key[:3], pod.runs_on)
+            if key not in known:
+                known[key] = queues.allowed(pod, servers)
         out.append(known[key])
     return out
 

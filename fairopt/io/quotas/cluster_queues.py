@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
@@ -22,13 +24,15 @@ from fairopt.io.kubernetes.kueue import (
     LENT,
     Cohort,
     Lent,
-    ResourceFlavor,
     lent_of,
     own_limit,
     read_cluster_queues,
+    read_kueue,
 )
-from fairopt.io.kubernetes.objects import listed, read_nodes
+from fairopt.io.kubernetes.objects import Node, listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.kubernetes.queues import Queues, Servers
+from fairopt.io.notes import Notes
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 from fairopt.io.standard_input import DASH, standard_input
@@ -43,11 +47,15 @@ _FIX = "rename it, or name the teams to write (--team)"
 
 @dataclass(frozen=True)
 class InputQueues:
-    """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor."""
+    """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor.
+
+    ``places`` are those on which what a queue uses counts, by queue and by flavor and resource.
+    """
 
     raw: Mapping[str, Raw] = field(default_factory=dict)
     servers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     cohorts: Mapping[str, Raw] = field(default_factory=dict)
+    places: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = field(default_factory=dict)
 
     def flavors(self, queue: str, resource: str) -> list[str]:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
@@ -72,29 +80,38 @@ def read_queues(source: Any) -> InputQueues:
     raw = {} if source is None else read_cluster_queues(source)
     if not raw:
         return InputQueues()
-    nodes: dict[str, Mapping[str, str]] = {}
-    labels: dict[str, Mapping[str, str]] = {}
+    nodes: dict[str, Node] = {}
     cohorts: dict[str, Raw] = {}
-    for document, name in _documents(source):
+    documents = list(_documents(source))
+    found = read_kueue(documents, mixed=True)
+    for document, name in documents:
         for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
             cohorts[checked(Cohort, item, name, place).name] = item
-        nodes |= {node.name: node.labels for node in read_nodes(document, name, mixed=True)}
-        for _, item, place in listed(document, name, ("ResourceFlavor",), COMMAND, mixed=True):
-            found = checked(ResourceFlavor, item, name, place)
-            labels[found.name] = found.node_labels
-    named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)} if nodes else set()
+        nodes |= {node.name: node for node in read_nodes(document, name, mixed=True)}
+    if not nodes:
+        return InputQueues(raw, {}, cohorts)
+    labels = {flavor: of.node_labels for flavor, of in found.flavors.items()}
+    named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}
+    queues, servers = Queues(found, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
+    names = np.array([*nodes], dtype=object)
     return InputQueues(
         raw,
         {
-            flavor: frozenset(name for name, has in nodes.items() if labels.get(flavor, {}).items() <= has.items())
+            flavor: frozenset(
+                name for name, node in nodes.items() if labels.get(flavor, {}).items() <= node.labels.items()
+            )
             for flavor in named
         },
         cohorts,
+        {
+            queue: {cell: frozenset(names[on].tolist()) for cell, on in queues.places(queue, servers).items()}
+            for queue in found.cluster_queues
+        },
     )
 
 
 def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may have nodes, flavors and cohorts, with their names."""
+    """The documents of an input that may have nodes, queues, flavors and cohorts, with their names."""
     expected = f"expected the output of {COMMAND}"
     if isinstance(source, Mapping):
         yield source, "the document"
@@ -102,7 +119,7 @@ def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
         yield json_of_text(standard_input(), "standard input", expected), "standard input"
     else:
         path = Path(source)
-        parts = ("nodes", "resourceflavors", "cohorts")
+        parts = ("nodes", "clusterqueues", "resourceflavors", "cohorts")
         files = [path / f"{name}.json" for name in parts] if path.is_dir() else [path]
         for file in files:
             if file.exists():
@@ -115,18 +132,19 @@ def to_cluster_queues(
     api_version: str | None = None,
     cohorts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
+    untouched: Collection[str] = (),
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
     ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
-    and an annotation change. Without any each team gets a new one, in its cohort, with a ResourceFlavor for each
-    flavor.
+    and an annotation change, and nothing of resources that are ``untouched``. Without any each team gets a new one, in
+    its cohort, with a ResourceFlavor for each flavor.
     """
     version, notes = _version(queues, api_version), list[str]()
     given = by_team(rows)
     if queues:
         head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
-        items = [_changed(team, head | dict(queues[team]), quotas, notes) for team, quotas in given.items()]
+        items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
         return yaml_list(items, [*comments, *notes]), notes
     flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
     names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
@@ -162,7 +180,9 @@ def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield flavor["name"], entry
 
 
-def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -> dict[str, Any]:
+def _changed(
+    team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str], untouched: Collection[str] = ()
+) -> dict[str, Any]:
     """A ClusterQueue with other borrowing limits, without what the server of Kubernetes writes."""
     made = as_applied(queue)
     metadata = made["metadata"]
@@ -171,6 +191,10 @@ def _changed(team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str]) -
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
     has_cohort = bool(made.get("spec", {}).get("cohortName") or made.get("spec", {}).get("cohort"))
     for flavor, entry in cells_of(made):
+        if entry["name"] in untouched:
+            if told_before := before.get(flavor, {}).get(entry["name"]):
+                lent.setdefault(flavor, {})[entry["name"]] = told_before
+            continue
         row, limit = new.pop((entry["name"], flavor), None), own_limit(before, flavor, entry)
         entry.pop("borrowingLimit", None)
         if limit is not None:

@@ -292,9 +292,13 @@ def test_pods_run_on_the_servers_of_the_flavors_of_their_queue_alone():
     tainted = [node("a100-1", 64, 8, accelerator="a100")]
     plain = spec(8, 8) | {"tolerations": []}
     one = workload("nlp", "tune", "main", (1, plain))
+    found = made(*FLAVORS, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[])
+    assert found.users == ("nlp/8 gpu",)
+    assert said(found, "1 pod of templates is taken to tolerate the taint nvidia.com/gpu of servers with that")
+    tainted[0]["spec"]["taints"][0]["key"] = "dedicated"
     with pytest.raises(InvalidInstance, match=r"no pods to share servers among; .*1 pod that fit on no server"):
         made(*FLAVORS, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[])
-    tolerant = flavor("a100", [GPU_TOLERATION], accelerator="a100")
+    tolerant = flavor("a100", [GPU_TOLERATION | {"key": "dedicated"}], accelerator="a100")
     assert made(tolerant, QUEUES[1], LOCAL[1], one, nodes=tainted, pods=[]).users == ("nlp/8 gpu",)
 
 

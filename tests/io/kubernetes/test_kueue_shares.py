@@ -218,3 +218,29 @@ def test_the_limit_that_stops_a_queue_is_named():
         _, answer = shared(*queues, flavor("all"), waiting("a", 10, spec(1)), nodes=[node("n", 12)], policy=policy)
         told = str(answer.explain("a"))
         assert "the limit on cpu of all in queue a binds" in told
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("plain_first", [True, False])
+def test_a_flavor_of_all_servers_does_not_hide_the_gpus_of_another(policy, plain_first):
+    """Kueue takes the first flavor with quotas of all that a pod requests: of GPUs the plain one has none."""
+    nodes = [node("g", 64, 16, gpu="a100"), node("c", 64)]
+    quotas = {"plain": [32, 0], "a100": [32, 8]}
+    quotas = {name: quotas[name] for name in sorted(quotas, reverse=plain_first)}
+    queues = [cells(q, "all", resources=("cpu", GPU), **quotas) for q in "xy"]
+    jobs = [waiting("x", 12, spec(1, 1)), waiting("y", 12, spec(1, 1))]
+    instance, answer = shared(*queues, flavor("plain"), flavor("a100", gpu="a100"), *jobs, nodes=nodes, policy=policy)
+    assert units(answer, GPU) == pytest.approx({"x": 8, "y": 8})
+    assert said(instance, "2 flavors with servers of another flavor of its queue: each counts for that with quotas of")
+
+
+def test_a_pod_may_stay_where_it_runs_whatever_its_template_tolerates():
+    nodes = [node("g", 8, 8), node("h", 8)]
+    nodes[0]["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+    running = workload("a", "job", "main", (8, spec(1, 1)), admitted="a", uid="u", conditions=["Admitted"])
+    pods = [
+        pod("a", f"job-{k}", spec(1, 1, nodeName="g"), ownerReferences=[{"kind": "Job", "uid": "u"}]) for k in range(8)
+    ]
+    queue_of = cells("a", resources=("cpu", GPU), all=[8, 8])
+    instance, answer = shared(queue_of, flavor("all"), running, nodes=nodes, pods=pods)
+    assert units(answer, GPU) == pytest.approx({"a": 8}) and instance.held.sum() == 8

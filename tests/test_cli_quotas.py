@@ -361,3 +361,9 @@ def test_teams_of_cluster_queues_are_no_namespaces(run, tmp_path):
     error = " ".join(run("kube", "-f", "kubernetes", code=2).stderr.split())
     assert "but the teams of kube are the ClusterQueues of Kueue; give --users namespace" in error
     assert "kind: ResourceQuota" in run("kube", "-f", "kubernetes", "--users", "namespace").stdout
+
+
+def test_namespaces_are_not_written_as_the_cluster_queues_of_the_input(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    result = run("kube", "--users", "namespace", "--format", "kueue", code=2)
+    assert "has ClusterQueues, but --users namespace makes other teams" in result.stderr

@@ -253,11 +253,11 @@ def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Ma
     at, out = {node.name: s for s, node in enumerate(servers.nodes)}, []
     for pod in pods:
         requested = frozenset() if pod.queue is None else frozenset(pod.spec.request)
-        key = (pod.spec.key, pod.queue, requested, None)
+        key: tuple[str, str | None, frozenset[str], str | None] = (pod.spec.key, pod.queue, requested, None)
         if key not in known:
             known[key] = queues.allowed(replace(pod, runs_on=None), servers)
         if pod.runs_on in at and not known[key][at[pod.runs_on]]:
-            key = (*key[:3], pod.runs_on)
+            key = (pod.spec.key, pod.queue, requested, pod.runs_on)
             if key not in known:
                 known[key] = queues.allowed(pod, servers)
         out.append(known[key])

@@ -449,17 +449,24 @@ class _Source:
         return {name: types == name for name in named if (has & (types == name)).any()} or {"": everywhere}
 
     def _of_queue(self, team: str, resource: str) -> dict[str, NDArray[np.bool_]]:
-        """The servers of each flavor of a ClusterQueue.
+        """The servers of each flavor of a ClusterQueue: as its reader has them, else of the first that has them."""
+        out: dict[str, NDArray[np.bool_]] = {}
+        free = np.ones(len(self.whole.servers.servers), dtype=np.bool_)
+        flavors = self.queues.flavors(team, resource_name(resource))
+        flavors = [name for name in flavors if name not in self._empty_flavors]
+        if (known := self.queues.places.get(team)) is not None:
+            servers, name = self.whole.servers.servers, resource_name(resource)
+            return {of: np.array([server in known[of, name] for server in servers]) for of in flavors}
+        for name in flavors:
+            mine = self._servers_of(name, alone=len(flavors) == 1)
+            out[name], free = mine & free, free & ~mine
+        return out
 
-        A server counts for the one with quotas of most of what it has, the first of several, as for the reader.
-        """
-        flavors, has = self.queues.flavors(team, resource_name(resource)), self.whole.servers.capacities > 0
-        on = np.array([self._servers_of(name, alone=len(flavors) == 1) for name in flavors])
-        names = [resource_name(name) for name in self.whole.servers.resources]
-        used = np.array([[self.queues.may_use(team, flavor, name) for name in names] for flavor in flavors])
-        able = on & used[:, [self.whole.servers.resource_index(resource)]]
-        first = np.argmax(np.where(able, 1 + used.astype(int) @ has.T.astype(int), 0), axis=0)
-        return {name: able[k] & (first == k) for k, name in enumerate(flavors)}
+    @cached_property
+    def _empty_flavors(self) -> list[str]:
+        """The flavors of the input without a server that counts, as of a pool that is scaled to zero."""
+        there = {*self.whole.servers.servers}
+        return sorted(name for name, servers in self.queues.servers.items() if not servers & there)
 
     def _servers_of(self, flavor: str, alone: bool) -> NDArray[np.bool_]:
         servers = self.whole.servers
@@ -608,6 +615,9 @@ class _Source:
             notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(spare)}")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
+            if self._empty_flavors:
+                named = _listed(self._empty_flavors)
+                notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")
             notes.append(
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
             )
@@ -984,8 +994,10 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     if format == "csv":
         text = to_csv(rows)
     elif format == "kueue":
-        empty = [flavor for flavor, servers in source.queues.servers.items() if not servers]
-        text, more = to_cluster_queues(rows, source.queues.raw, source.api_version, _cohorts(source), comments, empty)
+        untouched = {name for name in source.whole.servers.resources if name not in source.resources}
+        text, more = to_cluster_queues(
+            rows, source.queues.raw, source.api_version, _cohorts(source), comments, untouched=untouched
+        )
         notes += more
     elif format == "kubernetes":
         text, more = to_resource_quotas(rows, source.resource_quotas, comments, source.number_of_tasks)

@@ -85,3 +85,45 @@ def test_twelve_weeks_of_random_demand_are_shared_as_if_each_were_the_first(poli
             assert units[name] >= min(asked[name], nominal) - 1e-6
         given.append(units["a"])
     assert len({round(x, 3) for x in given}) > 4  # shares follow demand
+
+
+def limits_of(made):
+    """The borrowing limits that are written, by queue, flavor and resource."""
+    return {
+        (one["metadata"]["name"], of["name"], entry["name"]): entry.get("borrowingLimit")
+        for one in data_of_yaml(made.text(), "", "")["items"]
+        for of in one["spec"]["resourceGroups"][0]["flavors"]
+        for entry in of["resources"]
+    }
+
+
+def two_pools():
+    """Queues with the larger part of one pool, and a pool of spot servers that is scaled to zero."""
+    of = dict(resources=("cpu", GPU))
+    queues = [cells(q, "all", od=[8, 4], spot=[0, {"nominal": 0, "borrowing": 20}], **of) for q in "ab"]
+    jobs = [waiting(q, 16, spec(1, 1)) for q in "ab"]
+    rest = [flavor("od", size="od"), flavor("spot", size="spot"), cells("all", kind="Cohort", spot=[32, 32], **of)]
+    return listed(node("n", 16, 8, size="od"), *rest, *queues, *(local(q, "main", q) for q in "ab"), *jobs)
+
+
+def test_limits_of_a_pool_that_is_scaled_to_zero_stay(tmp_path):
+    document = two_pools()
+    (tmp_path / "now.json").write_text(json.dumps(document))
+    made = quotas_of(fo.HDRF().allocate(fo.read(tmp_path / "now.json")), "kueue", queues=document)
+    limits = limits_of(made)
+    assert limits["a", "od", GPU] == "0" and limits["a", "spot", GPU] == "20" and limits["a", "spot", "cpu"] is None
+    assert "no servers that count now, so that limits stay as their owners gave them: spot" in made.notes
+
+
+def test_quotas_of_one_resource_leave_the_limits_of_others(tmp_path):
+    document = two_pools()
+    (tmp_path / "now.json").write_text(json.dumps(document))
+    answer = fo.HDRF().allocate(fo.read(tmp_path / "now.json"))
+    first = data_of_yaml(quotas_of(answer, "kueue", queues=document).text(), "", "")["items"]
+    names = {one["metadata"]["name"]: one for one in first}
+    document["items"] = [
+        names.get(one["metadata"]["name"], one) if one["kind"] == "ClusterQueue" else one for one in document["items"]
+    ]
+    again = quotas_of(answer, "kueue", queues=document, resources=[GPU])
+    assert limits_of(again)["a", "od", "cpu"] == "0"
+    assert data_of_yaml(again.text(), "", "")["items"] == first

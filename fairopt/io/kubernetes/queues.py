@@ -506,8 +506,8 @@ class Queues:
     def places(self, queue: str, servers: Servers) -> dict[tuple[str, str], Mask]:
         """The servers on which what a queue uses of a resource counts for a flavor, by flavor and resource.
 
-        Kueue takes the first flavor with quotas of all that a set of pods requests, and no pod set is split. So a
-        server counts for the one of its flavors with a quota of most of what the server has, the first of several.
+        Kueue takes the first flavor with quotas of all that a set of pods requests. So a server counts for the one of
+        its flavors with quotas of most of what the server has, the first of several.
         """
         if queue not in servers.places:
             made: dict[tuple[str, str], Mask] = {}

@@ -12,9 +12,10 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
@@ -23,13 +24,15 @@ from fairopt.io.kubernetes.kueue import (
     LENT,
     Cohort,
     Lent,
-    ResourceFlavor,
     lent_of,
     own_limit,
     read_cluster_queues,
+    read_kueue,
 )
-from fairopt.io.kubernetes.objects import listed, read_nodes
+from fairopt.io.kubernetes.objects import Node, listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.kubernetes.queues import Queues, Servers
+from fairopt.io.notes import Notes
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 from fairopt.io.standard_input import DASH, standard_input
@@ -46,26 +49,21 @@ _FIX = "rename it, or name the teams to write (--team)"
 
 @dataclass(frozen=True)
 class InputQueues:
-    """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor."""
+    """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor.
+
+    ``places`` are those on which what a queue uses counts, by queue and by flavor and resource.
+    """
 
     raw: Mapping[str, Raw] = field(default_factory=dict)
     servers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     cohorts: Mapping[str, Raw] = field(default_factory=dict)
+    places: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = field(default_factory=dict)
 
     def flavors(self, queue: str, resource: str) -> list[str]:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
         return [flavor for flavor, entry in cells_of(self.raw[queue]) if entry["name"] == resource]
 
-    def may_use(self, queue: str, flavor: str, resource: str) -> bool:
-        """Whether a ClusterQueue has a quota of a resource of a flavor, or may borrow some that others have."""
-        for of, entry in cells_of(self.raw[queue]):
-            if (of, entry["name"]) == (flavor, resource):
-                limit = own_limit(lent_of(self.raw[queue]["metadata"]), flavor, entry)
-                may_borrow = limit is None or quantity(limit) > 0
-                return quantity(entry["nominalQuota"]) > 0 or (may_borrow and self.promised[flavor, resource] > 0)
-        return False
-
-    @cached_property
+    @property
     def promised(self) -> dict[tuple[str, str], Fraction]:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
         out: dict[tuple[str, str], Fraction] = {}
@@ -84,29 +82,38 @@ def read_queues(source: Any) -> InputQueues:
     raw = {} if source is None else read_cluster_queues(source)
     if not raw:
         return InputQueues()
-    nodes: dict[str, Mapping[str, str]] = {}
-    labels: dict[str, Mapping[str, str]] = {}
+    nodes: dict[str, Node] = {}
     cohorts: dict[str, Raw] = {}
-    for document, name in _documents(source):
+    documents = list(_documents(source))
+    found = read_kueue(documents, mixed=True)
+    for document, name in documents:
         for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
             cohorts[checked(Cohort, item, name, place).name] = item
-        nodes |= {node.name: node.labels for node in read_nodes(document, name, mixed=True)}
-        for _, item, place in listed(document, name, ("ResourceFlavor",), COMMAND, mixed=True):
-            found = checked(ResourceFlavor, item, name, place)
-            labels[found.name] = found.node_labels
-    named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)} if nodes else set()
+        nodes |= {node.name: node for node in read_nodes(document, name, mixed=True)}
+    if not nodes:
+        return InputQueues(raw, {}, cohorts)
+    labels = {flavor: of.node_labels for flavor, of in found.flavors.items()}
+    named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}
+    queues, servers = Queues(found, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
+    names = np.array([*nodes], dtype=object)
     return InputQueues(
         raw,
         {
-            flavor: frozenset(name for name, has in nodes.items() if labels.get(flavor, {}).items() <= has.items())
+            flavor: frozenset(
+                name for name, node in nodes.items() if labels.get(flavor, {}).items() <= node.labels.items()
+            )
             for flavor in named
         },
         cohorts,
+        {
+            queue: {cell: frozenset(names[on].tolist()) for cell, on in queues.places(queue, servers).items()}
+            for queue in found.cluster_queues
+        },
     )
 
 
 def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may have nodes, flavors and cohorts, with their names."""
+    """The documents of an input that may have nodes, queues, flavors and cohorts, with their names."""
     expected = f"expected the output of {COMMAND}"
     if isinstance(source, Mapping):
         yield source, "the document"
@@ -114,7 +121,7 @@ def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
         yield json_of_text(standard_input(), "standard input", expected), "standard input"
     else:
         path = Path(source)
-        parts = ("nodes", "resourceflavors", "cohorts")
+        parts = ("nodes", "clusterqueues", "resourceflavors", "cohorts")
         files = [path / f"{name}.json" for name in parts] if path.is_dir() else [path]
         for file in files:
             if file.exists():
@@ -127,23 +134,19 @@ def to_cluster_queues(
     api_version: str | None = None,
     cohorts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
-    without_servers: Collection[str] = (),
+    untouched: Collection[str] = (),
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
-    Of flavors ``without_servers`` now, such as those that an autoscaler scaled to none, all limits stay: with none to
-    borrow nothing is admitted, and no server comes back. ``queues`` are those of the input by name: of these, which
-    must have all teams, only the numbers ``borrowingLimit`` and an annotation change. Without any each team gets a new
-    one, in its cohort, with a ResourceFlavor for each flavor.
+    ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
+    and an annotation change, and nothing of resources that are ``untouched``. Without any each team gets a new one, in
+    its cohort, with a ResourceFlavor for each flavor.
     """
     version, notes = _version(queues, api_version), list[str]()
     given = by_team(rows)
     if queues:
         head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
-        items = [
-            _changed(team, head | dict(queues[team]), quotas, notes, without_servers) for team, quotas in given.items()
-        ]
-        named = {flavor for team in given for flavor, _ in cells_of(queues[team])}
+        items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
         present = {(team, *key): limit for team in given for key, limit in _limits(queues[team])}
         made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item)}
         changes = [
@@ -155,8 +158,6 @@ def to_cluster_queues(
         if changes:
             more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
             notes.append(f"{LIMITS_CHANGE}: {', '.join(changes[:_SHOWN])}{more}")
-        if stay := sorted(named & {*without_servers}):
-            notes.append(f"no server has these flavors now, and their limits on borrowing stay: {', '.join(stay)}")
         return yaml_list(items, [*comments, *notes]), notes
     flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
     names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
@@ -200,7 +201,7 @@ def _limits(queue: Raw) -> Iterator[tuple[tuple[str, str], str | None]]:
 
 
 def _changed(
-    team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str], without_servers: Collection[str]
+    team: str, queue: Raw, quotas: Sequence[Quota], notes: list[str], untouched: Collection[str]
 ) -> dict[str, Any]:
     """A ClusterQueue with other borrowing limits, without what the server of Kubernetes writes."""
     made = as_applied(queue)
@@ -210,11 +211,15 @@ def _changed(
     new = {(resource_name(row.resource), row.flavor): row for row in quotas}
     has_cohort = bool(made.get("spec", {}).get("cohortName") or made.get("spec", {}).get("cohort"))
     for flavor, entry in cells_of(made):
+        if entry["name"] in untouched:
+            if told_before := before.get(flavor, {}).get(entry["name"]):
+                lent.setdefault(flavor, {})[entry["name"]] = told_before
+            continue
         row, limit = new.pop((entry["name"], flavor), None), own_limit(before, flavor, entry)
         entry.pop("borrowingLimit", None)
         if limit is not None:
             entry["borrowingLimit"] = limit
-        if row is None or flavor in without_servers:
+        if row is None:
             continue
         fair, nominal = quantity(quantity_of(row)), quantity(entry["nominalQuota"])
         told: dict[str, Any] = {"fair": quantity_of(row), "borrowing": None, "before": limit}

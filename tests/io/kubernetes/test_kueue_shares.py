@@ -235,3 +235,29 @@ def test_quotas_that_promise_more_than_there_is_are_kept_in_proportion_or_in_an_
     for order, gpus in ((None, (6, 6)), (["A", "B"], (8, 4)), (["B"], (4, 8))):
         answer = policy.allocate(unscaled.fit_guarantees(order))
         assert units(answer, GPU) == pytest.approx(dict(zip("AB", gpus, strict=True)))
+
+
+@pytest.mark.parametrize("policy", BOTH)
+@pytest.mark.parametrize("plain_first", [True, False])
+def test_a_flavor_of_all_servers_does_not_hide_the_gpus_of_another(policy, plain_first):
+    """Kueue takes the first flavor with quotas of all that a pod requests: of GPUs the plain one has none."""
+    nodes = [node("g", 64, 16, gpu="a100"), node("c", 64)]
+    quotas = {"plain": [32, 0], "a100": [32, 8]}
+    quotas = {name: quotas[name] for name in sorted(quotas, reverse=plain_first)}
+    queues = [cells(q, "all", resources=("cpu", GPU), **quotas) for q in "xy"]
+    jobs = [waiting("x", 12, spec(1, 1)), waiting("y", 12, spec(1, 1))]
+    instance, answer = shared(*queues, flavor("plain"), flavor("a100", gpu="a100"), *jobs, nodes=nodes, policy=policy)
+    assert units(answer, GPU) == pytest.approx({"x": 8, "y": 8})
+    assert said(instance, "2 flavors with servers of another flavor of its queue: each counts for that with quotas of")
+
+
+def test_a_pod_may_stay_where_it_runs_whatever_its_template_tolerates():
+    nodes = [node("g", 8, 8), node("h", 8)]
+    nodes[0]["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+    running = workload("a", "job", "main", (8, spec(1, 1)), admitted="a", uid="u", conditions=["Admitted"])
+    pods = [
+        pod("a", f"job-{k}", spec(1, 1, nodeName="g"), ownerReferences=[{"kind": "Job", "uid": "u"}]) for k in range(8)
+    ]
+    queue_of = cells("a", resources=("cpu", GPU), all=[8, 8])
+    instance, answer = shared(queue_of, flavor("all"), running, nodes=nodes, pods=pods)
+    assert units(answer, GPU) == pytest.approx({"a": 8}) and instance.held.sum() == 8

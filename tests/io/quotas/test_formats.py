@@ -223,13 +223,6 @@ def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, b
     assert "vision: its ClusterQueue has no place for 5 nvidia.com/gpu of t4" in notes
 
 
-def test_limits_on_borrowing_of_flavors_without_servers_stay():
-    yaml = pytest.importorskip("yaml")
-    text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", 0.0)], {"vision": QUEUE}, without_servers=["a100"])
-    assert yaml.safe_load(text)["items"][0]["spec"] == QUEUE["spec"]
-    assert notes == ["no server has these flavors now, and their limits on borrowing stay: a100"]
-
-
 def gpus(queue):
     return queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
 

@@ -186,7 +186,9 @@ def test_teams_that_are_no_queues_are_not_written_as_the_queues_of_the_input(run
 def test_limits_on_borrowing_that_change_are_said_and_are_a_change(run, tmp_path):
     with_kueue(tmp_path / "kube")
     result = run("kube", "-p", "most-tasks", "--format", "kueue", "--diff", code=4)
-    assert "limits on borrowing change: nlp-queue" in " ".join(result.output.split())
+    words = " ".join(result.output.split())
+    assert "limits on borrowing change: nlp-queue" in words
+    assert "comes back from others only as their jobs end: nlp-queue, vision-queue" in words
 
 
 def test_a_missing_cohort_is_said(run, tmp_path):

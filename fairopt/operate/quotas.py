@@ -615,6 +615,11 @@ class _Source:
             notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(spare)}")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
+            if waiting := self.queues.without_reclaim:
+                notes.append(
+                    "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "
+                    f"as their jobs end: {_listed(waiting)}"
+                )
             if self._empty_flavors:
                 named = _listed(self._empty_flavors)
                 notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")

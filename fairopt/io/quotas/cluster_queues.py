@@ -64,6 +64,17 @@ class InputQueues:
         return [flavor for flavor, entry in cells_of(self.raw[queue]) if entry["name"] == resource]
 
     @property
+    def without_reclaim(self) -> list[str]:
+        """The ClusterQueues in a cohort that preempt nobody who borrows what they are owed."""
+        specs = {name: queue.get("spec", {}) for name, queue in self.raw.items()}
+        return sorted(
+            name
+            for name, spec in specs.items()
+            if (spec.get("cohortName") or spec.get("cohort"))
+            and (spec.get("preemption") or {}).get("reclaimWithinCohort", "Never") == "Never"
+        )
+
+    @property
     def promised(self) -> dict[tuple[str, str], Fraction]:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
         out: dict[tuple[str, str], Fraction] = {}

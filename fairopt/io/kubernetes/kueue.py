@@ -116,14 +116,25 @@ class _WithQuotas(Object):
         return any(resource in group.covered for group in self.groups)
 
 
+class _Condition(Part):
+    type: str = ""
+    status: str = ""
+
+
 class ClusterQueue(_WithQuotas):
     """A queue with quotas, for all namespaces."""
 
     of_beta1: str = at("spec", "cohort", default="")
     of_beta2: str = at("spec", "cohortName", default="")
     stop: str = at("spec", "stopPolicy", default="None")
+    conditions: list[_Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it admits nothing now: stopped by its owners, or inactive."""
+        return self.stop != "None" or any((one.type, one.status) == ("Active", "False") for one in self.conditions)
 
     @property
     def cohort(self) -> str:
@@ -149,6 +160,7 @@ class LocalQueue(Object):
     short_name: Name = at("metadata", "name")
     namespace: Name = at("metadata", "namespace", default="default")
     cluster_queue: str = at("spec", "clusterQueue", default="")
+    stop: str = at("spec", "stopPolicy", default="None")
 
     @property
     def name(self) -> str:
@@ -176,11 +188,6 @@ class PodSet(Part):
     name: str = "main"
     count: int = Field(1, ge=0)
     template: _Template = Field(default_factory=_Template)
-
-
-class _Condition(Part):
-    type: str = ""
-    status: str = ""
 
 
 class _Admission(Part):

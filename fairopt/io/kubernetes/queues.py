@@ -82,6 +82,7 @@ class Queues:
         self._shared = set[tuple[str, str]]()  # flavors and queues with servers of several flavors
         self._queue_of: dict[str, str] = {}  # of a LocalQueue's namespace and name
         for name, local in found.local_queues.items():
+            notes.add("{local queue} that {is} stopped {counts} all the same", *[name] * (local.stop != "None"))
             if local.cluster_queue in found.cluster_queues:
                 self._queue_of[name] = local.cluster_queue
             elif found.cluster_queues:
@@ -305,14 +306,19 @@ class Queues:
     # -- what is owed, and limits -------------------------------------------------------------------------------
 
     def admissible(self, tasks: Sequence[Tasks]) -> list[Tasks]:
-        """The tasks that Kueue may ever admit: of queues with quotas of all that they request, or something to borrow.
+        """The tasks that Kueue may admit: of queues with quotas of all that they request, or something to borrow.
+
+        What waits in a queue that is stopped or inactive is left out; what runs there counts.
 
         Resources without a quota that admitted pods of some queue request are those that Kueue is set to ignore.
         """
         ignored, out = self._ignored(tasks), list[Tasks]()
         for one in tasks:
             lacks = [] if one.queue is None else self._lacks(one, one.queue, ignored)
-            if lacks:
+            if one.queue is not None and one.runs_on is None and self._found.cluster_queues[one.queue].stopped:
+                what = "{waiting pod} of cluster queues that are stopped or inactive {was} left out"
+                self._notes.add(what, one.name, number=one.count)
+            elif lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
                 self._notes.add(what, f"{one.name}: {lacks[0]}", number=one.count, queue=str(one.queue))
             elif one.queue is not None and not self._may_have(one, one.queue):
@@ -456,7 +462,6 @@ class Queues:
     def _note_unmodelled(self, name: str, queue: ClusterQueue) -> None:
         checks = bool(queue.checks or queue.strategy.get("admissionChecks"))
         self._notes.add("{cluster queue} with admission checks: not modelled", *[name] * checks)
-        self._notes.add("{cluster queue} that {is} stopped {counts} all the same", *[name] * (queue.stop != "None"))
 
     def _note_rules(self, of_queue: Collection[str], limits: Collection[Limit]) -> None:
         """Say which numbers of the objects are what is owed, and which are limits."""

@@ -370,16 +370,29 @@ def test_a_weight_of_0_counts_as_very_small():
     assert said(found, "1 team with a fair sharing weight of 0 counts with a thousandth of the smallest other weight")
 
 
+@pytest.mark.parametrize("how", ["stopPolicy", "Active"])
+def test_what_waits_in_a_stopped_queue_takes_nothing_from_others(how):
+    queues = [queue(name, "research", a100=(64, 8)) for name in ("vision", "nlp")]
+    if how == "Active":
+        queues[0]["status"] = {"conditions": [{"type": "Active", "status": "False"}]}
+    else:
+        queues[0]["spec"]["stopPolicy"] = "HoldAndDrain"
+    jobs = [workload(name, "train", "main", (2, spec(8, 8))) for name in ("vis", "nlp")]
+    stopped = LOCAL[1] | {"spec": LOCAL[1]["spec"] | {"stopPolicy": "Hold"}}
+    found = made(*FLAVORS, *queues, LOCAL[0], stopped, *jobs, pods=[])
+    assert set(found.teams["team"]) == {"nlp"} and fo.HDRF().allocate(found).tasks.sum() == pytest.approx(2)
+    assert said(found, "2 waiting pods of cluster queues that are stopped or inactive were left out (such as vis")
+    assert said(found, "1 local queue that is stopped counts all the same (nlp/main)")
+
+
 def test_what_is_not_modelled_is_said_where_it_is_there():
     limited = queue("nlp", "research", a100=(64, 8))
     limited["spec"]["resourceGroups"][0]["flavors"][0]["resources"][1]["borrowingLimit"] = "2"
     limited["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "provision"}]}
-    limited["spec"]["stopPolicy"] = "Hold"
     gated = pod("nlp", "gated-0", spec(8, 8, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]), phase="Pending")
     found = made(limited, LOCAL[1], WORKLOADS[2], pods=[gated])
     for sentence in (
         "1 cluster queue with admission checks: not modelled (nlp)",
-        "1 cluster queue that is stopped counts all the same (nlp)",
         "1 pod with scheduling gates counts as waiting (nlp/gated-0)",
         "1 flavor without an object counts as on all servers (a100)",
     ):

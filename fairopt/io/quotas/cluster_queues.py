@@ -8,17 +8,15 @@ when the objects are read again.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import checked, json_of_text, read_json_text, shown
+from fairopt.io.json_text import checked, shown
 from fairopt.io.kubernetes.kueue import (
     COMMAND,
     LENT,
@@ -33,9 +31,9 @@ from fairopt.io.kubernetes.objects import Node, listed, read_nodes
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.kubernetes.queues import Queues, Servers
 from fairopt.io.notes import Notes
+from fairopt.io.quotas.documents import documents_of
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
-from fairopt.io.standard_input import DASH, standard_input
 
 Raw = Mapping[str, Any]
 VERSIONS = ("v1beta2", "v1beta1")
@@ -44,6 +42,7 @@ _TYPE = "node.kubernetes.io/instance-type"  # the label from which types of serv
 _ALL = "default-flavor"  # the flavor of all servers together
 LIMITS_CHANGE = "limits on borrowing change"  # how the note of these begins
 _SHOWN = 4  # changes of limits that are named
+_PARTS = ("nodes.json", "clusterqueues.json", "resourceflavors.json", "cohorts.json")
 _FIX = "rename it, or name the teams to write (--team)"
 
 
@@ -95,7 +94,7 @@ def read_queues(source: Any) -> InputQueues:
         return InputQueues()
     nodes: dict[str, Node] = {}
     cohorts: dict[str, Raw] = {}
-    documents = list(_documents(source))
+    documents = documents_of(source, _PARTS, f"expected the output of {COMMAND}")
     found = read_kueue(documents, mixed=True)
     for document, name in documents:
         for _, item, place in listed(document, name, ("Cohort",), COMMAND, mixed=True):
@@ -121,22 +120,6 @@ def read_queues(source: Any) -> InputQueues:
             for queue in found.cluster_queues
         },
     )
-
-
-def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may have nodes, queues, flavors and cohorts, with their names."""
-    expected = f"expected the output of {COMMAND}"
-    if isinstance(source, Mapping):
-        yield source, "the document"
-    elif os.fspath(source) == DASH:
-        yield json_of_text(standard_input(), "standard input", expected), "standard input"
-    else:
-        path = Path(source)
-        parts = ("nodes", "clusterqueues", "resourceflavors", "cohorts")
-        files = [path / f"{name}.json" for name in parts] if path.is_dir() else [path]
-        for file in files:
-            if file.exists():
-                yield read_json_text(file, expected), os.fspath(file)
 
 
 def to_cluster_queues(

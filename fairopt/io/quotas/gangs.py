@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from fairopt.io.json_text import json_of_text, read_json_text
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.notes import Notes
+from fairopt.io.quotas.documents import documents_of
 from fairopt.io.quotas.objects import quota_of
 from fairopt.io.slurm.objects import read_jobs
-from fairopt.io.standard_input import DASH, standard_input
 
 __all__ = ["Gang", "read_gangs"]
 
-_FILES = ("workloads", "clusterqueues", "localqueues", "resourceflavors", "jobs")
+_FILES = ("workloads.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "jobs.json")
 _SEVERAL = re.compile(r"\bnode=(?!1\b)")  # of a request of Slurm
 
 
@@ -42,7 +39,7 @@ class Gang:
 
 def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
     """The gangs that wait in an input of `fairopt.read`, with the teams that ``users`` makes; empty if it has none."""
-    documents = list(_documents(source))
+    documents = documents_of(source, _FILES, f"expected the output of {COMMAND}, or of squeue --json")
     jobs = [(document, name) for document, name in documents if isinstance(document.get("jobs"), list)]
     lists = [(document, name) for document, name in documents if isinstance(document.get("items"), list)]
     out = (
@@ -51,25 +48,6 @@ def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
     for document, name in jobs:
         out += _of_slurm(document["jobs"], name, users or "account")
     return out
-
-
-def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may have gangs, with their names."""
-    expected = f"expected the output of {COMMAND}, or of squeue --json"
-    if isinstance(source, Mapping):
-        yield source, "the document"
-    elif source is None:
-        return
-    elif os.fspath(source) == DASH:
-        text = standard_input()
-        if text.lstrip().startswith("{"):
-            yield json_of_text(text, "standard input", expected), "standard input"
-    else:
-        path = Path(source)
-        files = [path / f"{name}.json" for name in _FILES] if path.is_dir() else [path]
-        for file in files:
-            if file.suffix.lower() == ".json" and file.exists():
-                yield read_json_text(file, expected), os.fspath(file)
 
 
 def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:

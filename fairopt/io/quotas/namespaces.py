@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from fairopt.io.json_text import json_of_text, read_json_text
 from fairopt.io.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, read_pods
-from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.quotas.documents import documents_of
 
 __all__ = ["read_fixed"]
 
@@ -19,7 +16,7 @@ _EXPECTED = "expected the output of kubectl get pods -A -o json"
 def read_fixed(source: Any) -> dict[str, list[PodSpec]]:
     """The pods of an input of `fairopt.read` that belong to servers, by namespace; none of other inputs."""
     out: dict[str, list[PodSpec]] = {}
-    for document, name in _documents(source):
+    for document, name in documents_of(source, ["pods.json"], _EXPECTED):
         items = document.get("items")
         mine = [item for item in items if _may_be_fixed(item)] if isinstance(items, list) else []
         for pod in read_pods({"kind": document.get("kind"), "items": mine}, name, mixed=True):
@@ -36,20 +33,3 @@ def _may_be_fixed(item: Any) -> bool:
     owners = metadata.get("ownerReferences") or ()
     kinds = [one.get("kind") for one in owners if isinstance(one, Mapping)]
     return MIRROR in (metadata.get("annotations") or ()) or any(kind in OF_SERVERS for kind in kinds)
-
-
-def _documents(source: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may have pods, with their names."""
-    if isinstance(source, Mapping):
-        yield source, "the document"
-    elif source is None:
-        return
-    elif os.fspath(source) == DASH:
-        text = standard_input()
-        if text.lstrip().startswith("{"):
-            yield json_of_text(text, "standard input", _EXPECTED), "standard input"
-    else:
-        path = Path(source)
-        file = path / "pods.json" if path.is_dir() else path
-        if file.suffix.lower() == ".json" and file.exists():
-            yield read_json_text(file, _EXPECTED), os.fspath(file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from fairopt.io.json_text import json_of_text, shown
 from fairopt.io.quotas.accounts import cluster_of, read_associations, read_sacctmgr
 from fairopt.io.quotas.cluster_queues import read_cluster_queue_quotas
 from fairopt.io.quotas.csv_table import read_csv
+from fairopt.io.quotas.documents import Document, documents_of
 from fairopt.io.quotas.quota import Quota
 from fairopt.io.quotas.resource_quotas import read_resource_quotas
-from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.standard_input import DASH
 from fairopt.io.text_files import read_text
 from fairopt.io.yaml_file import data_of_yaml
 
@@ -50,7 +51,7 @@ def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -
     They are in a file of a folder, such as ``resourcequotas.json``, or in the one document of the input.
     """
     formats = [format] if format in _OF_INPUT else [*_OF_INPUT] if format is None else []
-    for document, name in _documents(source, formats):
+    for document, name in documents_of(source, [_OF_INPUT[one] for one in formats], EXPECTED):
         if "associations" in document or isinstance(document.get("items"), list):
             found, of = _quotas_of(document, name, formats)
             if found:
@@ -62,13 +63,11 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
     """The ResourceQuotas as given in an input of `fairopt.read`, or in a file of them; None if it has none."""
     if source is None:
         return None
-    if isinstance(source, Mapping):
-        documents = [(source, "the document")]
-    elif os.fspath(source) != DASH and Path(source).suffix.lower() in (".yaml", ".yml"):
+    if not isinstance(source, Mapping) and Path(source).suffix.lower() in (".yaml", ".yml"):
         name = os.fspath(source)
-        documents = [(data_of_yaml(read_text(source, EXPECTED), name, EXPECTED), name)]
+        documents: list[tuple[Document, str]] = [(data_of_yaml(read_text(source, EXPECTED), name, EXPECTED), name)]
     else:
-        documents = _documents(source, ["kubernetes"])
+        documents = documents_of(source, [_OF_INPUT["kubernetes"]], EXPECTED)
     found = [
         item
         for document, name in documents
@@ -84,30 +83,12 @@ def limits_of(source: str | os.PathLike[str] | Mapping[str, Any] | None) -> tupl
     """The limits of accounts of Slurm in an input of `fairopt.read` or a file, None without any; and its cluster."""
     if source is None:
         return None, ""
-    if isinstance(source, Mapping):
-        documents = [(source, "the document")]
-    elif os.fspath(source) != DASH and Path(source).suffix.lower() in (".sh", ".txt"):
+    if not isinstance(source, Mapping) and Path(source).suffix.lower() in (".sh", ".txt"):
         return read_sacctmgr(read_text(source, EXPECTED), os.fspath(source)), ""
-    else:
-        documents = _documents(source, ["slurm"])
+    documents = documents_of(source, [_OF_INPUT["slurm"]], EXPECTED)
     found = [(document, name) for document, name in documents if "associations" in document]
     limits = [quota for document, name in found for quota in read_associations(document, name)]
     return (limits, cluster_of(found[0][0])) if found else (None, "")
-
-
-def _documents(source: str | os.PathLike[str], formats: Sequence[str]) -> list[tuple[Mapping[str, Any], str]]:
-    """The documents of an input that may hold present quotas of some formats, with their names."""
-    documents: list[tuple[Mapping[str, Any], str]] = []
-    if os.fspath(source) == DASH:
-        text, name = standard_input(), "standard input"
-        documents += [(json_of_text(text, name, EXPECTED), name)] if text.lstrip().startswith("{") else []
-    elif Path(source).is_dir():
-        for file in (Path(source) / _OF_INPUT[one] for one in formats):
-            if file.exists():
-                documents.append((json_of_text(read_text(file, EXPECTED), os.fspath(file), EXPECTED), os.fspath(file)))
-    elif Path(source).suffix.lower() == ".json":
-        documents.append((json_of_text(read_text(source, EXPECTED), os.fspath(source), EXPECTED), os.fspath(source)))
-    return documents
 
 
 def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None = None) -> tuple[list[Quota], str]:

@@ -59,7 +59,7 @@ class NumberPrograms:
         self.least = self.program.low if single else np.zeros(len(tasks))
         self.most = np.where(self.program.zero_pairs, 0.0, self.program.most if single else np.inf)
         self.tasks, self.columns, self.units = tasks, columns, np.zeros(0)
-        self.simplex, self.first_size = Simplex(settings.verbose), 0
+        self.simplex, self.sizes = Simplex(settings.verbose), SIZES  # that are still to be tried
         self.basis: tuple[Int, Int] | None = None
         self._write()
 
@@ -138,12 +138,11 @@ class NumberPrograms:
         most_rows = np.concatenate([self.high, np.full(n, np.inf)])
         loose = np.where(np.arange(len(least_rows)) < self.before_further, 0.0, LOOSE)
         simplex = self.simplex
-        sizes = SIZES[self.first_size :]
-        for size, part in (*((size, 0.0) for size in sizes), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
+        for size, part in (*((size, 0.0) for size in self.sizes), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
             rows = least_rows - part * loose, most_rows + part * loose
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             if simplex.run(self.settings.clock, DUAL if self.basis is None else PRIMAL):
-                self.first_size = SIZES.index(size)  # what has failed on one level fails on the next
+                self.sizes = SIZES[SIZES.index(size) :]  # what failed on one level fails on the next
                 break
         else:
             if simplex.infeasible:

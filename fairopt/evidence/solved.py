@@ -525,10 +525,16 @@ def _conic_gap(
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
-    if majorant is None:
-        return plain_gap(program, point, excess * per_form), assumed
-    value = majorant.value(point)  # concave in the form, so its slope bounds the excess
-    return max(objective.relative_gap(value + per_form * excess, value, point), 0.0), assumed
+    value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
+
+    def gap(excess: float) -> float:
+        if value is None:
+            return plain_gap(program, point, excess * per_form)
+        return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
+
+    if assumed and excess < 0 and not gap(-excess) <= GAP_TOLERANCE:  # the point itself shows that it does not hold
+        return np.inf, ""
+    return gap(excess), assumed
 
 
 class _Fit(NamedTuple):

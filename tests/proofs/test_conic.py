@@ -5,9 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
+import fairopt as fo
+from fairopt.evidence import solved
+from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs import conic
 from fairopt.runtime.clock import Clock
 
@@ -44,3 +48,17 @@ def test_a_solver_that_may_overrun_a_time_limit_runs_in_a_subprocess(monkeypatch
     monkeypatch.setattr(conic.subprocesses, "solve", lambda solver, until, **given: found)
     clock = Clock(60)
     assert clock.run(lambda: conic._solve(data, CONES)) == found
+
+
+@pytest.mark.parametrize(
+    ("excess", "assumed", "expected"),
+    [(-0.5, "a range", (np.inf, "")), (-1e-9, "a range", (0.0, "a range")), (-0.5, "", (0.0, ""))],
+)
+def test_a_bound_below_what_is_judged_shows_that_its_assumption_fails(monkeypatch, excess, assumed, expected):
+    """Such a bound certified AlphaFair(10) at shares of 1e-9: variables of CVXPY were 1e80 times what it assumed."""
+    program = Program(fo.Instance([[1], [1]], [4]), fo.Policy(lambda m: cp.sum(cp.sqrt(m.tasks))).objective, ())
+    cone = ConeModel(program)
+    cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints).solve("CLARABEL")
+    evidence, tasks = solved.Solved.of(cone), cone.tasks()
+    monkeypatch.setattr(solved, "conic_excess", lambda *_: (excess, assumed))
+    assert solved._conic_gap(program, evidence, None, tasks, program.point(tasks)) == expected

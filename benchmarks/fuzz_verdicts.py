@@ -566,7 +566,8 @@ def judge(draw: Draw, answer: Any) -> str:
 def _tier(question: Question, objective: Any, at: Row, says: float | None = None, last: bool = True) -> str:
     """Whether an answer is as good as can be for an objective.
 
-    Unless it is the last one it is kept for those that follow: at its value, or `TIER` below the best, if that is more.
+    Unless it is the last one it is kept for those that follow: at its value, or `TIER` below the best, if that is more;
+    where the best shares are unique, at the answer's shares.
     """
     name, forms = type(objective).__name__, question.forms_of(objective)
     z, x = [dot(form, at) for form in forms], np.array(at, dtype=float)
@@ -655,7 +656,9 @@ def _curved(question: Question, objective: Any, z: Float, x: Float, says: float 
         return f"worse: worth {got} at {x.tolist()}"
     close = 0.9 * allowed if last else 0.05 * TIER * unit
     found = cuts.maximise(function, question.all_rows, question.equal, question.held, question.top, x, close)
-    if not last:
+    if not last and decides_shares(objective):
+        question.bound(forms, [Fraction(v) * (1 - ROUNDED) for v in z.tolist()], -1)
+    elif not last:
         kept = max(got - 1e-14 * (abs(got) + unit), found.high - 0.8 * TIER * unit)
         question.held.append(Held(function, kept, abs(got) + unit))
     if found.low > got + 1.05 * allowed:
@@ -703,6 +706,16 @@ def concave_region(objective: Any) -> bool:
     """Whether a transform of the measure is concave."""
     a, power = emphasis(objective)
     return objective.beta > 0 and power >= a * (1 - 1e-12)
+
+
+def decides_shares(objective: Any) -> bool:
+    """Whether an objective is alpha-fairness with alpha > 0, whose best shares are unique, or ranks as it does."""
+    if type(objective).__name__ == "AlphaFair":
+        return bool(objective.alpha > 0)
+    if type(objective).__name__ != "FairnessEfficiency":
+        return False
+    a, power = emphasis(objective)
+    return objective.beta > 0 and abs(power - a) <= a * 1e-12
 
 
 def _plane(question: Question, objective: Any, shares: Float) -> str:

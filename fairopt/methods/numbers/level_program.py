@@ -59,7 +59,8 @@ class NumberPrograms:
         self.least = self.program.low if single else np.zeros(len(tasks))
         self.most = np.where(self.program.zero_pairs, 0.0, self.program.most if single else np.inf)
         self.tasks, self.columns, self.units = tasks, columns, np.zeros(0)
-        self.simplex, self.sizes = Simplex(settings.verbose), SIZES  # that are still to be tried
+        self.simplex = Simplex(settings.verbose)
+        self.sizes: tuple[float, ...] = SIZES  # that are still to be tried
         self.basis: tuple[Int, Int] | None = None
         self._write()
 

@@ -862,6 +862,9 @@ def untrue(draw: Draw, error: Exception) -> str:
     if not hasattr(policy, "objective"):
         return "every draw of this mechanism has an answer"
     question = Question.of(given, policy.constraints, policy.objective)
+    if isinstance(error, fo.errors.OutOfDomain) and "no tasks at all" in str(error):
+        most = (exact_lp.maximise(form, question.all_rows, question.equal).value for form in question.shares())
+        return "" if any(value <= 0 for value in most) else "all can have tasks"
     if isinstance(error, fo.errors.OutOfDomain):
         used = [part for part in (*_levelled(policy), *policy.constraints) if hasattr(part, "share")]
         levelled = [

@@ -47,7 +47,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
-    "proofs": ("fairopt/proofs", "tests/proof"),
+    "proof": ("fairopt/proof", "tests/proof"),
     "pool": ("fairopt/solve/pool", "tests/solve/pool"),
     "properties": ("fairopt/properties", "tests/properties"),
 }

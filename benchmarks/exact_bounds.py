@@ -28,6 +28,7 @@ from oracle import hierarchy
 
 import fairopt as fo
 from fairopt.blocks.model import Point
+from fairopt.instance.parts import taking_part
 
 KINDS = ("pools", "servers", "guarantees", "teams", "weights", "scales", "ties", "zeros", "blocks", "flat")
 KINDS += ("tiers", "speeds", "alpha", "wide", "bundles")
@@ -71,7 +72,7 @@ def wrong(draw: Draw, instance: fo.Instance, answer: fo.Allocation, found: Any) 
         return "the tasks do not fit"
     if not first.of_bundles and answer._taking_part.size:
         part = answer._taking_part
-        some = instance if len(part) == instance.n_users else instance._taking_part(part)
+        some = instance if len(part) == instance.n_users else taking_part(instance, part)
         with np.errstate(all="ignore"):
             half = first.value(Point(some, 0.5 * answer.tasks_by_server[part]))
             reached = first.value(Point(some, np.array(found.tasks, dtype=float)[part]))

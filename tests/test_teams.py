@@ -7,6 +7,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
+from fairopt.instance.parts import taking_part
 
 DEMANDS, SERVERS = [[1, 2], [2, 1], [1, 1]], [[10, 10], [5, 5]]
 NAMES = {"users": ["train", "serve", "parse"], "resources": ["cpu", "gpu"], "servers": ["large", "small"]}
@@ -53,7 +54,7 @@ def test_dict_and_pickle_keep_teams_guarantees_and_rates(again):
 
 
 def test_users_that_take_part_keep_their_part_of_the_weight_of_a_team():
-    part = FULL._taking_part([0, 2])
+    part = taking_part(FULL, [0, 2])
     assert part.weights.tolist() == [2, 1]
     assert part.team_weights == {"vision": 3.0}
     assert pickle.loads(pickle.dumps(part)).weights.tolist() == [2, 1]

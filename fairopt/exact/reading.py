@@ -15,7 +15,7 @@ FRACTIONS = "numbers read as the Fractions given, others as the shortest decimal
 
 def reading_of(policy: Any, instance: Instance) -> str:
     """How the numbers of a policy and an instance are read."""
-    return FRACTIONS if instance._fractions or "Fraction(" in repr(policy) else DECIMALS
+    return FRACTIONS if instance.in_fractions.given_as_fractions or "Fraction(" in repr(policy) else DECIMALS
 
 
 def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
@@ -23,5 +23,5 @@ def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
     exact = instance.in_fractions
     return {
         name: {repr(key): written(exact.number(name, key)) for key in of}
-        for name, of in instance._exact_numbers().items()
+        for name, of in instance.derived.exact_numbers().items()
     }

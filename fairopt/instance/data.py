@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import validation
+from fairopt.instance.derived import Derived
 from fairopt.instance.dominance import Dominance, dominance_of
 from fairopt.instance.in_fractions import InFractions
 from fairopt.instance.labels import by_label, joined, whole_name
@@ -177,8 +177,8 @@ class Instance:
                 f"resource(s); give (n_users, {n_resources}) or (n_users, {n_servers}, {n_resources})"
             )
         n_users = dem.shape[0]
-        self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
-        self._merged_from: Instance | None = None  # before identical servers were merged
+        self.taken_from: tuple[Instance, NDArray[np.int64] | slice] | None = None
+        self.merged_from: Instance | None = None  # before identical servers were merged
         # numbers that floats round, by argument and float, for exact answers
         self._fractions: dict[str, dict[float, Fraction | None]] = {
             name: found for name in FRACTIONAL if (found := validation.fractions_in(values[name]))
@@ -194,11 +194,11 @@ class Instance:
         self.notes: tuple[str, ...] = validation.texts(notes, "notes")
         validation.check_numbers(dem, caps, names)
         self.teams: Teams = Teams.of(teams, names.users, innermost_first)
-        of_users, of_teams = self._by_user_or_team(values["weights"], "weights")
+        of_users, of_teams = self.by_user_or_team(values["weights"], "weights")
         own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
         validation.check_per_user(own, "weights", (own > 0) & (own < np.inf), POSITIVE, names.users)
         self.team_weights: dict[str, float] = validation.weights_of_teams(of_teams)
-        self._own_weights = own  # before weights of teams are divided among their members
+        self.own_weights = own  # before weights of teams are divided among their members
         self.weights: Float = validation.frozen(split_weights(own, self.team_weights, self.teams.names))
         validation.check_spread(self.weights, names.users)
         self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
@@ -206,7 +206,7 @@ class Instance:
         self.task_limits: Float = validation.frozen(most)
         validation.check_per_user(most, "task_limits", most >= 0, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
-        of_users, of_teams = self._by_user_or_team(values["guarantees"], "guarantees")
+        of_users, of_teams = self.by_user_or_team(values["guarantees"], "guarantees")
         validation.refuse_units_of_users(of_users)
         floors = self.per_user(of_users, "guarantees", default=0.0)
         finite = (floors >= 0) & (floors < np.inf)
@@ -229,7 +229,7 @@ class Instance:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self._arguments(), self._parent, self._merged_from, self._fractions)
+        return _again, (self.arguments(), self.taken_from, self.merged_from, self._fractions)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -255,18 +255,18 @@ class Instance:
         >>> fo.Instance([[1], [1]], [4], weights=[3, 3], users=["batch", "web"]).replace(weights={"web": 2}).weights
         array([3., 2.])
         """
-        arguments = self._arguments()
+        arguments = self.arguments()
         unknown = set(changes) - set(arguments)
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
-        before = {**arguments, "weights": self._own_weights, "guarantees": self.guarantees}
+        before = {**arguments, "weights": self.own_weights, "guarantees": self.guarantees}
         of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
         for name in ("weights", "task_limits", "eligible", "guarantees", "rates", "held"):
             if isinstance(changes.get(name), Mapping) and before[name] is not None:
                 if name == "guarantees" and "resources" not in changes:
                     changes[name] = self._with_other_resources(changes[name])
                 changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
-        return Instance(**{**arguments, **changes})._read_as(self._fractions)
+        return Instance(**{**arguments, **changes}).derived.read_as(self._fractions)
 
     def _with_other_resources(self, guarantees: Mapping[Any, Any]) -> dict[Any, Any]:
         """New guarantees, with those of teams for the resources that they do not name."""
@@ -277,31 +277,19 @@ class Instance:
                 out[team] = {**{of: amount for of, amount in before.items() if of not in named}, **units}
         return out
 
-    def _read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
-        """The new instance, with floats of an earlier one read as the fractions that were given there."""
-        for name, found in fractions.items():
-            self._fractions[name] = {**found, **self._fractions.get(name, {})}
-        self.__dict__.pop("in_fractions", None)
-        return self
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the constructor, by name.
 
-    def _exact_numbers(self) -> dict[str, dict[float, Fraction | None]]:
-        """What exact answers read floats as, by argument, where it is not the shortest decimal of a float of 64 bits.
-
-        None for a float that is the rounding of several numbers that were given.
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1]], [4]).arguments()["capacities"]
+        array([[4.]])
         """
-        found = dict(self._fractions)
-        for name in ("demands", "capacities"):
-            array = getattr(self, name)
-            if array.dtype == np.float32:
-                short: dict[float, Fraction | None] = {float(x): Fraction(str(x)) for x in np.unique(array)}
-                found[name] = short | found.get(name, {})
-        return found
-
-    def _arguments(self) -> dict[str, Any]:
         return dict(
             demands=self.demands,
             capacities=self.capacities,
-            weights=self._with_teams(self._own_weights, self.team_weights),
+            weights=self._with_teams(self.own_weights, self.team_weights),
             task_limits=self.task_limits,
             eligible=self.eligible,
             counts=self.counts,
@@ -313,7 +301,7 @@ class Instance:
             notes=self.notes,
             teams=self.teams or None,
             innermost_first=None,
-            guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self._has_guarantees else None,
+            guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self.derived.has_guarantees else None,
             rates=self.rates,
             held=self.held,
             limits=self.limits,
@@ -415,14 +403,14 @@ class Instance:
             for name, units in task.items():
                 row[self.resource_index(whole_name(name, self.resources))] = units
         n, inner = len(rows), next(iter(self.teams), None)
-        before = {**self._arguments(), "users": self.users, "demands": np.vstack([self.demands, rows])}
+        before = {**self.arguments(), "users": self.users, "demands": np.vstack([self.demands, rows])}
         labels = {by: [*self.teams[by], *(demands if by == inner else [None] * n)] for by in self.teams}
         floors = self._with_teams(self.guarantees, self.team_guarantees)
         more: dict[str, Any] = {
             "users": [*self.users, *demands],
             "teams": labels or None,
             "innermost_first": [*labels] or None,
-            "weights": self._with_teams(self._own_weights, self.team_weights),
+            "weights": self._with_teams(self.own_weights, self.team_weights),
             "guarantees": floors,
             "eligible": np.vstack([self.eligible, np.ones((n, self.n_servers), dtype=np.bool_)]),
             "task_limits": None,
@@ -432,7 +420,7 @@ class Instance:
                 more[name] = np.append(more[name], np.full(n, float(name == "weights")))
         if self.held is not None:
             more["held"] = np.concatenate([self.held, np.zeros((n, *self.held.shape[1:]))])
-        return Instance(**{**before, **more})._read_as(self._fractions)
+        return Instance(**{**before, **more}).derived.read_as(self._fractions)
 
     def with_eligible(self, eligible: Any) -> Instance:
         """The same cluster with other placement constraints; users missing in a dict keep theirs.
@@ -485,13 +473,15 @@ class Instance:
         """
         return later("fairopt.solve.fitted_guarantees:fitted_guarantees")(self, order)
 
-    def select_users(self, chosen: ArrayLike) -> Instance:
+    def select_users(self, chosen: ArrayLike, users: Sequence[str] | None = None) -> Instance:
         """The instance with some of the users, on the same servers.
 
         Parameters
         ----------
         chosen : array-like of int or of bool
-            Indices or a mask.
+            Indices, of which some may occur twice, or a mask.
+        users : sequence of str, optional
+            New labels. Default: those that they have.
 
         Returns
         -------
@@ -507,7 +497,7 @@ class Instance:
             rows = np.arange(self.n_users)[np.asarray(chosen) if np.size(chosen) else slice(0)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
-        return self._of_users(rows, [self.users[j] for j in rows])
+        return self._of_users(rows, [self.users[j] for j in rows] if users is None else users)
 
     def _of_users(self, rows: NDArray[np.int64], users: Sequence[str] | None) -> Instance:
         """The instance with the users of some rows, under these labels."""
@@ -515,7 +505,7 @@ class Instance:
         kept = teams.names if self.team_weights or self.team_guarantees else {}
         part = self.replace(
             demands=self.demands[rows],
-            weights=self._own_weights[rows],
+            weights=self.own_weights[rows],
             task_limits=self.task_limits[rows],
             eligible=self.eligible[rows],
             users=users,
@@ -524,113 +514,10 @@ class Instance:
             rates=None if self.rates is None else self.rates[rows],
             held=None if self.held is None else self.held[rows],
         )
-        part._give_teams(
+        part.derived.give_teams(
             {team: weight for team, weight in self.team_weights.items() if team in kept},
             {team: floor for team, floor in self.team_guarantees.items() if team in kept},
         )
-        return part
-
-    def _give_teams(self, weights: dict[str, float], guarantees: dict[str, dict[str, float]]) -> None:
-        """Complete a new instance with valid weights and guarantees of teams."""
-        divided = (
-            validation.frozen(split_weights(self._own_weights, weights, self.teams.names)) if weights else self.weights
-        )
-        self.__dict__.update(team_weights=weights, team_guarantees=guarantees, weights=divided)
-
-    def _taking_part(self, chosen: ArrayLike) -> Instance:
-        """`select_users` (indices or a mask) for a solve: values given for all users, and `_total_weight`, remain
-        valid.
-        """
-        rows = np.arange(self.n_users)[np.asarray(chosen)]
-        part = self._of_users(rows, None)
-        part._parent = (self, rows)  # labels are taken from there on demand
-        part.__dict__["weights"] = validation.frozen(self.weights[rows])  # as divided among all members of teams
-        return part
-
-    def _window(self, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
-        """`_taking_part` of a slice of users, without copies or checks; ``ratios``, ``demands`` if known."""
-        part = object.__new__(Instance)
-        part.__dict__.update(
-            demands=self.demands[rows] if demands is None else demands,
-            weights=self.weights[rows],
-            _own_weights=self._own_weights[rows],
-            task_limits=self.task_limits[rows],
-            eligible=self.eligible[rows],
-            guarantees=self.guarantees[rows],
-            rates=None if self.rates is None else self.rates[rows],
-            held=None,
-            limits=self.limits,
-            teams=self.teams.take(rows),
-            team_weights=self.team_weights,
-            team_guarantees=self.team_guarantees,
-            capacities=self.capacities,
-            counts=self.counts,
-            total_capacities=self.total_capacities,
-            _users=None,
-            _resources=self._resources,
-            _servers=self._given_servers,
-            server_types=self.server_types,
-            units=self.units,
-            notes=self.notes,
-            _parent=(self, rows),
-            _merged_from=None,
-            _checked=True,
-        )
-        if ratios is not None:
-            part.__dict__["ratios"] = ratios
-        return part
-
-    def _with_rows(self, demands: Any) -> Instance:
-        """The pool with other users, given by demands only, without copies or checks."""
-        n, part = len(demands), self._window(slice(0))
-        part.__dict__.update(
-            demands=demands,
-            weights=np.broadcast_to(1.0, n),
-            _own_weights=np.broadcast_to(1.0, n),
-            task_limits=np.broadcast_to(np.inf, n),
-            eligible=np.broadcast_to(np.True_, (n, 1)),
-            guarantees=np.broadcast_to(0.0, n),
-            rates=None,
-            held=None,
-            limits=(),
-            teams=Teams({}),
-            team_weights={},
-            team_guarantees={},
-            _parent=None,
-        )
-        return part
-
-    def _server_window(self, rows: slice) -> Instance:
-        """The instance on a slice of the servers, without copies or checks; users eligible on none remain."""
-        part = object.__new__(Instance)
-        demands = self.demands if self.demands.ndim == 2 else self.demands[:, rows]
-        part.__dict__.update(
-            self.__dict__,
-            demands=demands,
-            capacities=self.capacities[rows],
-            counts=self.counts[rows],
-            eligible=self.eligible[:, rows],
-            rates=None if self.rates is None else self.rates[:, rows],
-            held=None,
-            limits=limits_on(self.limits, rows),
-            _servers=self.servers[rows] if self._given_servers else None,
-            server_types=None if self.server_types is None else self.server_types[rows],
-            _merged_from=None,
-        )
-        if not self._everywhere:
-            part.__dict__.pop("_everywhere", None)
-        for name in (
-            "ratios",
-            "dominant_shares",
-            "total_capacities",
-            "tasks_alone",
-            "_server_classes",
-            "servers",
-            "in_fractions",
-        ):
-            part.__dict__.pop(name, None)
-        if "dominance" in part.__dict__:
-            part.__dict__["dominance"] = self.dominance.on(rows)
         return part
 
     def pooled(self) -> Instance:
@@ -678,7 +565,7 @@ class Instance:
         >>> fo.Instance([[1, 2]], [[4, 4], [4, 4], [8, 2]]).merged().counts
         array([2, 1])
         """
-        classes = self._server_classes
+        classes = self.derived.server_classes
         n_classes = int(classes.max()) + 1
         if n_classes == self.n_servers:
             return self
@@ -691,10 +578,10 @@ class Instance:
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
             servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
-            held=self.held if self.held is None or self.held.ndim == 1 else self._sum_by_class(self.held),
+            held=self.held if self.held is None or self.held.ndim == 1 else self.derived.sum_by_class(self.held),
             limits=limits_on(self.limits, first),
         )
-        merged._parent, merged._merged_from = self._parent, self
+        merged.__dict__.update(taken_from=self.taken_from, merged_from=self)
         return merged
 
     def individual(self) -> Instance:
@@ -716,13 +603,13 @@ class Instance:
         types = None if self.server_types is None else [self.server_types[s] for s in row]
         held = self.held if self.held is None or self.held.ndim == 1 else (self.held / self.counts)[:, row]
         names: Sequence[str]
-        if self._merged_from is None:
+        if self.merged_from is None:
             names = _names_of_each(self.servers, self.counts)
         else:  # by row, and within a row in the order before they were merged
-            before = self._merged_from
+            before = self.merged_from
             each = before.individual()
             order = np.argsort(
-                before._server_classes[np.repeat(np.arange(before.n_servers), before.counts)], kind="stable"
+                before.derived.server_classes[np.repeat(np.arange(before.n_servers), before.counts)], kind="stable"
             )
             names = [each.servers[s] for s in order]
             types = None if each.server_types is None else [each.server_types[s] for s in order]
@@ -738,12 +625,8 @@ class Instance:
             held=held,
             limits=limits_on(self.limits, row),
         )
-        made._parent = self._parent
+        made.__dict__["taken_from"] = self.taken_from
         return made
-
-    def _by_row(self, individual: Float) -> Float:
-        """Values by individual server, (n_users, number of servers), summed by row: shape (n_users, n_servers)."""
-        return np.add.reduceat(individual, np.cumsum(self.counts) - self.counts, axis=1)
 
     # -- sizes and labels -------------------------------------------------------------------------------------
 
@@ -765,8 +648,8 @@ class Instance:
     @cached_property
     def users(self) -> tuple[str, ...]:
         """Labels of the users."""
-        if self._users is None and self._parent is not None:
-            parent, rows = self._parent
+        if self._users is None and self.taken_from is not None:
+            parent, rows = self.taken_from
             return parent.users[rows] if isinstance(rows, slice) else tuple(parent.users[j] for j in rows)
         return tuple(self._labels.users)
 
@@ -791,9 +674,11 @@ class Instance:
     @cached_property
     def servers(self) -> tuple[str, ...]:
         """Labels of the servers; of a row of `merged` servers all of their names, as ``a100-[01-09]``."""
-        if self._servers is None and self._merged_from is not None:
+        if self._servers is None and self.merged_from is not None:
             names: list[list[str]] = [[] for _ in range(self.n_servers)]
-            for name, row in zip(self._merged_from.servers, self._merged_from._server_classes.tolist(), strict=True):
+            for name, row in zip(
+                self.merged_from.servers, self.merged_from.derived.server_classes.tolist(), strict=True
+            ):
                 names[row].append(name)
             lists = tuple(map(hostlist, names))
             return lists if len({*lists}) == len(lists) else tuple(of_row[0] for of_row in names)
@@ -802,7 +687,7 @@ class Instance:
     @property
     def _given_servers(self) -> tuple[str, ...] | None:
         """Labels of the servers, None for the default ones."""
-        return self._servers if self._merged_from is None else self.servers
+        return self._servers if self.merged_from is None else self.servers
 
     @property
     def _labels(self) -> validation.Labels:
@@ -812,25 +697,6 @@ class Instance:
             self._resources or validation.default_labels("resource", self.n_resources),
             self._servers or validation.default_labels("server", self.n_servers),
         )
-
-    @property
-    def _has_guarantees(self) -> bool:
-        """Whether any user or team has a guarantee."""
-        return bool(self.guarantees.any()) or bool(self.team_guarantees)
-
-    @property
-    def _chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
-        """The instance on the same servers from which these users were selected, and their indices; or None."""
-        if self._parent is None or any(
-            not np.array_equal(getattr(self._parent[0], name), getattr(self, name)) for name in ("capacities", "counts")
-        ):
-            return None
-        return self._parent
-
-    @property
-    def _is_window(self) -> bool:
-        """Whether this is a `_window` of another instance."""
-        return self._parent is not None and isinstance(self._parent[1], slice)
 
     @property
     def held_tasks(self) -> Float | None:
@@ -881,31 +747,6 @@ class Instance:
         total = self.total_capacities
         return validation.frozen(self.demands / np.where(total > 0, total, 1.0))
 
-    @property
-    def _cheapest_ratios(self) -> Float:
-        """The smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
-        if self.demands.ndim == 2:
-            return self.ratios
-        return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
-
-    def _common_level(self, per_task: Float, weights: Float | None = None) -> float:
-        """The level at which equal shares per weight use up a resource; ``per_task`` has shape (n_users,).
-
-        Users of a zero share are ignored. Exact on one pool without limits, an estimate if demands or capacities differ
-        by server. ``weights`` replace those of the instance. 0 or infinite on overflow.
-        """
-        if not (per_task > 0).any():
-            return 1.0
-        weights = self.weights if weights is None else weights
-        with np.errstate(over="ignore"):  # an infinite load is a level of 0
-            tasks = np.divide(weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
-            load = float((tasks @ self._cheapest_ratios).max())
-        if load == 0:  # no user needs any one resource everywhere
-            mu = self.dominant_shares
-            best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-            load = float(tasks @ best)
-        return 1.0 / load if load else np.inf
-
     @cached_property
     def dominant_shares(self) -> Float:
         """The largest of the `ratios` of each user, shape (n_users,) or (n_users, n_servers)."""
@@ -916,14 +757,23 @@ class Instance:
         return validation.frozen(largest)
 
     @cached_property
-    def _everywhere(self) -> bool:
-        """Whether all users are eligible on every server row."""
-        return bool(self.eligible.all())
+    def derived(self) -> Derived:
+        """What methods read of an instance: classes of servers, levels, and where it was taken from.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> fo.Instance([[1]], [[4], [4], [8]]).derived.server_classes
+        array([0, 0, 1])
+        """
+        return Derived(self)
 
     @cached_property
     def dominance(self) -> Dominance:
         """Dominant users of each resource of each server, and the requests of these and of the other users."""
-        return dominance_of(self.per_server_demands, self.capacities, None if self._everywhere else self.eligible)
+        return dominance_of(
+            self.per_server_demands, self.capacities, None if self.derived.everywhere else self.eligible
+        )
 
     @cached_property
     def in_fractions(self) -> InFractions:
@@ -937,40 +787,13 @@ class Instance:
         """
         return InFractions(self)
 
-    def _of_floats(self) -> Instance:
-        """The same instance, of which `in_fractions` reads each float as the fraction that it is: as solvers do."""
-        made = object.__new__(Instance)
-        made.__dict__.update(self.__dict__, in_fractions=InFractions(self, of_floats=True))
-        return made
-
-    @property
-    def _total_weight(self) -> float:
-        """The sum of all weights, including users left out by `_taking_part`."""
-        return float((self if self._parent is None else self._parent[0]).weights.sum())
-
-    @property
-    def _number_of_all_users(self) -> int:
-        """The number of users, including those left out by `_taking_part`."""
-        return (self if self._parent is None else self._parent[0]).n_users
-
     @cached_property
     def tasks_alone(self) -> Float:
         """Tasks that each user could run alone on each server row, counts included, shape (n_users, n_servers).
 
         Zero where the user is not eligible; task limits are ignored.
         """
-        return validation.frozen(self._tasks_alone_within(np.ones(self.n_resources)))
-
-    def _tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
-        """`tasks_alone` on fractions ``usable``, (n_resources,), of capacities; ``everywhere`` ignores eligibility."""
-        out = np.full((self.n_users, self.n_servers), np.inf)
-        demands = self.per_server_demands
-        for i in range(self.n_resources):
-            d = demands[:, :, i]
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                np.minimum(out, np.where(d > 0, usable[i] * self.capacities[:, i] / d, np.inf), out=out)
-        counts = everywhere & np.isfinite(out) if everywhere else self.eligible
-        return np.where(counts, out, 0.0) * self.counts
+        return validation.frozen(self.derived.tasks_alone_within(np.ones(self.n_resources)))
 
     @property
     def own_slices(self) -> Float:
@@ -978,43 +801,7 @@ class Instance:
 
         The sum of weights includes users that a solve leaves out.
         """
-        return np.minimum(self.weights / self._total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
-
-    @cached_property
-    def _server_classes(self) -> NDArray[np.int64]:
-        """The class of each server, shape (n_servers,): equal capacities, eligibility, demands and limits."""
-        ordered = self.capacities[np.lexsort(self.capacities.T)]
-        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all capacities differ
-            return validation.frozen(np.arange(self.n_servers))
-        keys: dict[bytes, int] = {}
-        capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
-        number = Counter(capacities)
-        same = len(number) == self.n_servers or bool(self.eligible.all())  # columns of eligibility do not matter
-        columns = None if same else np.ascontiguousarray(self.eligible.T)
-        classes, masks = np.empty(self.n_servers, dtype=np.int64), masks_of(self.limits)
-        for s, key in enumerate(capacities):
-            if number[key] > 1:
-                if columns is not None:
-                    key += columns[s].tobytes()
-                if self.demands.ndim == 3:
-                    key += (self.demands[:, s, :] + 0.0).tobytes()
-                if self.rates is not None:
-                    key += (self.rates[:, s] + 0.0).tobytes()
-                key += bytes(where[s] for where in masks)
-            classes[s] = keys.setdefault(key, len(keys))
-        return validation.frozen(classes)
-
-    def _spread(self, tasks_by_class: Float) -> Float:
-        """Spread values of `merged`, (n_users, n_classes, ...), over identical servers: (n_users, n_servers, ...)."""
-        classes = self._server_classes
-        portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
-        return tasks_by_class[:, classes] * portion.reshape(-1, *[1] * (tasks_by_class.ndim - 2))
-
-    def _sum_by_class(self, by_row: Float) -> Float:
-        """Sum values of (n_users, n_servers, ...) over identical servers, to (n_users, n_classes, ...)."""
-        out = np.zeros((len(by_row), int(self._server_classes.max()) + 1, *by_row.shape[2:]))
-        np.add.at(out.swapaxes(0, 1), self._server_classes, by_row.swapaxes(0, 1))
-        return out
+        return np.minimum(self.weights / self.derived.total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
 
     # -- values by user ---------------------------------------------------------------------------------------
 
@@ -1050,15 +837,15 @@ class Instance:
         """
         n, value = self.n_users, by_label(value)
         if (
-            self._parent is not None
+            self.taken_from is not None
             and value is not None
-            and (isinstance(value, Mapping) or np.shape(value) == (self._parent[0].n_users,))
+            and (isinstance(value, Mapping) or np.shape(value) == (self.taken_from[0].n_users,))
         ):  # for the instance from which these users were selected
-            parent, rows = self._parent
+            parent, rows = self.taken_from
             return parent.per_user(value, name, default, unlimited)[rows]
         if isinstance(value, Mapping):
             value = self._by_only_member(value)
-            unknown = [u for u in value if u not in self._position]
+            unknown = [u for u in value if u not in self.derived.position]
             if unknown:
                 self._refuse_teams(value, name, "a value for each user is needed; name its members")
                 raise InvalidInstance(f"{name} names an unknown user {unknown[0]!r}; {nearest(unknown[0], self.users)}")
@@ -1081,20 +868,28 @@ class Instance:
             raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
         return array
 
-    def _by_user_or_team(self, value: Any, name: str) -> tuple[Any, dict[str, Any]]:
-        """A value as one for `per_user`, and what it says of teams."""
+    def by_user_or_team(self, value: Any, name: str) -> tuple[Any, dict[str, Any]]:
+        """A value as one for `per_user`, and what it says of teams.
+
+        Examples
+        --------
+        >>> import fairopt as fo
+        >>> cluster = fo.Instance([[1], [1]], [4], users=["a", "b"], teams={"team": ["t", "t"]})
+        >>> cluster.by_user_or_team({"a": 2, "t": 3}, "priority")
+        ({'a': 2}, {'t': 3})
+        """
         value = by_label(value)
         if not isinstance(value, Mapping):
             return value, {}
-        whole = self if self._parent is None else self._parent[0]  # so that left-out users are known
-        of_users, of_teams = whole.teams.split(value, whole._position, name)
+        whole = self if self.taken_from is None else self.taken_from[0]  # so that left-out users are known
+        of_users, of_teams = whole.teams.split(value, whole.derived.position, name)
         if isinstance(value, validation.Changes):
             of_users = validation.Changes(of_users, value.before)
         return of_users, of_teams
 
     def _by_only_member(self, value: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """A dict by user in which the names of teams of one user are replaced by that user's; its own value wins."""
-        other = [name for name in value if name not in self._position]
+        other = [name for name in value if name not in self.derived.position]
         members = self.teams.names if other and self.teams else {}
         alone = {name: self.users[members[name][0]] for name in other if len(members.get(name, ())) == 1}
         if not alone:
@@ -1119,13 +914,9 @@ class Instance:
             return
         members = self.teams.names
         for key in value:
-            if key not in self._position and len(members.get(key, ())) > 1:
+            if key not in self.derived.position and len(members.get(key, ())) > 1:
                 listed = ", ".join(repr(self.users[j]) for j in members[key][:5].tolist())
                 raise InvalidInstance(f"{name} names the team {key!r}, of {listed}: {why}")
-
-    @cached_property
-    def _position(self) -> dict[str, int]:
-        return {u: j for j, u in enumerate(self.users)}
 
     def user_index(self, user: str | int) -> int:
         """Index of a user given by label, index or a team of it alone; `InvalidInstance` if there is none.
@@ -1137,7 +928,7 @@ class Instance:
         1
         """
         named = self._by_only_member({user: None}) if isinstance(user, str) else (user,)
-        return validation.index_of(next(iter(named)), self._position, self.n_users, "user")
+        return validation.index_of(next(iter(named)), self.derived.position, self.n_users, "user")
 
     def resource_index(self, resource: str | int) -> int:
         """Index of a resource given by label or by index; `InvalidInstance` if there is none.
@@ -1318,7 +1109,7 @@ class Instance:
         names = (
             "demands",
             "capacities",
-            "_own_weights",
+            "own_weights",
             "task_limits",
             "eligible",
             "counts",
@@ -1361,7 +1152,7 @@ class Instance:
             parts.append("task limits")
         if not self.eligible.all():
             parts.append("placement constraints")
-        if self._has_guarantees:
+        if self.derived.has_guarantees:
             parts.append("guarantees")
         if self.limits:
             parts.append("limits")
@@ -1396,8 +1187,8 @@ def _again(
     fractions: Mapping[str, Mapping[float, Fraction | None]] = MappingProxyType({}),
 ) -> Instance:
     """Rebuild a copied or unpickled instance with read-only arrays."""
-    made = Instance(**arguments)._read_as(fractions)
-    made._parent, made._merged_from = parent, merged_from
+    made = Instance(**arguments).derived.read_as(fractions)
+    made.__dict__.update(taken_from=parent, merged_from=merged_from)
     if parent is not None and made.team_weights:
         made.__dict__["weights"] = validation.frozen(parent[0].weights[parent[1]])
     return made
@@ -1415,7 +1206,7 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         "units": instance.units,
         "demands": instance.demands,
         "capacities": instance.capacities,
-        "weights": instance._with_teams(instance._own_weights, instance.team_weights),
+        "weights": instance._with_teams(instance.own_weights, instance.team_weights),
         "task_limits": limits,
         "eligible": None if instance.eligible.all() else instance.eligible,
         "counts": instance.counts,
@@ -1424,7 +1215,7 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         entries["teams"] = {by: list(instance.teams[by]) for by in instance.teams}
     if len(instance.teams) > 1:
         entries["innermost_first"] = innermost_first(instance.teams)
-    if instance._has_guarantees:
+    if instance.derived.has_guarantees:
         entries["guarantees"] = instance._with_teams(instance.guarantees, instance.team_guarantees)
     if instance.rates is not None:
         entries["rates"] = instance.rates

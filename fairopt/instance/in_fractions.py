@@ -47,7 +47,12 @@ class InFractions:
 
     def __init__(self, instance: Instance, of_floats: bool = False) -> None:
         self._of, self.of_floats = instance, of_floats
-        self._given = {} if of_floats else instance._exact_numbers()
+        self._given = {} if of_floats else instance.derived.exact_numbers()
+
+    @property
+    def given_as_fractions(self) -> bool:
+        """Whether some numbers were given as Fractions."""
+        return bool(self._of._fractions)
 
     @cached_property
     def demands(self) -> Fractions:
@@ -85,8 +90,8 @@ class InFractions:
     @cached_property
     def weights(self) -> Fractions:
         """Weights of users, with those of teams divided among their members, outer teams last."""
-        if self._of._parent is not None:  # as divided among all members of teams
-            parent, rows = self._of._parent
+        if self._of.taken_from is not None:  # as divided among all members of teams
+            parent, rows = self._of.taken_from
             return self.alike(parent).in_fractions.weights[rows]
         out, members = self.own_weights.copy(), self._of.teams.names
         given = [team for team in members if team in self._of.team_weights]
@@ -98,17 +103,17 @@ class InFractions:
     @property
     def total_weight(self) -> Fraction:
         """The sum of all weights, including those of users left out for a solve."""
-        whole = self if self._of._parent is None else self.alike(self._of._parent[0]).in_fractions
+        whole = self if self._of.taken_from is None else self.alike(self._of.taken_from[0]).in_fractions
         return Fraction(whole.weights.sum())
 
     def alike(self, instance: Instance) -> Instance:
         """Another instance, of which floats are read as of this one."""
-        return instance._of_floats() if self.of_floats else instance
+        return instance.derived.of_floats() if self.of_floats else instance
 
     @cached_property
     def own_weights(self) -> Fractions:
         """Weights of users before those of teams are divided."""
-        return self._read("weights", self._of._own_weights)
+        return self._read("weights", self._of.own_weights)
 
     @cached_property
     def team_weights(self) -> dict[str, Fraction]:

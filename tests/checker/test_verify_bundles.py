@@ -17,6 +17,7 @@ import fairopt as fo
 from fairopt.checker.bundles import Dominance
 from fairopt.checker.instance import Cluster
 from fairopt.checker.policy import block
+from fairopt.instance.parts import taking_part
 from fairopt.solve.form.no_whole_task import number_of, whole_instance
 
 EXAMPLE = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], counts=[2, 1], task_limits=[6, None])
@@ -200,7 +201,7 @@ def test_whole_tasks_lose_what_the_divisible_optimum_says(policy: fo.Policy, tmp
             continue
         best = fo.Policy(first, policy.constraints).allocate(part)
         divisible, found = (
-            fo.blocks.model.Point(part._taking_part(active), a.tasks_by_server[active]) for a in (best, answer)
+            fo.blocks.model.Point(taking_part(part, active), a.tasks_by_server[active]) for a in (best, answer)
         )
         loss = first.loss(divisible, 0.0, found)
         assert proof.gap == pytest.approx(loss, abs=2e-6) or (proof.gap == math.inf and loss == 1)

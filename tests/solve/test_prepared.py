@@ -17,6 +17,7 @@ from oracle.lies import lying
 import fairopt as fo
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, Tiers
+from fairopt.instance.parts import taking_part
 from fairopt.proof import gate
 from fairopt.solve.form import solvers
 from fairopt.solve.form.program import Program
@@ -61,7 +62,7 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
     part = np.flatnonzero(one.instance.task_limits > 0)
     if not len(part):
         return True
-    instance = one.instance._taking_part(part)
+    instance = taking_part(one.instance, part)
     points = [Point(instance, a.tasks_by_server[part]) for a in (one, other)]
     majorant = first.majorant(points[0])
     assert majorant is not None

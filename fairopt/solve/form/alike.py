@@ -105,7 +105,7 @@ def alike(program: Program) -> Alike | None:
     if instance.n_users - len(first) < FEWER:
         return None
     totals = sums_by(of_user, np.column_stack([weights, program.high, base, program.low]), len(first))
-    merged = instance._of_users(first, [instance.users[j] for j in first])
+    merged = instance.select_users(first)
     names = ("weights", "task_limits", "guarantees")
     given = {name: validation.frozen(totals[:, k].copy()) for k, name in enumerate(names)}
     merged.__dict__.update(given, _own_weights=given["weights"])

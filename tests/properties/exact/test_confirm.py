@@ -12,6 +12,7 @@ from oracle.fractions_waterfill import leximin as slow_leximin
 from oracle.instances import pools
 
 import fairopt as fo
+from fairopt.instance.parts import taking_part
 from fairopt.properties.exact.confirm import Counterexample, coefficients_of, recomputed, verified
 from fairopt.properties.exact.pool import ExactAnswer, ExactPool, leximin, max_sum
 
@@ -38,7 +39,7 @@ def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> No
 
 def test_shares_of_users_who_stay_count_the_weights_of_those_who_left() -> None:
     whole = fo.Instance([[1, 2], [2, 1], [1, 1]], [8, 8], weights=[1, 2, 3])
-    part, share = whole._taking_part([0, 1]), fo.ThroughputShare()
+    part, share = taking_part(whole, [0, 1]), fo.ThroughputShare()
     exact, error, _ = coefficients_of(share, part)
     assert error == 0 and [float(c) for c in exact] == pytest.approx(share.coefficients(part), rel=1e-15)
 

@@ -13,6 +13,7 @@ from oracle.instances import cluster, clusters, log_uniform
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
+from fairopt.instance.parts import taking_part
 from fairopt.proof import dual_bound, lagrangian
 from fairopt.proof.gate import Answer
 from fairopt.proof.server_bounds import LevelUnits
@@ -52,7 +53,7 @@ def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Cons
 def point_of(instance: fo.Instance, table: np.ndarray) -> Point:
     """The point without users whose limit is zero, whom objectives leave out."""
     part = instance.task_limits > 0
-    return Point(instance._taking_part(part), table[part])
+    return Point(taking_part(instance, part), table[part])
 
 
 def value(instance: fo.Instance, objective: fo.Objective, table: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from oracle.optimum import alpha_fair
 
 import fairopt as fo
 from fairopt.allocation import feasibility
+from fairopt.instance.parts import taking_part
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
@@ -67,7 +68,7 @@ def assert_optimal(
     """
     instance = a.instance
     part = instance.task_limits > 0
-    some = instance._taking_part(part)
+    some = taking_part(instance, part)
     c, w, x = share.coefficients(some), some.weights, a.tasks[part]
     room = some.total_capacities * usable
     demands, prices = np.asarray(some.demands, dtype=float), np.asarray(a.evidence_prices)[0]

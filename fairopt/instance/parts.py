@@ -1,0 +1,105 @@
+"""Parts of an instance, for solves: some of its users or servers, most without copies or checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairopt.instance import validation
+from fairopt.instance.data import Instance
+from fairopt.instance.limits import limits_on
+from fairopt.instance.teams import Teams
+
+Float = NDArray[np.float64]
+
+
+def taking_part(instance: Instance, chosen: ArrayLike) -> Instance:
+    """`select_users` (indices or a mask) for a solve: values given for all users, and `Derived.total_weight`, remain
+    valid.
+    """
+    rows = np.arange(instance.n_users)[np.asarray(chosen)]
+    part = instance._of_users(rows, None)
+    part.derived.take_from(instance, rows)  # labels are taken from there on demand
+    part.__dict__["weights"] = validation.frozen(instance.weights[rows])  # as divided among all members of teams
+    return part
+
+
+def window(instance: Instance, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
+    """`taking_part` of a slice of users, without copies or checks; ``ratios``, ``demands`` if known."""
+    part = object.__new__(Instance)
+    part.__dict__.update(
+        demands=instance.demands[rows] if demands is None else demands,
+        weights=instance.weights[rows],
+        own_weights=instance.own_weights[rows],
+        task_limits=instance.task_limits[rows],
+        eligible=instance.eligible[rows],
+        guarantees=instance.guarantees[rows],
+        rates=None if instance.rates is None else instance.rates[rows],
+        held=None,
+        limits=instance.limits,
+        teams=instance.teams.take(rows),
+        team_weights=instance.team_weights,
+        team_guarantees=instance.team_guarantees,
+        capacities=instance.capacities,
+        counts=instance.counts,
+        total_capacities=instance.total_capacities,
+        _users=None,
+        _resources=instance._resources,
+        _servers=instance._given_servers,
+        server_types=instance.server_types,
+        units=instance.units,
+        notes=instance.notes,
+        taken_from=(instance, rows),
+        merged_from=None,
+        _checked=True,
+    )
+    if ratios is not None:
+        part.__dict__["ratios"] = ratios
+    return part
+
+
+def with_rows(instance: Instance, demands: Any) -> Instance:
+    """The pool with other users, given by demands only, without copies or checks."""
+    n, part = len(demands), window(instance, slice(0))
+    part.__dict__.update(
+        demands=demands,
+        weights=np.broadcast_to(1.0, n),
+        own_weights=np.broadcast_to(1.0, n),
+        task_limits=np.broadcast_to(np.inf, n),
+        eligible=np.broadcast_to(np.True_, (n, 1)),
+        guarantees=np.broadcast_to(0.0, n),
+        rates=None,
+        held=None,
+        limits=(),
+        teams=Teams({}),
+        team_weights={},
+        team_guarantees={},
+        taken_from=None,
+    )
+    return part
+
+
+def server_window(instance: Instance, rows: slice) -> Instance:
+    """The instance on a slice of the servers, without copies or checks; users eligible on none remain."""
+    part = object.__new__(Instance)
+    demands = instance.demands if instance.demands.ndim == 2 else instance.demands[:, rows]
+    part.__dict__.update(
+        instance.__dict__,
+        demands=demands,
+        capacities=instance.capacities[rows],
+        counts=instance.counts[rows],
+        eligible=instance.eligible[:, rows],
+        rates=None if instance.rates is None else instance.rates[:, rows],
+        held=None,
+        limits=limits_on(instance.limits, rows),
+        _servers=instance.servers[rows] if instance._given_servers else None,
+        server_types=None if instance.server_types is None else instance.server_types[rows],
+        merged_from=None,
+    )
+    for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "derived", "servers", "in_fractions"):
+        part.__dict__.pop(name, None)
+    if "dominance" in part.__dict__:
+        part.__dict__["dominance"] = instance.dominance.on(rows)
+    return part

@@ -466,7 +466,7 @@ def test_servers_have_no_types_unless_given_and_types_may_repeat():
         lambda c: c.select_users([False] * 3),
         lambda c: taking_part(c, [2, 0]),
         lambda c: window(c, slice(1, 3)),
-        lambda c: window(c, slice(1, 3))._taking_part([0]),
+        lambda c: taking_part(window(c, slice(1, 3)), [0]),
         copy.copy,
         copy.deepcopy,
         lambda c: pickle.loads(pickle.dumps(c)),

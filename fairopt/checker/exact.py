@@ -156,7 +156,7 @@ def exact_data(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_differently(data: Mapping[str, Any], instance: Any) -> list[str]:
     """The floats of a file's instance that its exact answer reads as other fractions than an instance."""
-    read, own, out = data["exact"].get("read") or {}, instance._exact_numbers(), list[str]()
+    read, own, out = data["exact"].get("read") or {}, instance.derived.exact_numbers(), list[str]()
     for name in NUMBERS:
         mine = read.get(name) or {}
         theirs = {repr(key): written(value) for key, value in own.get(name, {}).items() if value is not None}

@@ -229,7 +229,7 @@ class Instance:
         super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.arguments(), self.taken_from, self.merged_from, self._fractions)
+        return _again, (self._arguments(), self.taken_from, self.merged_from, self._fractions)
 
     # -- new instances ----------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Instance:
         >>> fo.Instance([[1], [1]], [4], weights=[3, 3], users=["batch", "web"]).replace(weights={"web": 2}).weights
         array([3., 2.])
         """
-        arguments = self.arguments()
+        arguments = self._arguments()
         unknown = set(changes) - set(arguments)
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
@@ -277,15 +277,7 @@ class Instance:
                 out[team] = {**{of: amount for of, amount in before.items() if of not in named}, **units}
         return out
 
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor, by name.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.Instance([[1]], [4]).arguments()["capacities"]
-        array([[4.]])
-        """
+    def _arguments(self) -> dict[str, Any]:
         return dict(
             demands=self.demands,
             capacities=self.capacities,
@@ -403,7 +395,7 @@ class Instance:
             for name, units in task.items():
                 row[self.resource_index(whole_name(name, self.resources))] = units
         n, inner = len(rows), next(iter(self.teams), None)
-        before = {**self.arguments(), "users": self.users, "demands": np.vstack([self.demands, rows])}
+        before = {**self._arguments(), "users": self.users, "demands": np.vstack([self.demands, rows])}
         labels = {by: [*self.teams[by], *(demands if by == inner else [None] * n)] for by in self.teams}
         floors = self._with_teams(self.guarantees, self.team_guarantees)
         more: dict[str, Any] = {
@@ -756,7 +748,7 @@ class Instance:
             np.maximum(largest, ratios[..., i], out=largest)
         return validation.frozen(largest)
 
-    @cached_property
+    @property
     def derived(self) -> Derived:
         """What methods read of an instance: classes of servers, levels, and where it was taken from.
 
@@ -870,6 +862,18 @@ class Instance:
 
     def by_user_or_team(self, value: Any, name: str) -> tuple[Any, dict[str, Any]]:
         """A value as one for `per_user`, and what it says of teams.
+
+        Parameters
+        ----------
+        value : scalar, array-like of shape (n_users,), dict by user or team, or None
+            A team of one user is that user.
+        name : str
+            Name of the value, for messages.
+
+        Returns
+        -------
+        (value, dict)
+            What is left for users, and the values of teams by their names.
 
         Examples
         --------

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,20 @@ if TYPE_CHECKING:
     from fairopt.instance.data import Instance
 
 Float = NDArray[np.float64]
+T = TypeVar("T")
+
+
+def once(compute: Callable[[Derived], T]) -> property:
+    """A property that is computed once; the instance keeps it, as one that is kept here would keep the instance."""
+
+    def of(derived: Derived) -> T:
+        kept = derived.instance.__dict__.setdefault("_derived", {})
+        if compute.__name__ not in kept:
+            kept[compute.__name__] = compute(derived)
+        value: T = kept[compute.__name__]
+        return value
+
+    return property(of, doc=compute.__doc__)
 
 
 class Derived:
@@ -86,7 +99,7 @@ class Derived:
             load = float(tasks @ best)
         return 1.0 / load if load else np.inf
 
-    @cached_property
+    @once
     def everywhere(self) -> bool:
         """Whether all users are eligible on every server row."""
         return bool(self.instance.eligible.all())
@@ -96,7 +109,6 @@ class Derived:
         instance = self.instance
         made = object.__new__(type(instance))
         made.__dict__.update(instance.__dict__, in_fractions=InFractions(instance, of_floats=True))
-        made.__dict__.pop("derived", None)
         return made
 
     @property
@@ -123,7 +135,7 @@ class Derived:
         counts = everywhere & np.isfinite(out) if everywhere else instance.eligible
         return np.where(counts, out, 0.0) * instance.counts
 
-    @cached_property
+    @once
     def server_classes(self) -> NDArray[np.int64]:
         """The class of each server, shape (n_servers,): equal capacities, eligibility, demands and limits."""
         instance = self.instance
@@ -168,7 +180,7 @@ class Derived:
         instance = self.instance
         return np.add.reduceat(individual, np.cumsum(instance.counts) - instance.counts, axis=1)
 
-    @cached_property
+    @once
     def position(self) -> dict[str, int]:
         """The index of each user, by label."""
         return {u: j for j, u in enumerate(self.instance.users)}

@@ -98,7 +98,7 @@ def server_window(instance: Instance, rows: slice) -> Instance:
         server_types=None if instance.server_types is None else instance.server_types[rows],
         merged_from=None,
     )
-    for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "derived", "servers", "in_fractions"):
+    for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "_derived", "servers", "in_fractions"):
         part.__dict__.pop(name, None)
     if "dominance" in part.__dict__:
         part.__dict__["dominance"] = instance.dominance.on(rows)

@@ -177,7 +177,7 @@ def test_sums_on_a_pool_are_what_linear_programs_find(seed):
         guarantees=rng.integers(0, 9, 7),
     )
     halves = fo.Instance(
-        **{**pool.arguments(), "capacities": [pool.capacities[0] / 2] * 2, "eligible": None, "counts": None}
+        **{**pool._arguments(), "capacities": [pool.capacities[0] / 2] * 2, "eligible": None, "counts": None}
     )
     apart = halves.replace(
         servers=["s1", "s2"],

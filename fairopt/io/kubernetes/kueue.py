@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -132,9 +132,9 @@ class ClusterQueue(_WithQuotas):
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
 
     @property
-    def stopped(self) -> bool:
-        """Whether it admits nothing now: stopped by its owners, or inactive."""
-        return self.stop != "None" or any((one.type, one.status) == ("Active", "False") for one in self.conditions)
+    def inactive(self) -> bool:
+        """Whether Kueue says that it admits nothing now."""
+        return any((one.type, one.status) == ("Active", "False") for one in self.conditions)
 
     @property
     def cohort(self) -> str:
@@ -190,8 +190,17 @@ class PodSet(Part):
     template: _Template = Field(default_factory=_Template)
 
 
+class Assignment(Part):
+    """What Kueue admitted of a set of pods: the flavor of each resource, and how many pods if they are fewer."""
+
+    name: str = "main"
+    flavors: dict[str, str] = Field(default_factory=dict)
+    count: int | None = Field(None, ge=0)
+
+
 class _Admission(Part):
     clusterQueue: str = ""
+    podSetAssignments: list[Assignment] = Field(default_factory=list)
 
 
 class _Reclaimable(Part):
@@ -221,6 +230,16 @@ class Workload(Object):
         return f"{self.namespace}/{self.short_name}"
 
     @property
+    def admitted(self) -> bool:
+        """Whether Kueue holds quota for it."""
+        return bool(self.admission.clusterQueue)
+
+    def assignment(self, part: PodSet) -> Assignment:
+        """What Kueue admitted of a set of pods, in no flavor if it does not say."""
+        given = (one for one in self.admission.podSetAssignments if one.name == part.name)
+        return next(given, Assignment(name=part.name))
+
+    @property
     def finished(self) -> bool:
         """Whether it has ended."""
         return _is_finished(self.conditions)
@@ -248,6 +267,14 @@ class KueueObjects:
     local_queues: dict[str, LocalQueue] = field(default_factory=dict)
     cohorts: dict[str, Cohort] = field(default_factory=dict)
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+
+    def stop(self, queue: str, local: LocalQueue | None) -> Literal["", "hold", "drain"]:
+        """How a ClusterQueue of these and a LocalQueue are stopped: the stricter of the two."""
+        of_all = self.cluster_queues[queue]
+        how = {of_all.stop, "None" if local is None else local.stop}
+        if "HoldAndDrain" in how:
+            return "drain"
+        return "hold" if how != {"None"} or of_all.inactive else ""
 
     def flavors_with(self, resource: str) -> set[str]:
         """The flavors of which some queue or cohort has quotas of a resource."""

@@ -237,7 +237,7 @@ class Workload(Object):
     def assignment(self, part: PodSet) -> Assignment:
         """What Kueue admitted of a set of pods, in no flavor if it does not say."""
         given = (one for one in self.admission.podSetAssignments if one.name == part.name)
-        return next(given, Assignment(name=part.name))
+        return next(given, Assignment(name=part.name, count=None))
 
     @property
     def finished(self) -> bool:

@@ -216,7 +216,10 @@ class Queues:
         if queue is None and self:
             self._notes.add("{workload} in no known cluster queue", f"{workload.name} in {shown(workload.queue)}")
         done = {one.name: one.count for one in workload.reclaimable}
-        of_some_set, stop = seen.get((workload.name, ""), 0), self._stop(queue, f"{workload.namespace}/{workload.queue}")
+        of_some_set, stop = (
+            seen.get((workload.name, ""), 0),
+            self._stop(queue, f"{workload.namespace}/{workload.queue}"),
+        )
         for part in workload.pod_sets:
             admitted = workload.assignment(part)
             count = part.count if admitted.count is None else min(part.count, admitted.count)

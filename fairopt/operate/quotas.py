@@ -986,8 +986,11 @@ class _Source:
             return None
         format = "kueue" if row.team in self.queues.raw else "csv"
         places = self._places(row.team, row.resource, format)
-        mask = places.get(row.flavor)
-        return None if mask is None else float(self._held[t, mask, i].sum())
+        if (mask := places.get(row.flavor)) is None:
+            return None
+        if format == "kueue":  # of which it has no quota now, nor may borrow
+            mask = mask | (~np.any([*places.values()], axis=0) & self._servers_of(row.flavor, alone=False))
+        return float(self._held[t, mask, i].sum())
 
     def _beyond(self) -> list[str]:
         """The teams that hold more than there is."""

@@ -590,10 +590,10 @@ class Queues:
         return {cell: on for cell, on in self.places(queue, servers).items() if cell in quotas}
 
     def held_on(self, tasks: Tasks, able: Mask, servers: Servers) -> Mask:
-        """The servers of the flavors that Kueue holds for admitted tasks, best where they may run; else all of these."""
+        """The servers of the flavors that Kueue holds for admitted tasks, if possible those on which they may run."""
         flavors = {*(tasks.assigned or {}).values()}
         on = np.all([self._servers_of(flavor, servers) for flavor in flavors], axis=0) if flavors else able
-        return on & able if (on & able).any() else on if on.any() else able
+        return on & able if (on & able).any() else on
 
     def _servers_of(self, flavor: str, servers: Servers) -> Mask:
         """The servers with the labels of a flavor: all if the flavor is not known."""

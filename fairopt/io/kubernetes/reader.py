@@ -324,9 +324,11 @@ def _hold_admitted(
         for s, number in on.items():
             left[s] -= number * request
     for k, one in enumerate(tasks):
-        if one.assigned is None or one.runs_on is not None or not allowed[k].any():
+        if one.assigned is None or one.runs_on is not None:
             continue
         able = np.flatnonzero(queues.held_on(one, allowed[k], servers))
+        if not len(able):
+            continue
         needs = requests[k] > 0
         fits = np.floor((left[able][:, needs] * ROUNDING_FACTOR / requests[k][needs]).min(axis=1)).clip(0)
         number, order = one.count, np.argsort(-fits, kind="stable").tolist()

@@ -20,7 +20,14 @@ from fairopt.instance.teams import Labelling
 from fairopt.io.kubernetes.objects import PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, left_out, read_queues, to_cluster_queues
+from fairopt.io.quotas.cluster_queues import (
+    InputQueues,
+    cells_of,
+    flavor_name,
+    left_out,
+    read_queues,
+    to_cluster_queues,
+)
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
 from fairopt.io.quotas.namespaces import read_fixed
@@ -956,7 +963,9 @@ class _Source:
                 other_teams[one.team] = None
                 continue
             resource = matching(one.resource, {row.resource: None for row in rows})
-            flavor = written.get((one.team, resource or "", one.flavor.lower()), one.flavor)
+            names = (one.flavor.lower(), *([flavor_name("")] if not one.flavor else []))
+            found = (written.get((one.team, resource or "", name)) for name in names)
+            flavor = next((name for name in found if name is not None), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
                 key = (one.team, resource, "")

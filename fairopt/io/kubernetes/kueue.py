@@ -21,7 +21,7 @@ from pydantic import Field
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
-from fairopt.io.kubernetes.objects import Object, Owner, PodSpec, add_unique, at, listed
+from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
 from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH, standard_input
@@ -116,18 +116,13 @@ class _WithQuotas(Object):
         return any(resource in group.covered for group in self.groups)
 
 
-class _Condition(Part):
-    type: str = ""
-    status: str = ""
-
-
 class ClusterQueue(_WithQuotas):
     """A queue with quotas, for all namespaces."""
 
     of_beta1: str = at("spec", "cohort", default="")
     of_beta2: str = at("spec", "cohortName", default="")
     stop: str = at("spec", "stopPolicy", default="None")
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
 
@@ -219,7 +214,7 @@ class Workload(Object):
     queue: str = at("spec", "queueName", default="")
     active: bool = at("spec", "active", default=True)
     priority: int | None = at("spec", "priority", default=None)
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
     admission: _Admission = at("status", "admission", default=_Admission)
     other_cluster: str = at("status", "clusterName", default="")
     reclaimable: list[_Reclaimable] = at("status", "reclaimablePods", default=list)
@@ -245,12 +240,12 @@ class Workload(Object):
         return _is_finished(self.conditions)
 
 
-def _is_finished(conditions: Iterable[_Condition]) -> bool:
+def _is_finished(conditions: Iterable[Condition]) -> bool:
     return any((one.type, one.status) == ("Finished", "True") for one in conditions)
 
 
 class _State(Object):
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
 
 
 _MODELS: dict[str, type[Object]] = {

@@ -56,7 +56,9 @@ class Owner(Part):
     uid: str = ""
 
 
-class _Condition(Part):
+class Condition(Part):
+    """What Kubernetes says of the state of an object."""
+
     type: str = ""
     status: str = ""
 
@@ -69,7 +71,7 @@ class Node(Object):
     spec: dict[str, Any] = Field(default_factory=dict)
     taints: list[Taint] = at("spec", "taints", default=list)
     unschedulable: bool = at("spec", "unschedulable", default=False)
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
     allocatable: _Amounts = at("status", "allocatable", default=dict)
     capacity: _Amounts = at("status", "capacity", default=dict)
 

@@ -304,30 +304,30 @@ def kubernetes(
     GPUs of different models count alike; notes say both.
 
     *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers with
-    neither, and servers where none of the pods may run, are left out. A cordoned server has what runs there, for the
-    pods that run there. Where pods may run follows from taints (``NoSchedule``, ``NoExecute``) and tolerations, node
-    selectors and required node affinity.
+    neither, and servers where none of the pods may run, are left out. A server that is cordoned or not ready has what
+    runs there, for the pods that run there. Where pods may run follows from taints (``NoSchedule``, ``NoExecute``) and
+    tolerations, node selectors and required node affinity.
 
-    *Kueue.* A Workload that is neither finished nor inactive, and none of whose pods is listed, counts with its pod
-    sets, less those that it reclaims, as pods that wait; one whose pods are listed counts by them. Pods belong to a
-    Workload by its name in their annotation ``kueue.x-k8s.io/workload`` or label ``kueue.x-k8s.io/pod-group-name``, by
-    the uid of an owner (also of an owner's owner, if all are in one list), or by the name of their job in a label. A
-    ClusterQueue is a team of weight ``fairSharing.weight``. Pods in none belong to the ClusterQueue of the LocalQueues
-    of their namespace, if these have only one, and else to the namespace. Cohorts are outer labels, ``cohort`` for the
-    lowest level, then ``cohort2``; a cohort needs no object. Nominal quotas, over all flavors, are guarantees of a
-    ClusterQueue: what its pods take together if their dominant shares rise evenly until its quotas, or the pods, are
-    used up. Those of a cohort come on top of all below it. A flavor counts where a pod of the queue may run on its
-    servers; quotas of a flavor that exceed what its servers have are scaled to it. Pods of a ClusterQueue run on
-    servers with the ``nodeLabels`` of one of its flavors, of each group of resources that they request, and have the
-    tolerations of these flavors.
+    *Kueue.* A Workload that is neither finished nor inactive counts with its listed pods and with those of its pod sets
+    that are not listed, less those that it reclaims. All pods of an admitted one are held. Pods belong to a Workload by
+    its name in their annotation ``kueue.x-k8s.io/workload`` or label ``kueue.x-k8s.io/pod-group-name``, by the uid of
+    an owner (also of an owner's owner, if all are in one list), or by the name of their job in a label. A ClusterQueue
+    is a team of weight ``fairSharing.weight``. Pods in none count for nobody: those that run are subtracted from the
+    capacities of their servers, and those that wait are left out. So is what waits in queues that are stopped or
+    inactive, and also what runs in those that are drained. Cohorts are outer labels, ``cohort`` for the lowest level,
+    then ``cohort2``; a cohort needs no object. Nominal quotas, over all flavors, are guarantees of a ClusterQueue: what
+    its pods take together if their dominant shares rise evenly until its quotas, or the pods, are used up. Those of a
+    cohort come on top of all below it. A flavor counts where a pod of the queue may run on its servers; quotas of a
+    flavor that exceed what its servers have are scaled to it. Pods of a ClusterQueue run on servers with the
+    ``nodeLabels`` of one of its flavors, of each group of resources that they request, and have the tolerations of
+    these flavors.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, zones of volumes, limits above requests, in-place resizing, device
-    topology and resource claims (DRA); of Kueue limits on borrowing and lending, admission checks, stopped queues,
-    partial admission, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod sets. Notes
-    count what is there of required rules between pods and of Kueue's limits, checks and stopped queues; and objects of
-    Volcano, KAI and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with
-    scheduling gates count as waiting. Tasks are divisible, so a pod larger than any server counts too.
+    preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA);
+    of Kueue admission checks, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod
+    sets. Notes count what is there of required rules between pods and of Kueue's checks; and objects of Volcano, KAI
+    and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with scheduling gates
+    count as waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
     Pods to Nodes"; the API reference of Kueue.

@@ -13,11 +13,16 @@ from fairopt.io.kubernetes.kueue import read_cluster_queues
 NODE = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "32Gi"}}}
 POD = {
     "kind": "Pod",
-    "metadata": {"namespace": "web", "name": "p"},
+    "metadata": {"namespace": "web", "name": "p", "labels": {"kueue.x-k8s.io/queue-name": "main"}},
     "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
 }
-QUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}}
-KUBERNETES = json.dumps({"kind": "List", "items": [NODE, POD, QUEUE]})
+KUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+ALL = {"name": "all", "resources": [{"name": name, "nominalQuota": "4Gi"} for name in ("cpu", "memory")]}
+OWED = {"resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [ALL]}]}
+QUEUE = KUEUE | {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": OWED}
+OF_WEB = {"name": "main", "namespace": "web"}
+LOCAL = KUEUE | {"kind": "LocalQueue", "metadata": OF_WEB, "spec": {"clusterQueue": "q"}}
+KUBERNETES = json.dumps({"kind": "List", "items": [NODE, POD, QUEUE, LOCAL]})
 SLURM = json.dumps(
     {
         "nodes": [{"name": "n1", "cpus": 64, "real_memory": 262144}],
@@ -39,7 +44,7 @@ def _here(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("text", "user"),
-    [(KUBERNETES, "web/0.5 cpu"), (SLURM, "bio/8 cpu"), (SMALL, "a"), ("\ufeff" + SMALL, "a"), (YAML, "a")],
+    [(KUBERNETES, "q/0.5 cpu"), (SLURM, "bio/8 cpu"), (SMALL, "a"), ("\ufeff" + SMALL, "a"), (YAML, "a")],
 )
 def test_a_dash_is_standard_input_of_any_kind(text: str, user: str) -> None:
     result = run("solve", "-", "-p", "drf", "--json", given=text)

@@ -20,7 +20,14 @@ from fairopt.instance.teams import Labelling
 from fairopt.io.kubernetes.objects import PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
+from fairopt.io.quotas.cluster_queues import (
+    InputQueues,
+    cells_of,
+    flavor_name,
+    left_out,
+    read_queues,
+    to_cluster_queues,
+)
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
 from fairopt.io.quotas.namespaces import read_fixed
@@ -330,6 +337,7 @@ def quotas_of(
         limits=limits,
         cluster=cluster,
         fixed=read_fixed(given),
+        left_out=left_out(given, found, whole.servers.servers),
     )
     return made.quotas(format or FORMATS[0])
 
@@ -382,6 +390,7 @@ class _Source:
     limits: Sequence[Quota] | None = None  # those of accounts of Slurm
     cluster: str = ""  # of Slurm
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
+    left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -548,12 +557,20 @@ class _Source:
             made = quota_of("", name, flavor, amount)
             rows = [server in self.queues.servers[flavor] for server in servers.servers]
             there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
+            there += self._left_out_of([flavor], resource)
             text = f"{made.amount:,.6g} of {there:,.6g} {_words(resource, flavor, made.unit)}"
             (over if made.amount > there * ABOVE else parts).append(text)
         notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
         if over:
             notes.append(f"nominal quotas promise more than there is, before and after: {', '.join(over)}")
         return notes
+
+    def _left_out_of(self, flavors: Iterable[str], resource: str) -> float:
+        """What servers of some flavors have on which no pod of the queues may run."""
+        name = resource_name(resource)
+        on = {server for flavor in flavors for server in self.queues.servers.get(flavor, ())}
+        units = sum((has.get(name, Fraction(0)) for server, has in self.left_out.items() if server in on), Fraction(0))
+        return quota_of("", name, "", units).amount
 
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
@@ -608,7 +625,7 @@ class _Source:
             notes.append(f"without a team, and so without a quota{above}: {user}{more}")
         if {self.labelling.names[t] for t in {*self.labelling.of_user.tolist()} - {-1}} <= {*self.teams}:
             once = typed if format == "csv" else [row for row in typed if not row.flavor]
-            notes += self._in_no_quota([*rows.values(), *once], gpus)
+            notes += self._in_no_quota([*rows.values(), *once], gpus, with_left_out=format == "kueue")
         if self.by is None:
             notes.append("users have no teams, so each user has quotas")
         if spare:
@@ -827,11 +844,15 @@ class _Source:
                 return quota_of(team, entry["name"], flavor, quantity(entry["nominalQuota"])).amount
         return None
 
-    def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> list[str]:
+    def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None, with_left_out: bool) -> list[str]:
         """How much of each resource no team's quota has."""
         total = dict(zip(self.whole.servers.resources, self.whole.servers.total_capacities.tolist(), strict=True))
         if gpus is not None:
             total[gpus.resource] = float(gpus.devices(self.whole.servers.total_capacities))
+        for name in {row.resource for row in rows} if with_left_out else ():
+            total[name] += self._left_out_of(
+                {flavor for flavor, of in self.queues.promised if of == resource_name(name)}, name
+            )
         left = total.copy()
         for row in rows:
             left[row.resource] -= row.amount
@@ -942,7 +963,9 @@ class _Source:
                 other_teams[one.team] = None
                 continue
             resource = matching(one.resource, {row.resource: None for row in rows})
-            flavor = written.get((one.team, resource or "", one.flavor.lower()), one.flavor)
+            names = (one.flavor.lower(), *([flavor_name("")] if not one.flavor else []))
+            found = (written.get((one.team, resource or "", name)) for name in names)
+            flavor = next((name for name in found if name is not None), one.flavor)
             key = (one.team, resource or "", flavor)
             if resource is not None and key not in new and (one.team, one.resource) not in whole:
                 key = (one.team, resource, "")
@@ -972,8 +995,11 @@ class _Source:
             return None
         format = "kueue" if row.team in self.queues.raw else "csv"
         places = self._places(row.team, row.resource, format)
-        mask = places.get(row.flavor)
-        return None if mask is None else float(self._held[t, mask, i].sum())
+        if (mask := places.get(row.flavor)) is None:
+            return None
+        if format == "kueue":  # of which it has no quota now, nor may borrow
+            mask = mask | (~np.any([*places.values()], axis=0) & self._servers_of(row.flavor, alone=False))
+        return float(self._held[t, mask, i].sum())
 
     def _beyond(self) -> list[str]:
         """The teams that hold more than there is."""

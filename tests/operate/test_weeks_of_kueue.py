@@ -13,7 +13,7 @@ from fairopt.operate.quotas import quotas_of
 
 sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
 
-from kube_cluster import GPU
+from kube_cluster import GPU, pod
 from test_kueue import flavor, listed, local, node, spec
 from test_kueue_shares import cells, waiting
 
@@ -127,3 +127,37 @@ def test_quotas_of_one_resource_leave_the_limits_of_others(tmp_path):
     again = quotas_of(answer, "kueue", queues=document, resources=[GPU])
     assert limits_of(again)["a", "od", "cpu"] == "0"
     assert data_of_yaml(again.text(), "", "")["items"] == first
+
+
+def test_quotas_add_up_to_what_pods_outside_kueue_leave(tmp_path):
+    """Of 32 GPUs a Deployment runs 24: 4 each, though their cohort owes them 32; nothing of it is in what is held."""
+    queues = [cells(name, "all", resources=("cpu", GPU), pool=[0, 0]) for name in "ab"]
+    rest = [flavor("pool"), cells("all", kind="Cohort", resources=("cpu", GPU), pool=[64, 32])]
+    rest += [pod("serving", f"srv-{k}", spec(1, 6, nodeName=f"n{k}")) for k in range(4)]
+    nodes = [node(f"n{k}", 16, 8) for k in range(4)]
+    got, made, _ = week(queues, {"a": 20, "b": 20}, nodes, rest, fo.HDRF(), tmp_path)
+    assert got == pytest.approx({"a": 4, "b": 4})
+    assert sum(row.amount for row in made.rows if row.resource == GPU) == 8
+    assert {limits_of(made)[name, "pool", GPU] for name in "ab"} == {"4"}
+    promised = [note for note in made.notes if note.startswith("nominal quotas promise more than there is")]
+    assert len(promised) == 1 and "32 of 8 nvidia.com/gpu of pool" in promised[0]
+
+
+def test_servers_where_no_pod_of_a_queue_may_run_are_there_all_the_same(tmp_path):
+    """Of 96 cores 32 are on a server without GPUs, of which a pod outside Kueue takes 2: 94 beside quotas of 80."""
+    queues = [cells(name, "all", resources=("cpu", GPU), pool=[40, 4]) for name in "ab"]
+    nodes = [node("n1", 64, 8), node("n2", 32)]
+    rest = [flavor("pool"), pod("serving", "srv", spec(2, nodeName="n2"))]
+    _, made, _ = week(queues, {"a": 8, "b": 8}, nodes, rest, fo.HDRF(), tmp_path)
+    told = "after applying, nominal quotas of all queues and cohorts are 80 of 94 cpu of pool, 8 of 8 nvidia.com/gpu"
+    assert any(note.startswith(told) for note in made.notes)
+    used = sum(row.amount for row in made.rows if row.resource == "cpu")
+    assert f"in no quota: {94 - used:g} of 94 cpu" in made.notes
+
+
+def test_present_amounts_of_a_flavor_with_the_default_name_are_found(tmp_path):
+    queues = [cells(name, "all", resources=("cpu", GPU), **{"default-flavor": [32, 4]}) for name in "ab"]
+    _, made, _ = week(queues, {"a": 8, "b": 8}, [node("n", 64, 8)], [flavor("default-flavor")], fo.HDRF(), tmp_path)
+    (tmp_path / "queues.json").write_text(json.dumps(listed(*queues)))
+    changes = made.diff(tmp_path / "queues.json")
+    assert {(row.resource, row.present) for row in changes.rows} == {("cpu", 32), (GPU, 4)}

@@ -30,13 +30,17 @@ class Quota:
 
 @dataclass
 class Kind:
-    """Equal pods of a queue: what one takes, the only flavor that they ask for, and how many wait and run where."""
+    """Equal pods of a queue: what one takes, the only flavor that they ask for, and how many wait and run where.
+
+    Of those admitted to a flavor, some may not be there yet (``absent``).
+    """
 
     cpu: int
     gpus: int
     flavor: str | None
     waits: int
     runs: dict[str, int] = field(default_factory=dict)
+    absent: dict[str, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -62,11 +66,15 @@ class Node:
 
 @dataclass
 class Drawn:
-    """A cluster: of each flavor the number of servers, with their cores and GPUs; queues and cohorts by name."""
+    """A cluster: of each flavor the number of servers, with their cores and GPUs; queues and cohorts by name.
+
+    ``outside`` are cores and GPUs that a pod takes on the first server of a flavor, beside these: it is in no queue.
+    """
 
     flavors: dict[str, tuple[int, int, int]]
     nodes: dict[str, Node]
     hidden: set[str]  # queues whose admitted Workloads are not in the dump
+    outside: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def queues(self) -> list[Node]:
@@ -128,7 +136,12 @@ def drawn(seed: int) -> Drawn:
             one.kinds.append(kind)
         if len(one.kinds) == 1 and rng.random() < 0.3:
             hidden.add(one.name)
-    return Drawn(flavors, nodes, hidden)
+    rng = np.random.default_rng([seed, 1])
+    outside = {name: (int(rng.integers(1, 9)), int(rng.integers(0, 5))) for name in flavors if rng.random() < 0.5}
+    for one in nodes.values():
+        for kind in one.kinds if one.name not in hidden else ():
+            kind.absent = {flavor: int(rng.integers(0, count + 1)) for flavor, count in kind.runs.items()}
+    return Drawn(flavors, nodes, hidden, outside)
 
 
 def lenders(seed: int, number: int = 12) -> Drawn:
@@ -157,11 +170,17 @@ def objects(cluster: Drawn) -> list[dict[str, Any]]:
     out = []
     for flavor, (servers, cpus, gpus) in cluster.flavors.items():
         for k in range(servers):
-            has = {"cpu": str(cpus), GPU: str(gpus)}
+            more = cluster.outside.get(flavor, (0, 0)) if k == 0 else (0, 0)
+            has = {"cpu": str(cpus + more[0]), GPU: str(gpus + more[1])}
             metadata = {"name": f"{flavor}-{k}", "labels": {"kind": flavor}}
             out.append({"kind": "Node", "metadata": metadata, "status": {"allocatable": has}})
         spec: dict[str, Any] = {"nodeLabels": {"kind": flavor}}
         out.append(_kueue("ResourceFlavor", {"name": flavor}, spec))
+        if flavor in cluster.outside:
+            requests = dict(zip(RESOURCES, map(str, cluster.outside[flavor]), strict=True))
+            of_pod = {"containers": [{"resources": {"requests": requests}}], "nodeName": f"{flavor}-0"}
+            metadata = {"namespace": "of-q0", "name": f"beside-{flavor}"}
+            out.append({"kind": "Pod", "metadata": metadata, "spec": of_pod, "status": {"phase": "Running"}})
     for one in cluster.nodes.values():
         spec = {"resourceGroups": _groups(one), "fairSharing": {"weight": str(one.weight)}}
         if one.parent is not None:
@@ -209,8 +228,10 @@ def _jobs(queue: Node, cluster: Drawn) -> list[dict[str, Any]]:
         for flavor, count in kind.runs.items():
             name = f"runs-{k}-{flavor}"
             if queue.name not in cluster.hidden:
-                out.append(workload(name, count, admission={"clusterQueue": queue.name}))
-            for p in range(count):
+                held = {"name": "main", "flavors": dict.fromkeys(RESOURCES, flavor)}
+                admission = {"clusterQueue": queue.name, "podSetAssignments": [held]}
+                out.append(workload(name, count, admission=admission))
+            for p in range(count - kind.absent.get(flavor, 0)):
                 metadata = {
                     "namespace": space,
                     "name": f"{name}-{p}",

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
-from fairopt.io.kubernetes.objects import Object, Owner, PodSpec, add_unique, at, listed
+from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
 from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH, standard_input
@@ -116,25 +116,20 @@ class _WithQuotas(Object):
         return any(resource in group.covered for group in self.groups)
 
 
-class _Condition(Part):
-    type: str = ""
-    status: str = ""
-
-
 class ClusterQueue(_WithQuotas):
     """A queue with quotas, for all namespaces."""
 
     of_beta1: str = at("spec", "cohort", default="")
     of_beta2: str = at("spec", "cohortName", default="")
     stop: str = at("spec", "stopPolicy", default="None")
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
 
     @property
-    def stopped(self) -> bool:
-        """Whether it admits nothing now: stopped by its owners, or inactive."""
-        return self.stop != "None" or any((one.type, one.status) == ("Active", "False") for one in self.conditions)
+    def inactive(self) -> bool:
+        """Whether Kueue says that it admits nothing now."""
+        return any((one.type, one.status) == ("Active", "False") for one in self.conditions)
 
     @property
     def cohort(self) -> str:
@@ -190,8 +185,17 @@ class PodSet(Part):
     template: _Template = Field(default_factory=_Template)
 
 
+class Assignment(Part):
+    """What Kueue admitted of a set of pods: the flavor of each resource, and how many pods if they are fewer."""
+
+    name: str = "main"
+    flavors: dict[str, str] = Field(default_factory=dict)
+    count: int | None = Field(None, ge=0)
+
+
 class _Admission(Part):
     clusterQueue: str = ""
+    podSetAssignments: list[Assignment] = Field(default_factory=list)
 
 
 class _Reclaimable(Part):
@@ -210,7 +214,7 @@ class Workload(Object):
     queue: str = at("spec", "queueName", default="")
     active: bool = at("spec", "active", default=True)
     priority: int | None = at("spec", "priority", default=None)
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
     admission: _Admission = at("status", "admission", default=_Admission)
     other_cluster: str = at("status", "clusterName", default="")
     reclaimable: list[_Reclaimable] = at("status", "reclaimablePods", default=list)
@@ -221,17 +225,27 @@ class Workload(Object):
         return f"{self.namespace}/{self.short_name}"
 
     @property
+    def admitted(self) -> bool:
+        """Whether Kueue holds quota for it."""
+        return bool(self.admission.clusterQueue)
+
+    def assignment(self, part: PodSet) -> Assignment:
+        """What Kueue admitted of a set of pods, in no flavor if it does not say."""
+        given = (one for one in self.admission.podSetAssignments if one.name == part.name)
+        return next(given, Assignment(name=part.name, count=None))
+
+    @property
     def finished(self) -> bool:
         """Whether it has ended."""
         return _is_finished(self.conditions)
 
 
-def _is_finished(conditions: Iterable[_Condition]) -> bool:
+def _is_finished(conditions: Iterable[Condition]) -> bool:
     return any((one.type, one.status) == ("Finished", "True") for one in conditions)
 
 
 class _State(Object):
-    conditions: list[_Condition] = at("status", "conditions", default=list)
+    conditions: list[Condition] = at("status", "conditions", default=list)
 
 
 _MODELS: dict[str, type[Object]] = {
@@ -248,6 +262,14 @@ class KueueObjects:
     local_queues: dict[str, LocalQueue] = field(default_factory=dict)
     cohorts: dict[str, Cohort] = field(default_factory=dict)
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+
+    def stop(self, queue: str, local: LocalQueue | None) -> Literal["", "hold", "drain"]:
+        """How a ClusterQueue of these and a LocalQueue are stopped: the stricter of the two."""
+        of_all = self.cluster_queues[queue]
+        how = {of_all.stop, "None" if local is None else local.stop}
+        if "HoldAndDrain" in how:
+            return "drain"
+        return "hold" if how != {"None"} or of_all.inactive else ""
 
     def flavors_with(self, resource: str) -> set[str]:
         """The flavors of which some queue or cohort has quotas of a resource."""

@@ -23,6 +23,7 @@ OF_SERVERS = ("DaemonSet", "Node")  # kinds of owners of pods that belong to ser
 MIRROR = "kubernetes.io/config.mirror"  # the annotation of a static pod
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")  # taints by Kubernetes
 _Amounts = dict[str, Quantity]
 
 
@@ -55,6 +56,13 @@ class Owner(Part):
     uid: str = ""
 
 
+class Condition(Part):
+    """What Kubernetes says of the state of an object."""
+
+    type: str = ""
+    status: str = ""
+
+
 class Node(Object):
     """A server."""
 
@@ -62,9 +70,16 @@ class Node(Object):
     labels: dict[str, str] = at("metadata", "labels", default=dict)
     spec: dict[str, Any] = Field(default_factory=dict)
     taints: list[Taint] = at("spec", "taints", default=list)
-    cordoned: bool = at("spec", "unschedulable", default=False)
+    unschedulable: bool = at("spec", "unschedulable", default=False)
+    conditions: list[Condition] = at("status", "conditions", default=list)
     allocatable: _Amounts = at("status", "allocatable", default=dict)
     capacity: _Amounts = at("status", "capacity", default=dict)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no new pods: it is cordoned, or not ready."""
+        not_ready = any(one.type == "Ready" and one.status != "True" for one in self.conditions)
+        return self.unschedulable or not_ready or any(taint.key in _NOT_READY for taint in self.taints)
 
     @property
     def has(self) -> dict[str, Fraction]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,7 @@ _SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 _ROUNDED = 1 + 1e-9  # on capacities
 _POD_SET = f"{GROUP}/podset"
 _GATE = f"{GROUP}/admission"
+_DEFAULT = "default"  # the LocalQueue of jobs that name none
 _ANY = ResourceFlavor.model_validate({"metadata": {"name": "any"}})  # for a flavor without an object
 _Link = tuple[str, ...]
 _Asked = tuple[str, str, str]
@@ -49,7 +52,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Equal pods: one that exists, or those of a Workload that has none yet. ``queue`` is their ClusterQueue."""
+    """Equal pods: one that exists, or those of a Workload that are not there yet. ``queue`` is their ClusterQueue.
+
+    ``assigned`` are the flavors by resource that Kueue holds for them, None if it has not admitted their Workload.
+    ``stop`` is how their queues are stopped.
+    """
 
     name: str
     namespace: str
@@ -58,6 +65,8 @@ class Tasks:
     count: float = 1.0
     runs_on: str | None = None
     queue: str | None = None
+    assigned: Mapping[str, str] | None = None
+    stop: Literal["", "hold", "drain"] = ""
 
 
 class Queues:
@@ -82,13 +91,12 @@ class Queues:
         self._shared = set[tuple[str, str]]()  # flavors and queues with servers of several flavors
         self._queue_of: dict[str, str] = {}  # of a LocalQueue's namespace and name
         for name, local in found.local_queues.items():
-            notes.add("{local queue} that {is} stopped {counts} all the same", *[name] * (local.stop != "None"))
             if local.cluster_queue in found.cluster_queues:
                 self._queue_of[name] = local.cluster_queue
             elif found.cluster_queues:
                 fix = nearest(local.cluster_queue, found.cluster_queues)
                 notes.add(
-                    "{local queue} of a cluster queue that is not there: its pods and workloads count by namespace",
+                    "{local queue} of a cluster queue that is not there: its pods and workloads are in no queue",
                     f"{name} of {shown(local.cluster_queue)}; {fix}",
                 )
 
@@ -98,25 +106,36 @@ class Queues:
     # -- pods ---------------------------------------------------------------------------------------------------
 
     def tasks(self, pods: Sequence[Pod]) -> Iterator[Tasks]:
-        """The pods, with their ClusterQueues, and the pod sets of Workloads without a pod among them."""
+        """The pods, with their ClusterQueues, and those of the pod sets of Workloads that are not among them."""
         waiting = dict(self._waiting())
         known: dict[_Link, Workload] = {}
         for workload in waiting.values():
             for link in self._links_of_workload(workload):
                 known.setdefault(link, workload)
-        with_pods = set[str]()
+        seen = Counter[tuple[str, str]]()  # pods by Workload and set
         found = [next((known[link] for link in self._links_of_pod(pod) if link in known), None) for pod in pods]
         queues = [self._queue_of_pod(pod, mine) for pod, mine in zip(pods, found, strict=True)]
         given = self._given_selectors(pods, found, queues)
         for pod, mine, queue in zip(pods, found, queues, strict=True):
+            part = None if mine is None else _part_of(pod, mine)
+            assigned = None
             if mine is not None:
-                with_pods.add(mine.name)
-            spec = self._as_given(pod, mine, queue, given)
-            yield Tasks(pod.name, pod.namespace, pod.labels, spec, 1.0, pod.runs_on, queue)
+                seen[mine.name, "" if part is None else part.name] += 1
+                if mine.admitted:
+                    assigned = {} if part is None else mine.assignment(part).flavors
+            elif queue is not None and self._admitted(pod):
+                assigned = {}
+            spec = self._as_given(pod, part, queue, given)
+            local = pod.labels.get(_LOCAL_QUEUE) or ("" if mine is None else mine.queue)
+            stop = self._stop(queue, f"{pod.namespace}/{local}")
+            yield Tasks(pod.name, pod.namespace, pod.labels, spec, 1.0, pod.runs_on, queue, assigned, stop)
         self._note_workloads(waiting)
-        for name, workload in waiting.items():
-            if name not in with_pods:
-                yield from self._pod_sets(workload)
+        for workload in waiting.values():
+            yield from self._pod_sets(workload, seen)
+
+    def _stop(self, queue: str | None, local: str) -> Literal["", "hold", "drain"]:
+        """How what is in a ClusterQueue, by a LocalQueue, is stopped."""
+        return "" if queue is None else self._found.stop(queue, self._found.local_queues.get(local))
 
     def _waiting(self) -> Iterator[tuple[str, Workload]]:
         """The Workloads that count."""
@@ -143,13 +162,12 @@ class Queues:
 
     # -- what Kueue adds to pods ----------------------------------------------------------------------------------
 
-    def _as_given(self, pod: Pod, mine: Workload | None, queue: str | None, given: Collection[_Asked]) -> PodSpec:
+    def _as_given(self, pod: Pod, part: PodSet | None, queue: str | None, given: Collection[_Asked]) -> PodSpec:
         """The pod as its owner gave it: Kueue adds the labels of the flavor and its tolerations where it is admitted.
 
         Placement is that of its set of pods in the Workload. Without that, labels of a flavor of its queue are taken
         off a pod that Kueue admitted, unless pods that wait ask for the same.
         """
-        part = None if mine is None else _part_of(pod, mine)
         if part is not None:
             return self._tolerant(pod.spec.placed_as(part.template.spec), pod.name, 1)
         if queue is None or not self._admitted(pod):
@@ -182,28 +200,39 @@ class Queues:
 
     def _admitted(self, pod: Pod) -> bool:
         """Whether Kueue has admitted a pod of a queue."""
-        gates = {gate.get("name") for gate in pod.spec.schedulingGates if isinstance(gate, Mapping)}
-        marked = _POD_SET in pod.labels or _WORKLOAD in pod.annotations
-        return pod.runs_on is not None or (marked and _GATE not in gates)
+        return pod.runs_on is not None or (self._is_marked(pod) and not _is_gated(pod))
+
+    def _is_marked(self, pod: Pod) -> bool:
+        """Whether Kueue has put a mark on a pod."""
+        return _POD_SET in pod.labels or _WORKLOAD in pod.annotations or _is_gated(pod)
 
     def _flavors_of(self, queue: str) -> list[str]:
         groups = self._found.cluster_queues[queue].groups
         return list(dict.fromkeys(flavor.name for group in groups for flavor in group.flavors))
 
-    def _pod_sets(self, workload: Workload) -> Iterator[Tasks]:
+    def _pod_sets(self, workload: Workload, seen: Mapping[tuple[str, str], int]) -> Iterator[Tasks]:
+        """The pods of a Workload that are not there: of each set all that it counts, less those done and those seen."""
         queue = self._queue_of_workload(workload)
         if queue is None and self:
-            what = "{workload} in no known cluster queue: counted by namespace"
-            self._notes.add(what, f"{workload.name} in {shown(workload.queue)}")
+            self._notes.add("{workload} in no known cluster queue", f"{workload.name} in {shown(workload.queue)}")
         done = {one.name: one.count for one in workload.reclaimable}
+        of_some_set, stop = (
+            seen.get((workload.name, ""), 0),
+            self._stop(queue, f"{workload.namespace}/{workload.queue}"),
+        )
         for part in workload.pod_sets:
-            count = max(0, part.count - done.get(part.name, 0))
+            admitted = workload.assignment(part)
+            count = part.count if admitted.count is None else min(part.count, admitted.count)
+            count = max(0, count - done.get(part.name, 0) - seen.get((workload.name, part.name), 0))
+            count, of_some_set = max(0, count - of_some_set), max(0, of_some_set - count)
             name = workload.name if len(workload.pod_sets) == 1 else f"{workload.name}/{part.name}"
             labels = {**workload.labels, **part.template.labels}
-            self._notes.add("{pod} of workloads that have none yet {counts} as waiting", name, number=count)
+            waits = count * (not workload.admitted)
+            self._notes.add("{pod} of workloads that are not there yet {counts} as waiting", name, number=waits)
             if count:
                 spec = self._tolerant(part.template.spec, name, count)
-                yield Tasks(name, workload.namespace, labels, spec, float(count), None, queue)
+                assigned = admitted.flavors if workload.admitted else None
+                yield Tasks(name, workload.namespace, labels, spec, float(count), None, queue, assigned, stop)
 
     def _queue_of_workload(self, workload: Workload) -> str | None:
         admitted = workload.admission.clusterQueue
@@ -212,10 +241,23 @@ class Queues:
         return self._queue_of.get(f"{workload.namespace}/{workload.queue}")
 
     def _queue_of_pod(self, pod: Pod, workload: Workload | None) -> str | None:
+        """The ClusterQueue of a pod: of its Workload or its labels.
+
+        Of a pod with Kueue's marks and nothing more it is that of the LocalQueue ``default`` of its namespace, else of
+        the first by name.
+        """
         queue = None if workload is None else self._queue_of_workload(workload)
         if queue is None and pod.labels.get(_CLUSTER_QUEUE) in self._found.cluster_queues:
             queue = pod.labels[_CLUSTER_QUEUE]
-        return queue or self._queue_of.get(f"{pod.namespace}/{pod.labels.get(_LOCAL_QUEUE, '')}")
+        queue = queue or self._queue_of.get(f"{pod.namespace}/{pod.labels.get(_LOCAL_QUEUE, '')}")
+        if queue is not None or _LOCAL_QUEUE in pod.labels or not self._is_marked(pod):
+            return queue
+        mine = sorted(name for name in self._queue_of if name.startswith(f"{pod.namespace}/"))
+        for name in sorted(mine, key=lambda name: name != f"{pod.namespace}/{_DEFAULT}")[:1]:
+            what = "{pod} of Kueue without the name of a queue {counts} for {name}"
+            self._notes.add(what, pod.name, name=name)
+            return self._queue_of[name]
+        return None
 
     def _links_of_pod(self, pod: Pod) -> Iterator[_Link]:
         """What a pod may have in common with its Workload, the most certain first."""
@@ -248,24 +290,16 @@ class Queues:
         what = "the quotas and weights of {cluster queue} were left out, since teams are not cluster queues"
         self._notes.add(what, *self._found.cluster_queues)
 
-    def owners(self, tasks: Sequence[Tasks]) -> list[str]:
-        """The ClusterQueue of each or, in no queue, the only one of its namespace; else the namespace.
+    def split(self, tasks: Sequence[Tasks]) -> tuple[list[Tasks], list[Tasks]]:
+        """The tasks in ClusterQueues, and those in none that run.
 
-        So a team is one, whether its pods are in its queue or not. A namespace with the name of a ClusterQueue that is
-        not its own gets a mark.
+        Kueue counts the latter for nobody, whatever their namespace, and cannot move them.
         """
-        of_space: dict[str, set[str]] = {}
-        for name, queue in self._queue_of.items():
-            of_space.setdefault(name.partition("/")[0], set()).add(queue)
-        only = {space: next(iter(queues)) for space, queues in of_space.items() if len(queues) == 1}
-        without = [one for one in tasks if one.queue is None]
-        beside = [one.name for one in without if one.namespace in only]
-        self._notes.add("{pod} in no cluster queue {counts} for the team of the queue of the namespace", *beside)
-        alone = [one.name for one in without if one.namespace not in only]
-        self._notes.add("{pod} in no cluster queue {counts} by namespace", *alone)
-        taken = self._found.cluster_queues
-        spaces = {one.namespace: one.namespace + " (in no queue)" * (one.namespace in taken) for one in tasks}
-        return [one.queue or only.get(one.namespace) or spaces[one.namespace] for one in tasks]
+        outside = [one for one in tasks if one.queue is None]
+        waiting = [one for one in outside if one.runs_on is None]
+        what = "{waiting pod} in no cluster queue {was} left out: --users namespace shares among namespaces"
+        self._notes.add(what, *(one.name for one in waiting), number=sum(one.count for one in waiting))
+        return [one for one in tasks if one.queue is not None], [one for one in outside if one.runs_on is not None]
 
     def labels(self, owners: Collection[str]) -> tuple[dict[str, dict[str, str | None]], dict[str, str]]:
         """The labels of owners, and the shown names of cohorts.
@@ -308,15 +342,19 @@ class Queues:
     def admissible(self, tasks: Sequence[Tasks]) -> list[Tasks]:
         """The tasks that Kueue may admit: of queues with quotas of all that they request, or something to borrow.
 
-        What waits in a queue that is stopped or inactive is left out; what runs there counts.
+        What waits in a queue that is stopped or inactive is left out; what runs there counts, unless the queue is
+        drained: then Kueue evicts it.
 
         Resources without a quota that admitted pods of some queue request are those that Kueue is set to ignore.
         """
         ignored, out = self._ignored(tasks), list[Tasks]()
         for one in tasks:
             lacks = [] if one.queue is None else self._lacks(one, one.queue, ignored)
-            if one.queue is not None and one.runs_on is None and self._found.cluster_queues[one.queue].stopped:
-                what = "{waiting pod} of cluster queues that are stopped or inactive {was} left out"
+            if one.stop == "drain" and (one.runs_on is not None or one.assigned is not None):
+                what = "{admitted pod} of queues that are drained {was} left out, as Kueue evicts them"
+                self._notes.add(what, one.name, number=one.count)
+            elif one.stop and one.runs_on is None and one.assigned is None:
+                what = "{waiting pod} of queues that are stopped or inactive {was} left out"
                 self._notes.add(what, one.name, number=one.count)
             elif lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
@@ -343,9 +381,7 @@ class Queues:
 
     def of_idle(self, tasks: Sequence[Tasks]) -> list[Tasks]:
         """For each queue without tasks those that all others have, as far as it may admit them."""
-        spaces = {one.namespace for one in tasks if one.queue is None}
         busy = {one.queue for one in tasks}
-        busy |= {queue for name, queue in self._queue_of.items() if name.partition("/")[0] in spaces}
         kinds: dict[tuple[str, frozenset[tuple[str, Fraction]]], Tasks] = {}
         for one in tasks:
             key = one.spec.key, frozenset(one.spec.request.items())
@@ -553,6 +589,12 @@ class Queues:
         quotas = self._cohorts.queues[queue].quotas
         return {cell: on for cell, on in self.places(queue, servers).items() if cell in quotas}
 
+    def held_on(self, tasks: Tasks, able: Mask, servers: Servers) -> Mask:
+        """The servers of the flavors that Kueue holds for admitted tasks, if possible those on which they may run."""
+        flavors = {*(tasks.assigned or {}).values()}
+        on = np.all([self._servers_of(flavor, servers) for flavor in flavors], axis=0) if flavors else able
+        return on & able if (on & able).any() else on
+
     def _servers_of(self, flavor: str, servers: Servers) -> Mask:
         """The servers with the labels of a flavor: all if the flavor is not known."""
         if flavor not in servers.of_flavor:
@@ -596,6 +638,11 @@ def _part_of(pod: Pod, workload: Workload) -> PodSet | None:
         if len(found) == 1:
             return found[0]
     return None
+
+
+def _is_gated(pod: Pod) -> bool:
+    """Whether Kueue keeps a pod from starting."""
+    return _GATE in {gate.get("name") for gate in pod.spec.schedulingGates if isinstance(gate, Mapping)}
 
 
 def _asked(pod: Pod, queue: str) -> _Asked:

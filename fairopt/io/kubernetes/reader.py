@@ -24,7 +24,7 @@ from fairopt.io.kubernetes.unread import Other, note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
-from fairopt.io.work import TASKS, Work, arguments_of_work
+from fairopt.io.work import ROUNDING_FACTOR, TASKS, Work, arguments_of_work
 
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
@@ -142,11 +142,14 @@ def _arguments(
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
     pods = with_parts_of_gpus(pods, servers, notes)
     running = [pod for pod in pods if not pod.finished]
-    kept, closed = _kept_servers(servers, {pod.runs_on for pod in running if not pod.belongs_to_server}, notes)
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
     note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
-    of_owners = queues.admissible(of_owners) if users == _QUEUE else of_owners
+    outside = list[Tasks]()
+    if users == _QUEUE:
+        of_owners, outside = queues.split(of_owners)
+        of_owners = queues.admissible(of_owners)
+    kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
@@ -165,7 +168,8 @@ def _arguments(
         notes.add("{server} where none of these pods may run {was} left out", *excluded)
         kept = [server for server, use in zip(kept, usable, strict=True) if use]
         allowed = [mask[usable] for mask in allowed]
-    capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
+    fixed = [pod for pod in running if pod.belongs_to_server]
+    capacities = _capacities(servers, kept, fixed, outside, names, notes)
     if PODS not in names:
         _note_number_of_pods(requesting, servers, running, notes)
     requests = [tuple(_amount(one.spec.requests(name), name) for name in names) for one in requesting]
@@ -182,7 +186,7 @@ def _arguments(
     kept = [*kept, *closed]
     teams: dict[str, Any] = {}
     if users == _QUEUE:
-        owners = queues.owners(requesting)
+        owners = [str(one.queue) for one in requesting]
         labels, cohorts = queues.labels(set(owners))
         there = Servers(kept, names, capacities, _amount)
         weights = queues.weights(set(owners), cohorts)
@@ -205,6 +209,9 @@ def _arguments(
         "{pod} on servers that do not count {counts} as waiting",
         *(one.name for one in requesting if one.runs_on is not None and one.runs_on not in at),
     )
+    runs = [{at[one.runs_on]: 1.0} if one.runs_on in at else dict[int, float]() for one in requesting]
+    if users == _QUEUE:
+        _hold_admitted(runs, requesting, allowed, np.array(requests), capacities, queues, there, notes)
     full = FullQuotas(quotas, pods)
     more = full.barred([(one.namespace, one.spec) for one in requesting], notes, seen=users == _QUEUE)
     places = {key: spec.texts for key, spec in {one.spec.key: one.spec for one in requesting}.items()}
@@ -217,10 +224,12 @@ def _arguments(
                 one.count,
                 one.name,
                 places[one.spec.key],
-                {at[one.runs_on]: 1.0} if one.runs_on in at else {},
+                held,
                 unseen,
             )
-            for owner, one, mask, request, unseen in zip(owners, requesting, allowed, requests, more, strict=True)
+            for owner, one, mask, request, held, unseen in zip(
+                owners, requesting, allowed, requests, runs, more, strict=True
+            )
         ],
         resources=names,
         capacities=capacities,
@@ -237,13 +246,13 @@ def _arguments(
 
 
 def _kept_servers(servers: list[Node], in_use: Collection[str | None], notes: Notes) -> tuple[list[Node], list[Node]]:
-    """Servers that take pods and have known capacities, and cordoned ones where pods run."""
-    closed = [server for server in servers if server.cordoned and server.name in in_use]
-    what = "{cordoned server} {counts} with what runs there, for the pods that run there"
+    """Servers that take pods and have known capacities, and cordoned ones and ones not ready where pods run."""
+    closed = [server for server in servers if server.closed and server.name in in_use]
+    what = "{server} cordoned or not ready {counts} with what runs there, for the pods that run there"
     notes.add(what, *(server.name for server in closed))
-    empty = [server.name for server in servers if server.cordoned and server.name not in in_use]
-    notes.add("{cordoned server} {was} left out", *empty)
-    usable = [server for server in servers if not server.cordoned]
+    empty = [server.name for server in servers if server.closed and server.name not in in_use]
+    notes.add("{server} cordoned or not ready {was} left out", *empty)
+    usable = [server for server in servers if not server.closed]
     without_request = [server.name for server in usable if not server.has]
     notes.add("{server} without status.allocatable {was} left out", *without_request)
     kept = [server for server in usable if server.has]
@@ -256,7 +265,7 @@ def _kept_servers(servers: list[Node], in_use: Collection[str | None], notes: No
 
 def _note_number_of_pods(requesting: Sequence[Tasks], servers: list[Node], running: list[Pod], notes: Notes) -> None:
     """Say if servers may take fewer pods than there are, which only the resource `PODS` counts."""
-    room = sum((node.has.get(PODS, Fraction(0)) for node in servers if not node.cordoned), Fraction(0))
+    room = sum((node.has.get(PODS, Fraction(0)) for node in servers if not node.closed), Fraction(0))
     number = sum(one.count for one in requesting) + sum(pod.belongs_to_server for pod in running)
     if room and number > room and all(PODS in node.has for node in servers):
         notes.say(
@@ -296,10 +305,46 @@ def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Ma
     return out
 
 
+def _hold_admitted(
+    runs: list[dict[int, float]],
+    tasks: Sequence[Tasks],
+    allowed: Sequence[Mask],
+    requests: NDArray[np.float64],
+    capacities: NDArray[np.float64],
+    queues: Queues,
+    servers: Servers,
+    notes: Notes,
+) -> None:
+    """Add to what runs, by index of the server, admitted pods that do not, since Kueue counts them.
+
+    They are put on servers of the flavors that Kueue holds for them, where most of them fit beside what runs.
+    """
+    left = capacities.copy()
+    for request, on in zip(requests, runs, strict=True):
+        for s, number in on.items():
+            left[s] -= number * request
+    for k, one in enumerate(tasks):
+        if one.assigned is None or one.runs_on is not None:
+            continue
+        able = np.flatnonzero(queues.held_on(one, allowed[k], servers))
+        if not len(able):
+            continue
+        needs = requests[k] > 0
+        fits = np.floor((left[able][:, needs] * ROUNDING_FACTOR / requests[k][needs]).min(axis=1)).clip(0)
+        number, order = one.count, np.argsort(-fits, kind="stable").tolist()
+        for s, most in [*((able[k], fits[k]) for k in order), (able[order[0]], np.inf)]:
+            taken = min(number, float(most))
+            if taken:
+                runs[k][int(s)] = runs[k].get(int(s), 0.0) + taken
+                left[s] -= taken * requests[k]
+                number -= taken
+        notes.add("{pod} without a server {counts} as held, since Kueue has admitted them", one.name, number=one.count)
+
+
 def _capacities(
-    servers: list[Node], kept: list[Node], fixed: list[Pod], names: list[str], notes: Notes
+    servers: list[Node], kept: list[Node], fixed: list[Pod], outside: Sequence[Tasks], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
-    """Capacities less the pods that are part of servers, shape (n_servers, n_resources)."""
+    """Capacities less the pods that are part of servers or in no queue, shape (n_servers, n_resources)."""
     left: dict[str | None, Any] = {server.name: Counter(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]
     for pod in known:
@@ -307,6 +352,11 @@ def _capacities(
     notes.add("{pod} of DaemonSets or static: subtracted from the capacity of the servers", *(p.name for p in known))
     unplaced = [pod.name for pod in fixed if pod.server not in left]
     notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *unplaced)
+    for one in outside:
+        if one.runs_on in left:
+            left[one.runs_on].subtract({name: one.spec.requests(name) for name in names})
+    what = "{pod} in no cluster queue, which Kueue counts for nobody: subtracted from the capacity of the servers"
+    notes.add(what, *(one.name for one in outside))
     negative = [f"{name} of {server.name}" for server in kept for name in names if left[server.name][name] < 0]
     notes.add("{capacity} below 0 after these pods were subtracted: set to 0", *negative)
     return np.array([[_amount(max(left[server.name][name], Fraction(0)), name) for name in names] for server in kept])

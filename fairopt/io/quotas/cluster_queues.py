@@ -27,7 +27,7 @@ from fairopt.io.kubernetes.kueue import (
     read_cluster_queues,
     read_kueue,
 )
-from fairopt.io.kubernetes.objects import Node, listed, read_nodes
+from fairopt.io.kubernetes.objects import Node, listed, read_nodes, read_pods
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.kubernetes.queues import Queues, Servers
 from fairopt.io.notes import Notes
@@ -50,13 +50,15 @@ _FIX = "rename it, or name the teams to write (--team)"
 class InputQueues:
     """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor.
 
-    ``places`` are those on which what a queue uses counts, by queue and by flavor and resource.
+    ``places`` are those on which what a queue uses counts, by queue and by flavor and resource. ``has`` is what servers
+    that take new pods have, by name.
     """
 
     raw: Mapping[str, Raw] = field(default_factory=dict)
     servers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     cohorts: Mapping[str, Raw] = field(default_factory=dict)
     places: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = field(default_factory=dict)
+    has: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
 
     def flavors(self, queue: str, resource: str) -> list[str]:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
@@ -119,7 +121,27 @@ def read_queues(source: Any) -> InputQueues:
             queue: {cell: frozenset(names[on].tolist()) for cell, on in queues.places(queue, servers).items()}
             for queue in found.cluster_queues
         },
+        {name: node.has for name, node in nodes.items() if not node.closed},
     )
+
+
+def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict[str, dict[str, Fraction]]:
+    """What servers beside those counted, where no pod of a queue may run, have left of what runs there, by name."""
+    others: dict[str, dict[str, Fraction]] = {name: {**has} for name, has in queues.has.items() if name not in counted}
+    expected = "expected the output of kubectl get pods -A -o json"
+    for document, name in documents_of(source, ["pods.json"], expected) if others else ():
+        items = [item for item in document.get("items", ()) if _server_of(item) in others]
+        for pod in read_pods({**document, "items": items}, name, mixed=True) if items else ():
+            for resource, amount in pod.spec.request.items() if pod.runs_on in others else ():
+                has = others[str(pod.runs_on)]
+                has[resource] = max(has.get(resource, Fraction(0)) - amount, Fraction(0))
+    return others
+
+
+def _server_of(item: Any) -> Any:
+    """The server of a pod as given."""
+    spec = item.get("spec") if isinstance(item, Mapping) else None
+    return spec.get("nodeName") if isinstance(spec, Mapping) else None
 
 
 def to_cluster_queues(

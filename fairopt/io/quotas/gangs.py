@@ -56,8 +56,13 @@ def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
     for one in found.workloads.values():
         local = found.local_queues.get(f"{one.namespace}/{one.queue}")
         queue = local.cluster_queue if local is not None else ""
-        waits = one.active and not one.finished and not one.other_cluster and not one.admission.clusterQueue
-        if not waits or queue not in found.cluster_queues or sum(part.count for part in one.pod_sets) < 2:
+        waits = one.active and not one.finished and not one.other_cluster and not one.admitted
+        if (
+            not waits
+            or queue not in found.cluster_queues
+            or found.stop(queue, local)
+            or sum(part.count for part in one.pod_sets) < 2
+        ):
             continue
         parts, barred = list[dict[str, float]](), list[frozenset[str]]()
         for part in one.pod_sets:

@@ -114,8 +114,8 @@ def test_units_types_and_labels_are_those_of_the_cluster(documents):
 
 def test_everything_left_out_is_counted_in_notes(documents):
     assert kubernetes(*documents, users="label:team", tasks="mean").notes == (
-        "1 cordoned server was left out (memory-09)",
         "45 finished pods were left out (such as ci/build-1000)",
+        "1 server cordoned or not ready was left out (memory-09)",
         "20 pods without any request were left out (such as default/toy-0)",
         "3 servers where none of these pods may run were left out (such as control-00)",
         "60 pods of DaemonSets or static: subtracted from the capacity of the servers "
@@ -278,7 +278,7 @@ def test_lists_of_any_kind_and_single_objects_are_read(kind):
         (listed(), listed(POD), "nodes and pods: there are no servers to share"),
         (listed(NODE), listed(), "nodes and pods: there are no pods to share servers among"),
         (listed(NODE), listed(changed(POD, "status", phase="Failed")), "no pods .*; 1 finished pod was left out"),
-        (listed(changed(NODE, "spec", unschedulable=True)), listed(POD), "no servers .*; 1 cordoned server was left"),
+        (listed(changed(NODE, "spec", unschedulable=True)), listed(POD), "no servers .*; 1 server cordoned or not"),
         (listed(NODE), listed(changed(POD, "spec", nodeSelector={"x": "y"})), "1 pod that fit on no server was left"),
         (listed(NODE), listed(changed(POD, "metadata", name="")), r'items\[0\].metadata.name is ""; give a name'),
         (listed(NODE), listed(changed(POD, "metadata", name="a\nb")), "give a name of printable"),
@@ -370,11 +370,19 @@ def test_pods_on_servers_that_do_not_count_wait():
     assert "1 pod on servers that do not count counts as waiting (web/site-1)" in found.notes
 
 
-def test_a_cordoned_server_counts_with_what_runs_there_for_the_pods_that_run_there():
-    cordoned = changed(node("n2", "general.16", "zone-b"), "spec", unschedulable=True)
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [
+        (["spec"], {"unschedulable": True}),
+        (["spec"], {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]}),
+        (["status"], {"conditions": [{"type": "Ready", "status": "Unknown"}]}),
+    ],
+)
+def test_a_server_cordoned_or_not_ready_counts_with_what_runs_there_for_the_pods_that_run_there(place, how):
+    cordoned = changed(node("n2", "general.16", "zone-b"), *place, **how)
     running, waiting = changed(POD, "spec", nodeName="n2"), pod("web", "site-2", POD["spec"])
     found = kubernetes(listed(NODE, cordoned), listed(running, waiting), merge=False)
-    assert "1 cordoned server counts with what runs there, for the pods that run there (n2)" in found.notes
+    assert "1 server cordoned or not ready counts with what runs there, for the pods that run there (n2)" in found.notes
     assert found.servers == ("n1", "n2") and found.capacities[1].tolist() == [1, 1]
     assert found.held_units.sum(axis=0).tolist() == [1, 1] and found.task_limits.sum() == 2
     assert sorted(found.eligible.tolist()) == [[True, False], [True, True]]

@@ -141,19 +141,21 @@ def tasks_of(instance, team):
 
 def test_teams_are_cluster_queues_with_the_pods_that_exist_and_those_of_workloads_without_any():
     assert dict(CLUSTER.teams) == {
-        "team": ("nlp", "nlp", "tools", "vision", "vision", "web"),
-        "cohort": ("research", "research", None, "research", "research", None),
+        "team": ("nlp", "nlp", "vision", "vision", "web"),
+        "cohort": ("research", "research", "research", "research", None),
     }
-    assert [tasks_of(CLUSTER, team) for team in ("vision", "nlp", "web", "tools")] == [3 + 2, 1 + 4, 8, 1]
-    assert said(CLUSTER, "8 pods of workloads that have none yet count as waiting (such as nlp/tune/set0)")
+    assert [tasks_of(CLUSTER, team) for team in ("vision", "nlp", "web")] == [3 + 2, 1 + 4, 8]
+    assert said(CLUSTER, "8 pods of workloads that are not there yet count as waiting (such as nlp/tune/set0)")
     assert said(CLUSTER, "1 finished workload was left out (nlp/old)")
     assert said(CLUSTER, "1 workload that is not active was left out (nlp/off)")
-    assert said(CLUSTER, "1 pod in no cluster queue counts by namespace (tools/shell-0)")
+    what = "1 waiting pod in no cluster queue was left out: --users namespace shares among namespaces (tools/shell-0)"
+    assert said(CLUSTER, what)
     assert said(CLUSTER, "1 cohort without an object counts as one without a parent, as in Kueue (research)")
     assert CLUSTER.held.sum() == 2
 
 
 def test_a_workload_counts_once_however_its_pods_are_tied_to_it():
+    """Its pods that are not there yet count beside the one that is; of 4, of which 1 is tied to it, 3 are not."""
     alone = workload("vis", "job", "main", (4, spec(4, 1)), uid="job-uid", owner="job")
     for metadata in (
         {"annotations": {"kueue.x-k8s.io/workload": "job"}},
@@ -164,9 +166,11 @@ def test_a_workload_counts_once_however_its_pods_are_tied_to_it():
     ):
         tied = pod("vis", "job-0", spec(4, 1), phase="Pending")
         tied["metadata"] |= metadata
-        assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[tied]), "vision") == 1
+        found = made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[tied])
+        assert tasks_of(found, "vision") == 4
+        assert said(found, "3 pods of workloads that are not there yet count as waiting")
     other = pod("vis", "job-0", spec(4, 1), ownerReferences=[{"kind": "Job", "uid": "another"}])
-    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4 + 1  # in no queue, beside it
+    assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[other]), "vision") == 4  # it is in no queue
     ended = pod("vis", "job-0", spec(4, 1), phase="Failed", ownerReferences=[{"kind": "Job", "uid": "job-uid"}])
     assert tasks_of(made(*FLAVORS, *QUEUES, *LOCAL, alone, pods=[ended, *SITE]), "vision") == 4
 
@@ -179,9 +183,10 @@ def test_owners_of_owners_in_one_list_tie_pods_to_their_workload():
         "metadata": {"uid": "middle", "ownerReferences": [{"kind": "JobSet", "uid": "top"}]},
     }
     tied = pod("vis", "set-0", spec(4, 1), ownerReferences=[{"kind": "Job", "uid": "middle"}])
-    for items, count in (([job], 1), ([], 5)):
+    for items, outside in (([job], 0), ([], 1)):
         found = read_from(listed(*NODES, tied, *items, *FLAVORS, *QUEUES, *LOCAL, alone))
-        assert sum(found.task_limits) == count
+        assert sum(found.task_limits) == 4
+        assert len(said(found, "1 waiting pod in no cluster queue was left out")) == outside
 
 
 def read_from(document, **options):
@@ -208,7 +213,7 @@ def test_pods_that_a_job_no_longer_needs_do_not_wait():
 def test_nominal_quotas_by_flavor_are_guarantees_and_fair_sharing_weighs_teams():
     """As much of them as the tasks take together: of vision 8 gpu on a100 and 2 on t4, 4 of them by its 2 pods of 2."""
     of_vision = {"vision/4 gpu": 6 / 4, "vision/2 gpu": 4 / 2}
-    wanted = {"nlp/8 gpu": 1, "nlp/2 cpu": 1, **of_vision, "web/2 cpu": 8, "tools/1 cpu": 0}
+    wanted = {"nlp/8 gpu": 1, "nlp/2 cpu": 1, **of_vision, "web/2 cpu": 8}
     assert dict(zip(CLUSTER.users, CLUSTER.guarantees, strict=True)) == {u: pytest.approx(x) for u, x in wanted.items()}
     assert CLUSTER.team_weights == {"vision": 2, "nlp": 1, "web": 1}
     answer = fo.HDRF().allocate(CLUSTER)
@@ -236,7 +241,6 @@ def test_cohorts_of_cohorts_are_outer_labels_and_their_own_quotas_come_on_top():
         "nlp": ("research", "all"),
         "vision": ("research", "all"),
         "web": (None, "all"),
-        "tools": (None, None),
     }
     assert found.team_weights["research"] == 3
     # what is owed to cohorts in others: 16 of 16 a100, and the 2 of 4 t4 of which there are quotas
@@ -349,19 +353,100 @@ def test_without_cluster_queues_workloads_count_by_namespace():
 
 
 def test_names_that_two_things_have_are_told_apart():
-    lone = pod("nlp", "shell-0", spec(1))
-    elsewhere = local("other", "main", "nlp")
-    found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), elsewhere, WORKLOADS[2], pods=[lone])
-    assert set(found.teams["team"]) == {"nlp (in no queue)"}
     found = made(*FLAVORS, queue("nlp", "nlp", a100=(64, 8)), LOCAL[1], WORKLOADS[2])
-    assert set(found.teams["cohort"]) == {"nlp (cohort)", None}
+    assert set(found.teams["cohort"]) == {"nlp (cohort)"}
 
 
-def test_a_team_with_pods_outside_its_queue_is_one_team_with_one_weight():
-    lone = pod("nlp", "shell-0", spec(1))
-    found = made(*FLAVORS, queue("nlp", weight="3", a100=(64, 8)), LOCAL[1], WORKLOADS[2], pods=[lone])
-    assert found.teams["team"] == ("nlp",) * found.n_users and found.team_weights == {"nlp": 3}
-    assert said(found, "1 pod in no cluster queue counts for the team of the queue of the namespace (nlp/shell-0)")
+def test_what_runs_outside_kueue_is_taken_off_the_servers_and_counts_for_no_queue():
+    """Of 16 GPUs 2 are in a namespace without a queue, 4 in that of nlp's: 10 are left for vision and nlp, 5 each."""
+    outside = [
+        pod("tools", "serve-0", spec(4, 2, nodeName="a100-1")),
+        pod("nlp", "shell-0", spec(8, 4, nodeName="a100-2")),
+    ]
+    queues = [queue(name, "research", a100=(64, 0)) for name in ("vision", "nlp")]
+    every = cohort("research", resourceGroups=queue("", a100=(0, 16))["spec"]["resourceGroups"])
+    jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
+    found = made(*FLAVORS, *queues, every, *LOCAL[:2], *jobs, nodes=NODES[:2], pods=outside)
+    assert found.teams["team"] == ("nlp", "vision") and found.held is None
+    np.testing.assert_allclose(found.capacities[:, found.resource_index(GPU)], [6, 4])
+    np.testing.assert_allclose(found.capacities[:, found.resource_index("cpu")], [60, 56])
+    np.testing.assert_allclose(fo.HDRF().allocate(found).tasks, [5, 5], rtol=1e-6)
+    assert said(found, "2 pods in no cluster queue, which Kueue counts for nobody: subtracted from the capacity of")
+
+
+def test_a_pod_that_kueue_has_marked_is_in_the_default_queue_of_its_namespace():
+    """Else in the first by name; a pod without a mark, or with the name of a queue that is not there, is in none."""
+    marked = pod("vis", "job-0", spec(4, 1, nodeName="a100-1"), labels={"kueue.x-k8s.io/podset": "main"})
+    unknown = pod("vis", "job-1", spec(4, 1, nodeName="a100-1"))
+    unknown["metadata"]["labels"] = {"kueue.x-k8s.io/podset": "main", "kueue.x-k8s.io/queue-name": "lost"}
+    plain = pod("vis", "job-2", spec(4, 1, nodeName="a100-1"))
+    first, second = local("vis", "a", "nlp"), local("vis", "default", "vision")
+    for queues, team in (([first, second], "vision"), ([first], "nlp")):
+        found = made(*FLAVORS, *QUEUES, *queues, pods=[marked, unknown, plain])
+        assert found.teams["team"] == (team,) and found.held.sum() == 1
+        assert said(found, "1 pod of Kueue without the name of a queue counts for vis/")
+
+
+def test_kueue_holds_what_it_has_admitted_though_not_all_pods_run():
+    """Of 9 admitted, 2 are done, 1 runs and 1 waits for a server: 7 are held, with those of which there is no pod.
+
+    Its flavor has 12 GPUs of 2 servers beside the 4 of the other flavor.
+    """
+    job = workload("vis", "job", "main", (9, spec(4, 1)), admitted="vision")
+    admitted = {"name": "set0", "count": 9, "flavors": {"cpu": "a100", GPU: "a100"}}
+    job["status"]["admission"]["podSetAssignments"] = [admitted]
+    job["status"]["reclaimablePods"] = [{"name": "set0", "count": 2}]
+    pods = [pod("vis", f"job-{k}", spec(4, 1, nodeName=on)) for k, on in enumerate(("a100-2", ""))]
+    for one in pods:
+        one["metadata"]["annotations"] = {"kueue.x-k8s.io/workload": "job"}
+    waits = workload("nlp", "tune", "main", (4, spec(8, 1)))
+    found = made(*FLAVORS, *QUEUES, *LOCAL, job, waits, pods=pods, merge=False)
+    by_team = dict(zip(found.teams["team"], found.held, strict=True))
+    at = {name: s for s, name in enumerate(found.servers)}
+    assert tasks_of(found, "vision") == 7 and by_team["vision"].sum() == 7 and by_team["nlp"].sum() == 0
+    assert by_team["vision"][at["a100-1"]] + by_team["vision"][at["a100-2"]] == 7
+    assert by_team["vision"][at["a100-2"]] >= 1
+    assert said(found, "6 pods without a server count as held, since Kueue has admitted them (such as vis/job)")
+    admitted["flavors"], admitted["count"] = {"cpu": "t4", GPU: "t4"}, 6  # fewer than asked for
+    found = made(*FLAVORS, *QUEUES, *LOCAL, job, waits, pods=pods[1:], merge=False)
+    vision = found.held[list(found.teams["team"]).index("vision")]
+    assert vision.sum() == vision[{name: s for s, name in enumerate(found.servers)}["t4-1"]] == 6 - 2
+
+
+def test_the_workers_of_a_set_count_though_only_its_head_is_there():
+    """A RayCluster whose head runs, and 16 workers that are not there: 17 tasks, all held."""
+    ray = workload("vis", "ray", "main", (1, spec(2)), (16, spec(2, 1)), admitted="vision", uid="u9")
+    head = pod("vis", "head", spec(2, nodeName="a100-1"), ownerReferences=[{"kind": "RayCluster", "uid": "u9"}])
+    found = made(*FLAVORS, *QUEUES, *LOCAL, ray, pods=[head])
+    assert tasks_of(found, "vision") == found.held.sum() == 17
+
+
+@pytest.mark.parametrize("where", ["cluster queue", "local queue"])
+@pytest.mark.parametrize(
+    ("stop", "teams"), [("None", {"vision", "nlp"}), ("Hold", {"vision", "nlp"}), ("HoldAndDrain", {"nlp"})]
+)
+def test_what_runs_in_a_held_queue_counts_and_in_a_drained_one_does_not(where, stop, teams):
+    """Of 16 GPUs vision runs 4 and asks for 16 more, nlp asks for 20: 8 and 8; 4 and 12; 0 and 16."""
+    queues = [queue(name, "research", a100=(64, 8)) for name in ("vision", "nlp")]
+    of_vision = LOCAL[0] | {"spec": {"clusterQueue": "vision"}}
+    (queues[0] if where == "cluster queue" else of_vision)["spec"]["stopPolicy"] = stop
+    jobs = [
+        workload("vis", "running", "main", (4, spec(1, 1)), admitted="vision", uid="u1"),
+        workload("vis", "more", "main", (16, spec(1, 1))),
+        workload("nlp", "train", "main", (20, spec(1, 1))),
+    ]
+    pods = [
+        pod("vis", f"running-{k}", spec(1, 1, nodeName="a100-1"), ownerReferences=[{"kind": "Job", "uid": "u1"}])
+        for k in range(4)
+    ]
+    found = made(*FLAVORS, *queues, of_vision, LOCAL[1], *jobs, nodes=NODES[:2], pods=pods)
+    gpus = {"None": [8, 8], "Hold": [12, 4], "HoldAndDrain": [16]}
+    assert set(found.teams["team"]) == teams
+    np.testing.assert_allclose(fo.HDRF().allocate(found).tasks, gpus[stop], rtol=1e-6)
+    assert (0 if found.held is None else found.held.sum()) == (0 if stop == "HoldAndDrain" else 4)
+    drained = said(found, "4 admitted pods of queues that are drained were left out, as Kueue evicts them")
+    waits = said(found, "16 waiting pods of queues that are stopped or inactive were left out (such as vis/more)")
+    assert len(drained) == (stop == "HoldAndDrain") and len(waits) == (stop != "None")
 
 
 def test_a_weight_of_0_counts_as_very_small():
@@ -378,11 +463,9 @@ def test_what_waits_in_a_stopped_queue_takes_nothing_from_others(how):
     else:
         queues[0]["spec"]["stopPolicy"] = "HoldAndDrain"
     jobs = [workload(name, "train", "main", (2, spec(8, 8))) for name in ("vis", "nlp")]
-    stopped = LOCAL[1] | {"spec": LOCAL[1]["spec"] | {"stopPolicy": "Hold"}}
-    found = made(*FLAVORS, *queues, LOCAL[0], stopped, *jobs, pods=[])
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, pods=[])
     assert set(found.teams["team"]) == {"nlp"} and fo.HDRF().allocate(found).tasks.sum() == pytest.approx(2)
-    assert said(found, "2 waiting pods of cluster queues that are stopped or inactive were left out (such as vis")
-    assert said(found, "1 local queue that is stopped counts all the same (nlp/main)")
+    assert said(found, "2 waiting pods of queues that are stopped or inactive were left out (such as vis")
 
 
 def test_what_is_not_modelled_is_said_where_it_is_there():
@@ -467,14 +550,14 @@ def test_wrong_objects_are_refused_with_their_place_and_the_fix(items, message):
 
 def test_a_local_queue_of_an_unknown_cluster_queue_says_which_is_near():
     found = made(*FLAVORS, *QUEUES, LOCAL[0], local("nlp", "main", "nlpp"), LOCAL[2], *WORKLOADS)
-    assert "nlp (in no queue)" in found.teams["team"]
+    assert set(found.teams["team"]) == {"vision", "web"}
     assert said(
-        found, "1 local queue of a cluster queue that is not there: its pods and workloads count by namespace"
+        found, "1 local queue of a cluster queue that is not there: its pods and workloads are in no queue"
     ) == [
-        "1 local queue of a cluster queue that is not there: its pods and workloads count by namespace "
+        "1 local queue of a cluster queue that is not there: its pods and workloads are in no queue "
         "(nlp/main of \"nlpp\"; did you mean 'nlp'?)"
     ]
-    assert said(found, '1 workload in no known cluster queue: counted by namespace (nlp/tune in "main")')
+    assert said(found, '1 workload in no known cluster queue (nlp/tune in "main")')
 
 
 @pytest.mark.parametrize(

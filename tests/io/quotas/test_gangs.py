@@ -111,6 +111,15 @@ def test_workloads_that_do_not_wait_are_no_gangs(status):
     assert read_gangs(cluster(SINGLE)) == []
 
 
+def test_workloads_in_stopped_queues_are_no_gangs():
+    for kind, space in (("ClusterQueue", None), ("LocalQueue", "x")):
+        document = cluster(workload("x", "train", (4, 8, {})))
+        for item in document["items"]:
+            if item["kind"] == kind and item["metadata"].get("namespace") == space:
+                item["spec"]["stopPolicy"] = "Hold"
+        assert read_gangs(document) == []
+
+
 def test_teams_are_those_that_users_makes():
     document = cluster(workload("x", "train", (2, 8, {}), (1, 1, {})))
     (gang,) = read_gangs(document)

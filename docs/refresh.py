@@ -1,4 +1,4 @@
-"""Draw the README's picture, and write the tables of claims, commands and instances again: fairopt's own output."""
+"""Draw the README's picture, and write the tables of claims, commands and cases again: fairopt's own output."""
 
 import re
 from pathlib import Path
@@ -39,17 +39,17 @@ def main() -> None:
 
 
 def cases() -> str:
-    """The library as Markdown, a table for each kind of source."""
+    """The kinds of cases of the library as Markdown, counted."""
     library = fo.datasets.library()
-    parts = [f"{len(library)} cases, {sum(1 for _ in library.answers())} answers."]
-    for title, tag in KINDS.items():
-        lines = ["| name | what it is | source |", "|---|---|---|"]
-        for case in library.tagged(tag).values():
-            source = case.source
-            where = f"{source.repository}, {source.where}" if source.repository else str(source)
-            lines.append(f"| `{case.name}` | {escaped(case.title)} | {escaped(where)} |")
-        parts += [f"### {title}", "\n".join(lines)]
-    return "\n\n".join(parts)
+    lines = [f"| {title} | `{tag}` | {len(library.tagged(tag))} |" for title, tag in KINDS.items()]
+    return "\n".join(
+        [
+            f"{len(library)} cases, {sum(1 for _ in library.answers())} answers.\n",
+            "| cases | tag | number |",
+            "|---|---|---:|",
+            *lines,
+        ]
+    )
 
 
 def commands() -> str:

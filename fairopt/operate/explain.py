@@ -200,7 +200,7 @@ class Explainer:
 
     @property
     def constraints(self) -> Sequence[Constraint]:
-        """The policy's constraints with held numbers, in their order."""
+        """The policy's constraints with their coefficients fixed, in the policy's order."""
         return () if self.again is None else self.again.constraints
 
     @cached_property
@@ -598,7 +598,7 @@ class Explainer:
         return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
 
     def _total(self, subject: Subject, i: int) -> list[Binding]:
-        """A resource whose total moves it, though no capacity of it stops anybody."""
+        """A resource whose total capacity changes the answer although its capacity is not binding."""
         if not self.instance.total_capacities[i] > 0:
             return []
         capacities = np.array(self.instance.capacities, dtype=float)

@@ -178,7 +178,7 @@ class _Words:
         return f"{listed(words)} bind together: it gains only if all of them are {change}"
 
     def _limit_or_block(self, b: Binding) -> str:
-        """What binds together with others: a task limit, of which the amount is known, or a constraint."""
+        """A limit that binds together with others: a task limit with its amount, or a constraint."""
         if b.amount is None:
             return b.name
         if b.name == self.found.name:
@@ -267,7 +267,7 @@ class _Words:
         return b.amount is None and not b.relaxed
 
     def _in_shares(self, b: Binding) -> bool:
-        """Whether a gain is told in shares: tasks count differently, or not all kinds of tasks of a team gain."""
+        """Whether a gain is reported in shares: tasks count differently, or only some kinds of a team's tasks gain."""
         units = b.units if self.of_team and b.kind == "resource" else b.gain
         return self.about.per_task.shape[1] > 1 or not (units or 0.0) > 0
 

@@ -599,7 +599,7 @@ def _part_of(pod: Pod, workload: Workload) -> PodSet | None:
 
 
 def _asked(pod: Pod, queue: str) -> _Asked:
-    """What tells kinds of pods of a queue apart: their requests and node selectors."""
+    """The requests and node selectors by which kinds of pods of a queue are distinguished."""
     return queue, repr(sorted(pod.spec.request.items())), repr(sorted(pod.spec.nodeSelector.items()))
 
 

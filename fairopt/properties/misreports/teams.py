@@ -193,7 +193,7 @@ def _lies(instance: Instance, team: str, rng: Rng, tries: int, positive: bool) -
 
 
 def _divided(demands: Float, rng: Rng, positive: bool) -> tuple[Float, Float]:
-    """What the two report whom a user poses as: the same, or each some of the resources."""
+    """Reports of the two users that one user pretends to be: identical, or each with some of the resources."""
     if positive or rng.random() < 0.5:
         return demands, demands
     first = rng.random(demands.shape[-1]) < 0.5

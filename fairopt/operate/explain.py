@@ -536,7 +536,7 @@ class Explainer:
         return team_floors(self.instance)
 
     def at_floor(self, team: str) -> dict[str, float]:
-        """The units of each resource of which a team holds no more than it is guaranteed."""
+        """The units of each resource in which a team has only its guarantee."""
         if (floor := self._floors.get(team)) is None:
             return {}
         held = np.einsum("js,jsi->i", self.base[floor.members], self.demands[floor.members])
@@ -574,7 +574,7 @@ class Explainer:
         return [(some, maker(name)) for some, name in zip(changes, names, strict=True)]
 
     def _together(self, subject: Subject, able: list[Raisable]) -> list[Binding]:
-        """A least set of things of which only all together help; empty if not even all do."""
+        """A minimal set of limits that helps only if all are raised together; empty if even all do not help."""
 
         def all_of(some: Sequence[tuple[list[Change], Any]]) -> list[Change]:
             return [change for changes, _ in some for change in changes]
@@ -702,7 +702,7 @@ class Explainer:
         return {}
 
     def _same_event(self, subject: Subject, names: list[str]) -> list[str]:
-        """Those whom the last event that stopped the subject stopped as well."""
+        """The users and teams stopped by the same last event as the subject."""
         mine = {self.instance.users[j] for j in subject.members}
         events = self.allocation.evidence[0].get("events", ()) if self.allocation.evidence else ()
         stopped = [set(e["stopped"]) for e in events if e["cause"] != "limit" and mine & set(e["stopped"])]

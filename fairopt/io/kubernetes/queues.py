@@ -337,7 +337,7 @@ class Queues:
         return out
 
     def _lacks(self, tasks: Tasks, queue: str, ignored: Collection[str]) -> list[str]:
-        """The resources that tasks request and of which a queue has no quota."""
+        """The resources that tasks request and for which a queue has no quota."""
         covers = self._found.cluster_queues[queue].covers
         return [name for name in tasks.spec.request if not covers(name) and name not in ignored]
 

@@ -153,7 +153,7 @@ def _second(instance: Instance, reported: Instance) -> int | None:
 
 
 def _with_lie(instance: Instance, demands: Float, second: int | None) -> Instance:
-    """The instance with other demands, of which the last are those of the second user that one poses as."""
+    """The instance with other demands; the last row is that of the second user that one user pretends to be."""
     if second is None:
         return instance.with_demands(demands)
     rows = np.array([*range(instance.n_users), second])

@@ -178,7 +178,7 @@ class _Words:
         return f"{listed(words)} bind together: it gains only if all of them are {change}"
 
     def _limit_or_block(self, b: Binding) -> str:
-        """A limit that binds together with others: a task limit with its amount, or a constraint."""
+        """What binds together with others: a task limit, of which the amount is known, or a constraint."""
         if b.amount is None:
             return b.name
         if b.name == self.found.name:

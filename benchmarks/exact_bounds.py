@@ -22,6 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from common import arguments, show  # isort: skip
 import numpy as np
+from fairopt.instance.parts import taking_part
 from fuzz_blocks import Draw
 from fuzz_draws import CATEGORIES
 from oracle import hierarchy
@@ -71,7 +72,7 @@ def wrong(draw: Draw, instance: fo.Instance, answer: fo.Allocation, found: Any) 
         return "the tasks do not fit"
     if not first.of_bundles and answer._taking_part.size:
         part = answer._taking_part
-        some = instance if len(part) == instance.n_users else instance._taking_part(part)
+        some = instance if len(part) == instance.n_users else taking_part(instance, part)
         with np.errstate(all="ignore"):
             half = first.value(Point(some, 0.5 * answer.tasks_by_server[part]))
             reached = first.value(Point(some, np.array(found.tasks, dtype=float)[part]))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
@@ -209,7 +210,7 @@ class Allocation:
         instance, part = self.instance, self._taking_part
         if len(part) == 0:
             return np.zeros(instance.n_users)
-        some = instance if len(part) == instance.n_users else instance._taking_part(part)
+        some = instance if len(part) == instance.n_users else taking_part(instance, part)
         if block._is_plain:
             return self._shares_of(block.coefficients(some))
         numbers = block._numbers(some)
@@ -835,7 +836,7 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
         most = limits[beyond]
         excess = np.divide(total[beyond] - most, most, out=np.full(len(most), np.inf), where=most > 0)
         worst = max(worst, float(excess.max()))
-    if instance._everywhere and tasks_by_server.min() >= 0:
+    if instance.derived.everywhere and tasks_by_server.min() >= 0:
         return worst
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size

@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import server_window, taking_part, window
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -384,7 +385,7 @@ def test_merging_without_identical_servers_gives_the_same_instance():
 
 def test_spreading_shares_tasks_equally_over_identical_servers():
     cluster = three_servers(counts=[2, 1, 3])
-    spread = cluster._spread(np.array([[5.0, 1.0], [10.0, 0.0], [0.0, 2.0]]))
+    spread = cluster.derived.spread(np.array([[5.0, 1.0], [10.0, 0.0], [0.0, 2.0]]))
     assert_allclose(spread, [[2, 1, 3], [4, 0, 6], [0, 2, 0]])
 
 
@@ -415,7 +416,7 @@ def test_merging_keeps_totals_and_what_each_user_could_run_alone(cluster):
 def test_spreading_what_fits_the_merged_servers_fits_every_server(cluster):
     merged = cluster.merged()
     tasks = merged.tasks_alone / merged.n_users
-    spread = cluster._spread(tasks)
+    spread = cluster.derived.spread(tasks)
     assert_allclose(spread.sum(axis=1), tasks.sum(axis=1))
     usage = np.einsum("js,ji->si", spread, cluster.demands)
     assert (usage <= cluster.capacities * cluster.counts[:, None] * (1 + 1e-12)).all()
@@ -461,14 +462,14 @@ def test_servers_have_no_types_unless_given_and_types_may_repeat():
         lambda c: c.with_eligible(None),
         lambda c: c.select_users([0]),
         lambda c: c.select_users([False] * 3),
-        lambda c: c._taking_part([2, 0]),
-        lambda c: c._window(slice(1, 3)),
-        lambda c: c._window(slice(1, 3))._taking_part([0]),
+        lambda c: taking_part(c, [2, 0]),
+        lambda c: window(c, slice(1, 3)),
+        lambda c: window(c, slice(1, 3))._taking_part([0]),
         copy.copy,
         copy.deepcopy,
         lambda c: pickle.loads(pickle.dumps(c)),
         lambda c: Instance.from_dict(c.to_dict()),
-        lambda c: pickle.loads(pickle.dumps(c._taking_part([1]))),
+        lambda c: pickle.loads(pickle.dumps(taking_part(c, [1]))),
     ],
 )
 def test_types_stay_with_their_servers(derived):
@@ -477,8 +478,8 @@ def test_types_stay_with_their_servers(derived):
 
 
 def test_some_servers_by_themselves_keep_their_types():
-    assert typed()._server_window(slice(1, 3)).server_types == ("A10", "T4")
-    assert three_servers()._server_window(slice(1, 3)).server_types is None
+    assert server_window(typed(), slice(1, 3)).server_types == ("A10", "T4")
+    assert server_window(three_servers(), slice(1, 3)).server_types is None
 
 
 def test_a_pool_has_no_types_and_types_can_be_taken_away():
@@ -500,7 +501,7 @@ def test_identical_servers_merge_whatever_their_types_and_the_row_names_all_of_t
     mixed = three_servers(server_types=["T4", "G2", "A10"])  # s and u are alike
     assert mixed.merged().server_types == ("A10|T4", "G2")
     assert mixed.merged().merged() == mixed.merged()
-    assert_array_equal(mixed._server_classes, three_servers()._server_classes)
+    assert_array_equal(mixed.derived.server_classes, three_servers().derived.server_classes)
 
 
 @given(clusters(), st.data())
@@ -509,7 +510,7 @@ def test_merged_types_are_those_of_the_servers_merged(cluster, data):
     names = data.draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=n, max_size=n))
     merged = cluster.replace(server_types=names).merged()
     for k, name in enumerate(merged.server_types):
-        rows = np.flatnonzero(cluster._server_classes == k)
+        rows = np.flatnonzero(cluster.derived.server_classes == k)
         assert name.split("|") == sorted({names[s] for s in rows})
 
 
@@ -707,7 +708,7 @@ def test_units_are_shown_beside_labels_and_change_nothing_else(units):
     named = bare.replace(units=units)
     assert named.units == ("", "GiB") and named.resource_titles == ("cpu", "memory (GiB)")
     assert named != bare and bare.units is None and bare.resource_titles == ("cpu", "memory")
-    assert named.merged().units == named.pooled().units == named._window(slice(0, 1)).units == ("", "GiB")
+    assert named.merged().units == named.pooled().units == window(named, slice(0, 1)).units == ("", "GiB")
     assert Instance.from_dict(named.to_dict()) == named == pickle.loads(pickle.dumps(named))
 
 
@@ -761,7 +762,7 @@ def test_weights_that_are_too_far_apart_are_refused_with_both_users() -> None:
 @pytest.mark.filterwarnings("error")
 def test_a_common_level_below_the_range_of_floats_is_zero_without_a_warning() -> None:
     instance = Instance([[1], [1]], [1e300], weights=[1e20, 1e20])
-    assert instance._common_level(instance.dominant_shares) == 0
+    assert instance.derived.common_level(instance.dominant_shares) == 0
 
 
 # -- tasks that run now ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance
@@ -53,7 +54,7 @@ def test_dict_and_pickle_keep_teams_guarantees_and_rates(again):
 
 
 def test_users_that_take_part_keep_their_part_of_the_weight_of_a_team():
-    part = FULL._taking_part([0, 2])
+    part = taking_part(FULL, [0, 2])
     assert part.weights.tolist() == [2, 1]
     assert part.team_weights == {"vision": 3.0}
     assert pickle.loads(pickle.dumps(part)).weights.tolist() == [2, 1]

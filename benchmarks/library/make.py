@@ -76,7 +76,7 @@ def _tags(instance: fo.Instance) -> list[str]:
     found += ["limits"] * bool(np.isfinite(instance.task_limits).any())
     found += ["placement"] * (not instance.eligible.all())
     found += ["teams"] * bool(instance.teams)
-    found += ["guarantees"] * bool(instance._has_guarantees)
+    found += ["guarantees"] * bool(instance.derived.has_guarantees)
     return found + ["rates"] * (instance.rates is not None)
 
 

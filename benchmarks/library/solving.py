@@ -58,7 +58,7 @@ def notions(instance: fo.Instance) -> dict[str, str]:
         found["tsf"] = "tsf"
     if instance.teams and instance.n_users <= MOST_LISTED:  # its answer is the tasks
         found["hdrf"] = f"hdrf:by=({','.join(instance.teams.outermost_first)})"
-    if instance._has_guarantees:
+    if instance.derived.has_guarantees:
         found["surplus"] = "Policy(Leximin(Surplus()))"
     if instance.rates is not None:
         found["throughput"] = "Policy(Leximin(ThroughputShare()))"
@@ -120,7 +120,7 @@ def table(values: Any) -> Any:
 
 def weights_of(instance: fo.Instance) -> Row:
     """Weights of users: those of a team are divided among its members in proportion to their own."""
-    found = [decimal(w) for w in instance._own_weights]
+    found = [decimal(w) for w in instance.own_weights]
     members = instance.teams.names
     given = [team for team in members if team in instance.team_weights]  # those under inner labels come first
     for name in sorted(given, key=lambda team: len(members[team])):
@@ -285,9 +285,9 @@ def enclosed(x: Fraction, error: Fraction = Fraction(0)) -> tuple[float, float]:
 
 def _hierarchical(instance: fo.Instance, policy: fo.HDRF) -> Exact | None:
     """Hierarchical DRF filled in fractions; None with guarantees, which the oracle takes in another form."""
-    if instance._has_guarantees or (instance.demands.ndim == 3) or (instance.counts > 1).any():
+    if instance.derived.has_guarantees or (instance.demands.ndim == 3) or (instance.counts > 1).any():
         return None
-    own, given = [decimal(w) for w in instance._own_weights], dict(instance.team_weights)
+    own, given = [decimal(w) for w in instance.own_weights], dict(instance.team_weights)
     given |= dict(policy.weights or {})
     tree: Any = (Fraction(1), [])
     places: dict[Any, Any] = {}

@@ -158,7 +158,7 @@ def tasks_within(bundles: Float, demands: Float) -> Float:
 def tasks_in_bundles(instance: Instance, bundles: Float) -> Float:
     """Tasks of shape (n_users, n_servers) that fit in bundles; task limits are ignored."""
     tasks = tasks_within(bundles, instance.per_server_demands)
-    return tasks if instance._everywhere else np.where(instance.eligible, tasks, 0.0)
+    return tasks if instance.derived.everywhere else np.where(instance.eligible, tasks, 0.0)
 
 
 def cut_at_limits(instance: Instance, tasks: Float) -> Float:

@@ -122,14 +122,14 @@ class FairShareBase(BundleBase):
             )
         eligible, groups = instance.eligible, instance.dominance
         all_users = np.full(instance.n_servers, instance.n_users)
-        there = (all_users if instance._everywhere else eligible.sum(axis=0))[:, None]
+        there = (all_users if instance.derived.everywhere else eligible.sum(axis=0))[:, None]
         fair = np.divide(instance.capacities, there, out=np.zeros(instance.capacities.shape), where=there > 0)
         sign = groups.first - 0.5  # maximum or, with negative signs, minimum; faster than np.where
         base = sign * instance.per_server_demands
         np.maximum(base, sign * fair, out=base)
         sign *= 4.0
         base *= sign
-        if not instance._everywhere:
+        if not instance.derived.everywhere:
             base *= eligible[:, :, None]
         return base if self.growth == "proportional" else _grown(base, groups, instance.capacities)
 

@@ -316,13 +316,13 @@ class _ShareBound(Constraint):
         labels = None if self.share._is_plain else self.share._names(instance)
         if labels is not None and (self.share._counts_teams or len(labels) != instance.n_users):
             return by_name(given, name, labels, default)  # of teams, or of users who have not left a surplus
-        return instance.per_user(instance._by_user_or_team(given, name)[0], name, default=default)
+        return instance.per_user(instance.by_user_or_team(given, name)[0], name, default=default)
 
     def _of_teams(self, instance: Instance) -> list[tuple[str, Indices, float]]:
         """Bounds on the sum of the shares of a team: its name, its members, and the bound."""
         if self.share._counts_teams:
             return []
-        of_teams = instance._by_user_or_team(as_given(self.level), type(self).__name__)[1]
+        of_teams = instance.by_user_or_team(as_given(self.level), type(self).__name__)[1]
         members = instance.teams.names if of_teams else {}
         return [(team, members[team], float(level)) for team, level in of_teams.items() if team in members]
 
@@ -559,7 +559,7 @@ class EnvyFree(ManyRows):
         remain, in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
-        same = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance._everywhere)
+        same = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.derived.everywhere)
         if not same or n > MANY:
             return None
         demands = instance.per_server_demands[:, 0]

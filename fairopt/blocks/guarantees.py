@@ -87,7 +87,7 @@ def refuse_guarantees(instance: Instance, mechanism: str) -> None:
             f"{mechanism} does not keep limits, and {instance!r} has some; use a policy such as DRF, or leave them "
             "out: instance.replace(limits=())"
         )
-    if instance._has_guarantees:
+    if instance.derived.has_guarantees:
         raise OutOfDomain(
             f"{mechanism} does not keep guarantees, and {instance!r} has some; use a policy such as DRF, or leave them "
             "out: instance.replace(guarantees=None)"

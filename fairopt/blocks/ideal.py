@@ -54,8 +54,8 @@ class IdealGain(Share):
             object.__setattr__(self, "base", per_user_parameter(self.base, "base of IdealGain"))
 
     def per_task(self, instance: Instance) -> Float:
-        if instance._chosen_from is not None:  # other users' bases count too
-            parent, rows = instance._chosen_from
+        if instance.derived.chosen_from is not None:  # other users' bases count too
+            parent, rows = instance.derived.chosen_from
             return self.per_task(parent)[rows]
         base = self._base(instance)
         if not base.any():
@@ -74,8 +74,8 @@ class IdealGain(Share):
         return 1.0 / np.where(gain > 0, gain, 1.0)  # those who cannot rise leave objectives of surplus
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
-        if instance._chosen_from is not None:
-            parent, rows = instance._chosen_from
+        if instance.derived.chosen_from is not None:
+            parent, rows = instance.derived.chosen_from
             return self.exact_per_task(instance.in_fractions.alike(parent))[rows]
         exact, limits = instance.in_fractions, instance.in_fractions.task_limits
         given = exact.guarantees if self.base is None else exact.per_user(as_given(self.base), "base of IdealGain", 0)

@@ -49,7 +49,7 @@ def require_level(level: float, share: Share, instance: Instance | None = None) 
     if instance is not None:
         with np.errstate(all="ignore"):
             c = best_server(share.coefficients(instance), instance)
-            loads = np.where(c > 0, instance.weights / c, 0.0) * instance._cheapest_ratios.max(axis=1)
+            loads = np.where(c > 0, instance.weights / c, 0.0) * instance.derived.cheapest_ratios.max(axis=1)
             j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
         why += (
             f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
@@ -79,16 +79,18 @@ class _View:
         Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
         """
         if share._is_plain:
-            level = self.instance._common_level(best_server(share.coefficients(self.instance), self.instance))
+            level = self.instance.derived.common_level(best_server(share.coefficients(self.instance), self.instance))
             return require_level(level, share, self.instance)
         numbers = share._numbers(self.instance)
-        level = self.instance._common_level(best_server(numbers.per_task, self.instance), numbers.weights_of_users)
+        level = self.instance.derived.common_level(
+            best_server(numbers.per_task, self.instance), numbers.weights_of_users
+        )
         return require_level(level, share)
 
     def unweighted_level(self, share: Share) -> float:
         """The same with all weights 1, the unit of sums of shares."""
         c = best_server(share._numbers(self.instance).per_task, self.instance)
-        return self.instance._common_level(c, np.ones(self.instance.n_users))
+        return self.instance.derived.common_level(c, np.ones(self.instance.n_users))
 
 
 class Pairs(_View):

@@ -24,6 +24,7 @@ from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product,
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import Fractions
+from fairopt.instance.parts import window
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 __all__ = [
@@ -231,7 +232,7 @@ class Share(Block):
     def _cached(self, instance: Instance) -> Float:
         """`_evaluated`, at most once within `coefficients_cached`."""
         cache = _CACHE.get()
-        if cache is None or instance._is_window:  # windows are many and short-lived
+        if cache is None or instance.derived.is_window:  # windows are many and short-lived
             return self._evaluated(instance)
         key = id(self), id(instance)
         if key not in cache:
@@ -242,10 +243,10 @@ class Share(Block):
         """`per_task`; a user-defined share sees all users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
         if not is_ours(self):
-            unmerged, parent = instance._merged_from, None if self.by_row else instance._chosen_from
+            unmerged, parent = instance.merged_from, None if self.by_row else instance.derived.chosen_from
             if unmerged is not None:
                 c = self._cached(unmerged)
-                return c if c.ndim == 1 else c[:, np.unique(unmerged._server_classes, return_index=True)[1]]
+                return c if c.ndim == 1 else c[:, np.unique(unmerged.derived.server_classes, return_index=True)[1]]
             if parent is not None:
                 return self._cached(parent[0])[parent[1]]
         found = call_block(self, "per_task", instance)
@@ -270,9 +271,9 @@ class Share(Block):
             If `exact_per_task` gives other values than `per_task`, or intervals that are longer.
         """
         if not is_ours(self):  # it sees all users and servers as they were given, as in `per_task`
-            unmerged, parent = instance._merged_from, None if self.by_row else instance._chosen_from
+            unmerged, parent = instance.merged_from, None if self.by_row else instance.derived.chosen_from
             if unmerged is not None:
-                first = np.unique(unmerged._server_classes, return_index=True)[1].tolist()
+                first = np.unique(unmerged.derived.server_classes, return_index=True)[1].tolist()
                 return [[row[s] for s in first] for row in self.enclosed(instance.in_fractions.alike(unmerged), width)]
             if parent is not None:
                 whole = self.enclosed(instance.in_fractions.alike(parent[0]), width)
@@ -359,14 +360,14 @@ def best_server(c: Float, instance: Instance) -> Float:
 
 def takes_windows(share: Share, instance: Instance) -> bool:
     """Whether users can be evaluated in parts; a user-defined share on merged servers cannot."""
-    return share.by_row and (is_ours(share) or instance._merged_from is None)
+    return share.by_row and (is_ours(share) or instance.merged_from is None)
 
 
 def nobody_has(share: Share, instance: Instance) -> bool:
     """Whether a share is zero for every user; stops at the first part of users with a positive one."""
     n = instance.n_users
     step = PART if takes_windows(share, instance) else max(n, 1)
-    parts = (instance._window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
+    parts = (window(instance, slice(k, k + step)) if step < n else instance for k in range(0, n, step))
     return not any(best_server(share._numbers(part).per_task, part).any() for part in parts)
 
 
@@ -751,7 +752,7 @@ class StandAloneShare(Share):
     by_row = True
 
     def per_task(self, instance: Instance) -> Float:
-        return 1.0 / instance._tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)
+        return 1.0 / instance.derived.tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
         return 1 / instance.in_fractions.tasks_alone(everywhere=True).sum(axis=1)
@@ -794,12 +795,12 @@ class ThroughputShare(Share):
     """
 
     def per_task(self, instance: Instance) -> Float:
-        alone, rates, n = instance.tasks_alone, instance.rates, instance._number_of_all_users
+        alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.number_of_all_users
         most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
         return n / most if rates is None else n * rates / most[:, None]
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
-        exact, n = instance.in_fractions, instance._number_of_all_users
+        exact, n = instance.in_fractions, instance.derived.number_of_all_users
         alone, rates, limits = exact.tasks_alone(), exact.rates, exact.task_limits
         slices = exact.weights / exact.total_weight * alone.sum(axis=1)
         cut = [
@@ -819,5 +820,5 @@ class ThroughputShare(Share):
 
 def _limits_of_slices(instance: Instance) -> Float:
     """Each user's task limit over the tasks on its slice; infinite for a limit of 0, with which it takes no part."""
-    slices = instance.weights / instance._total_weight * instance.tasks_alone.sum(axis=1)
+    slices = instance.weights / instance.derived.total_weight * instance.tasks_alone.sum(axis=1)
     return np.where(instance.task_limits > 0, instance.task_limits / slices, np.inf)

@@ -284,8 +284,8 @@ def _term(policy: Any, instance: Instance) -> tuple[Term, Objective]:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
         raise OutOfDomain(f"{name} has constraints, under which derivatives are not known; leave them out")
-    if instance._has_guarantees or instance.limits:
-        what = "guarantees" if instance._has_guarantees else "limits"
+    if instance.derived.has_guarantees or instance.limits:
+        what = "guarantees" if instance.derived.has_guarantees else "limits"
         raise OutOfDomain(f"{instance!r} has {what}, under which derivatives are not known; leave them out")
     if not term.is_simple and term.measure is None:
         raise OutOfDomain(

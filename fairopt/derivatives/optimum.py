@@ -130,7 +130,7 @@ class Optimum:
     def classes(self) -> Indices:
         """The program's row of each server as given."""
         program = self.program
-        return program.unmerged._server_classes if program.merge else np.arange(program.instance.n_servers)
+        return program.unmerged.derived.server_classes if program.merge else np.arange(program.instance.n_servers)
 
     def by_class(self, by_server: Float) -> Float:
         """Values of servers as given, equal within classes, by row of the program."""

@@ -18,6 +18,7 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact.rationals import Rational, as_rational, rational, total
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import as_fraction
+from fairopt.instance.parts import taking_part
 
 __all__ = ["Cluster", "Number", "Numbers", "Row", "Rows", "Table", "text"]
 
@@ -176,7 +177,7 @@ class Numbers:
         self.of_user = {j: str(cluster.users[j]) for j in cluster.active}
         self.weights = {t: cluster.weights[j] for j, t in self.of_user.items()}
         if isinstance(team, OfTeam):
-            part = cluster.instance._taking_part(np.array(cluster.active, dtype=np.intp))
+            part = taking_part(cluster.instance, np.array(cluster.active, dtype=np.intp))
             names, of_user = team.labelling(part)
             given = cluster.instance.in_fractions.team_weights | as_given(team.weights or {})
             self.of_user = {j: str(names[t]) for j, t in zip(cluster.active, of_user.tolist(), strict=True)}

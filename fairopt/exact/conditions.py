@@ -98,7 +98,7 @@ def _share_bounds(cluster: Cluster, condition: MinShare | MaxShare) -> Rows:
     share, most, level = condition.share, isinstance(condition, MaxShare), as_given(condition.level)
     name, of_teams = type(condition).__name__, dict[str, Any]()
     if not share._counts_teams:
-        level, of_teams = cluster.instance._by_user_or_team(level, name)
+        level, of_teams = cluster.instance.by_user_or_team(level, name)
         by_user = cluster.of_user(level, name, float("inf"))
     if share._is_plain:
         rows = bound_shares(cluster, share, by_user, most, name)

@@ -193,7 +193,7 @@ def leximin_of(program: Program, clock: Clock | None = None) -> tuple[Table, lis
 
     `OutOfDomain` for a share without exact coefficients; `_NoPoint` if nothing satisfies the rows in fractions.
     """
-    cluster = Cluster(program.instance._of_floats())
+    cluster = Cluster(program.instance.derived.of_floats())
     cluster.low = [as_rational(Fraction(x)) for x in program.low.tolist()]
     cluster.high = [None if x == np.inf else as_rational(Fraction(x)) for x in program.high.tolist()]
     cluster.usable = [as_rational(Fraction(x)) for x in program.usable.tolist()]

@@ -24,7 +24,7 @@ def fill(program: Program) -> Float | None:
     The level of all who rise is raised from event to event: a user leaves its lower bound, or reaches its limit, or a
     resource is full, where all who need it stop.
     """
-    instance, share = program.instance._of_floats(), program.term.share
+    instance, share = program.instance.derived.of_floats(), program.term.share
     exact = instance.in_fractions
     try:
         c = [row[0].low for row in share.enclosed(instance, WIDTH)]

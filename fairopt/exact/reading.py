@@ -23,5 +23,5 @@ def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
     exact = instance.in_fractions
     return {
         name: {repr(key): written(exact.number(name, key)) for key in of}
-        for name, of in instance._exact_numbers().items()
+        for name, of in instance.derived.exact_numbers().items()
     }

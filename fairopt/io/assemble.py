@@ -426,7 +426,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
         constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
 
     def optional(columns: Iterable[Column]) -> TableColumns:
-        own = {"weights": "_own_weights"}  # before weights of teams are divided
+        own = {"weights": "own_weights"}  # before weights of teams are divided
         values = [(column, getattr(instance, own.get(column.argument, column.argument))) for column in columns]
         return {column.name: numbers for column, numbers in values if (numbers != column.blank).any()}
 

@@ -116,7 +116,7 @@ def _without_resources(instance: Instance, names: Sequence[str]) -> Instance:
         team: {resource: units for resource, units in of.items() if resource in made.resources}
         for team, of in instance.team_guarantees.items()
     }
-    made._give_teams(instance.team_weights, {team: of for team, of in floors.items() if of})
+    made.derived.give_teams(instance.team_weights, {team: of for team, of in floors.items() if of})
     return made
 
 
@@ -180,7 +180,7 @@ def _resources(before: Instance, after: Instance) -> list[str]:
 def _numbers(before: Instance, after: Instance) -> list[str]:
     """Weights, task limits and guarantees of those who are in both."""
     out: list[str] = []
-    for what, values in (("weight", "_own_weights"), ("task limit", "task_limits"), ("guarantee", "guarantees")):
+    for what, values in (("weight", "own_weights"), ("task limit", "task_limits"), ("guarantee", "guarantees")):
         was = dict(zip(before.users, getattr(before, values).tolist(), strict=True))
         now = dict(zip(after.users, getattr(after, values).tolist(), strict=True))
         of_teams = {"weight": "team_weights", "guarantee": "team_guarantees"}.get(what)

@@ -18,6 +18,7 @@ from fairopt.blocks.teams import kept_bases
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.instance.limits import Limit
+from fairopt.instance.parts import taking_part
 from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.team_sums import team_sums
@@ -58,8 +59,8 @@ class Subject(NamedTuple):
 def subject_of(instance: Instance, name: str) -> Subject:
     """The user or team of a name; `InvalidInstance` with the nearest names if there is none."""
     teams = instance.teams.names
-    if isinstance(name, str) and name in instance._position:
-        return Subject(name, np.array([instance._position[name]]), False)
+    if isinstance(name, str) and name in instance.derived.position:
+        return Subject(name, np.array([instance.derived.position[name]]), False)
     if isinstance(name, str) and name in teams:
         return Subject(name, teams[name], len(teams[name]) > 1)
     kind = "user or team" if teams else "user"
@@ -79,7 +80,7 @@ class Explainer:
         self.demands = self.instance.per_server_demands
         self.room = self.instance.capacities * self.instance.counts[:, None]
         self.part = np.flatnonzero(self.instance.task_limits > 0)
-        self.some = self.instance._taking_part(self.part)
+        self.some = taking_part(self.instance, self.part)
         self.blocks = [] if isinstance(self.again, FilledAgain) else self._share_blocks()
         if self.again is not None and self.again.after() is None:
             self.again = None
@@ -117,7 +118,7 @@ class Explainer:
     def given(self) -> Float:
         """The tasks of the answer, shape (n_users, n_servers)."""
         tasks = self.allocation.tasks_by_server
-        return self.whole._sum_by_class(tasks) if self._merges else tasks
+        return self.whole.derived.sum_by_class(tasks) if self._merges else tasks
 
     @cached_property
     def base(self) -> Float:
@@ -170,7 +171,7 @@ class Explainer:
     def _level(self, subject: Subject) -> float | None:
         if subject.name in self.levels or not subject.is_team:
             return self.levels.get(subject.name, self.levels.get(self.instance.users[subject.members[0]]))
-        own = sum(float(self.instance._own_weights[j]) for j in subject.members)
+        own = sum(float(self.instance.own_weights[j]) for j in subject.members)
         return self.value(self.given, subject) / self.instance.team_weights.get(subject.name, own)
 
     @property
@@ -209,7 +210,9 @@ class Explainer:
         used = np.einsum("js,jsi->si", self.base, self.demands)
         if self.allocation.given_bundles is not None:
             used = (
-                self.allocation.usage if not self._merges else self.whole._sum_by_class(self.allocation.usage[None])[0]
+                self.allocation.usage
+                if not self._merges
+                else self.whole.derived.sum_by_class(self.allocation.usage[None])[0]
             )
         return [(int(s), int(i)) for s, i in np.argwhere((used > 0) & (used >= self.usable * (1 - FULL)))]
 
@@ -431,7 +434,7 @@ class Explainer:
                 binding.append(make_block("block", changes))
             elif not abs(moved) <= LEAST and not own:
                 also.append(make_block("block", changes))
-        if self.instance._has_guarantees:
+        if self.instance.derived.has_guarantees:
             changes = [Change("guarantees", tuple(subject.members.tolist()))]
             if self.gains(subject, changes):
                 binding.append(self.binding(subject, "guarantee", listed(self._guaranteed(subject)), changes, None))
@@ -621,7 +624,7 @@ class Explainer:
         """Whether shares have the same coefficients on a changed instance."""
         if isinstance(self.again, FilledAgain):
             return False
-        other = changed._taking_part(self.part)
+        other = taking_part(changed, self.part)
         every = [s._of_user for tier in (self.allocation.policy.objective,) for s in tier.share_blocks()]
         return all(np.array_equal(s.coefficients(other), s.coefficients(self.some)) for s in every) and (
             np.array_equal(changed.own_slices, self.instance.own_slices) or not self.constraints
@@ -666,7 +669,9 @@ class Explainer:
         for s, i in rows:
             used += self.base[:, s] * self.demands[:, s, i] / self.room[s, i]
         used[subject.members] = 0.0
-        of_teams = subject.is_team or (subject.name in self.levels and subject.name not in self.instance._position)
+        of_teams = subject.is_team or (
+            subject.name in self.levels and subject.name not in self.instance.derived.position
+        )
         names = (
             self._team_uses(subject, used)
             if of_teams
@@ -682,7 +687,7 @@ class Explainer:
             same = [
                 name
                 for name in same
-                if name not in self.instance._position or not self.at_limit[self.instance._position[name]]
+                if name not in self.instance.derived.position or not self.at_limit[self.instance.derived.position[name]]
             ]
         return tuple(same), tuple(name for name in order if name not in same)
 
@@ -713,5 +718,5 @@ class Explainer:
             name
             for name in names
             if stopped[-1]
-            & ({name} if name in self.instance._position else {self.instance.users[j] for j in teams[name]})
+            & ({name} if name in self.instance.derived.position else {self.instance.users[j] for j in teams[name]})
         ]

@@ -41,7 +41,7 @@ def handed_out(instance: Instance, placement: Float) -> Float:
     whole, home = WholeTasks(program, placement[program.active]), instance.individual().held
     limits, order = _Limits(instance, placement), _Order(instance, placement)
     position = {j: k for k, j in enumerate(program.active.tolist())}
-    everywhere, anywhere = whole.instance._everywhere, np.ones(len(whole.row), dtype=np.bool_)
+    everywhere, anywhere = whole.instance.derived.everywhere, np.ones(len(whole.row), dtype=np.bool_)
 
     def place(j: int) -> int | None:
         """The server on which one more task of a user was placed; None if it fits nowhere."""
@@ -106,12 +106,12 @@ class _Order:
         for names, of_user in labels:  # a user without a team is one
             paths.append(np.where(of_user >= 0, first + of_user, first + len(names) + alone))
             given = [instance.team_weights.get(name, 1.0) for name in names]
-            weights.append(np.concatenate([given, instance._own_weights]))
+            weights.append(np.concatenate([given, instance.own_weights]))
             first += len(names) + n
         if not labels:
             paths, weights, first = [alone], [instance.weights], n
         self.paths, self.weights = np.array(paths), np.concatenate(weights)
-        used = np.einsum("js,jsi->ji", instance._by_row(placement), self.demands)
+        used = np.einsum("js,jsi->ji", instance.derived.by_row(placement), self.demands)
         self.used = np.zeros((first, instance.n_resources))
         for path in paths:
             np.add.at(self.used, path, used)

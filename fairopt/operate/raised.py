@@ -32,6 +32,7 @@ from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.teams import OfTeam, with_shares
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, OutOfTime
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock, begin
@@ -69,10 +70,10 @@ class Held(Share):
     n_users: int
 
     def per_task(self, instance: Instance) -> Float:
-        unmerged, chosen = instance._merged_from, instance._parent
+        unmerged, chosen = instance.merged_from, instance.taken_from
         if unmerged is not None:
             c = self.per_task(unmerged)
-            return c if c.ndim == 1 else c[:, np.unique(unmerged._server_classes, return_index=True)[1]]
+            return c if c.ndim == 1 else c[:, np.unique(unmerged.derived.server_classes, return_index=True)[1]]
         if chosen is not None:
             return self.per_task(chosen[0])[chosen[1]]
         c = np.frombuffer(self.numbers).reshape(self.n_users, -1)
@@ -85,7 +86,7 @@ class Held(Share):
 def holding(instance: Instance) -> Callable[[Share], Share]:
     """A function that gives shares the coefficients that they have on an instance."""
     part = np.flatnonzero(instance.task_limits > 0)
-    some = instance._taking_part(part)
+    some = taking_part(instance, part)
 
     def hold(share: Share) -> Share:
         if not share._is_plain:  # `OfTeam` and `Surplus` are of another share
@@ -183,8 +184,10 @@ def _raised_weight(instance: Instance, name: str, by: float) -> dict[str, float]
     """The raised weight of a user, of a team that has one, or of the members of another."""
     if name in instance.team_weights:
         return {name: instance.team_weights[name] * (1 + by)}
-    members = [instance._position[name]] if name in instance._position else instance.teams.names[name].tolist()
-    return {instance.users[j]: float(instance._own_weights[j]) * (1 + by) for j in members}
+    members = (
+        [instance.derived.position[name]] if name in instance.derived.position else instance.teams.names[name].tolist()
+    )
+    return {instance.users[j]: float(instance.own_weights[j]) * (1 + by) for j in members}
 
 
 class SolvedAgain:
@@ -242,8 +245,8 @@ class SolvedAgain:
         for share in [] if self._of_instance(name) else self.objective.share_blocks():
             if (team := _of_team(share)) is not None:
                 return _team_weight(team, name, instance)
-        members = [instance._position[name]] if name in instance._position else instance.teams.names[name]
-        return instance.team_weights.get(name, float(instance._own_weights[members].sum()))
+        members = [instance.derived.position[name]] if name in instance.derived.position else instance.teams.names[name]
+        return instance.team_weights.get(name, float(instance.own_weights[members].sum()))
 
     def _of_instance(self, name: str) -> bool:
         """Whether a weight counts as the instance has it, and not as a team's in `OfTeam`."""
@@ -257,12 +260,12 @@ class SolvedAgain:
         if base is None:
             return None
         part = np.flatnonzero(self.instance.task_limits > 0)
-        return Point(self.instance._taking_part(part), base[part])
+        return Point(taking_part(self.instance, part), base[part])
 
     def _losses(self, table: Float) -> list[float]:
         """By how much the value of each tier is smaller at other tasks, relative to its drop towards zero."""
         part = np.flatnonzero(self.instance.task_limits > 0)
-        other, best = Point(self.instance._taking_part(part), table[part]), self.point
+        other, best = Point(taking_part(self.instance, part), table[part]), self.point
         assert best is not None
         return [(tier.value(best) - tier.value(other)) / (tier.drop(best) or 1.0) for tier in tiers_of(self.objective)]
 
@@ -318,12 +321,12 @@ class FilledAgain:
     def weighs(self, name: str) -> bool:
         """Whether the weight of a user or team counts: teams under other labels are not in the tree."""
         labels = [self.instance.teams.labelling(by) for by in self.policy.by]
-        return name in self.instance._position or any(name in label.names for label in labels)
+        return name in self.instance.derived.position or any(name in label.names for label in labels)
 
     def weight(self, name: str) -> float:
         """The weight of a user or team."""
         instance = self.instance
-        own = float(instance._own_weights[instance._position[name]]) if name in instance._position else 1.0
+        own = float(instance.own_weights[instance.derived.position[name]]) if name in instance.derived.position else 1.0
         return (self.policy.weights or {}).get(name, instance.team_weights.get(name, own))
 
     def _fill(self, changes: frozenset[Change]) -> Float:

@@ -38,7 +38,7 @@ def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Floa
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[1, 1]], [[4, 2], [4, 2], [8, 0]], counts=[1, 2, 1])
-    >>> part_of(cluster, cluster._server_classes, np.array([[1.0, 1.0], [5.0, 5.0], [2.0, 0.0]])).tolist()
+    >>> part_of(cluster, cluster.derived.server_classes, np.array([[1.0, 1.0], [5.0, 5.0], [2.0, 0.0]])).tolist()
     [[0.5, 1.0], [0.25, nan]]
     """
     return part_of_capacity(sum_by(groups, units), capacity_of(instance, groups))

@@ -56,7 +56,7 @@ def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
         without = np.flatnonzero(instance.teams.labelling(by).of_user < 0)
         names += [instance.users[j] for j in without]
         members += [np.array([j]) for j in without]
-        weights += instance._own_weights[without].tolist()
+        weights += instance.own_weights[without].tolist()
     given = units_of(allocation)
     units = np.array([given[rows].sum(axis=0) for rows in members]).reshape(len(names), instance.n_resources)
     dominant = part_of_capacity(units, np.broadcast_to(instance.total_capacities, units.shape), 0.0).max(axis=1)

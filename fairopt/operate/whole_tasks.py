@@ -225,7 +225,7 @@ def _where_they_run(instance: Instance, placement: Float) -> Float:
     kept[:, beyond] = 0.0
     whole = WholeTasks(program, kept[program.active])
     given = placement[program.active]
-    in_rows = instance._by_row(each.held)[program.active]
+    in_rows = instance.derived.by_row(each.held)[program.active]
     for j in _large_ones_first(whole):
         for row in np.flatnonzero(in_rows[j] >= 1).tolist():
             mine = whole.row == row
@@ -276,7 +276,7 @@ def _lost(answer: Allocation, placement: Float, teams: Labelling) -> tuple[str, 
     """The team whose dominant share falls most."""
     instance = answer.instance
     shares = []
-    for tasks in (answer.tasks_by_server, instance._by_row(placement)):
+    for tasks in (answer.tasks_by_server, instance.derived.by_row(placement)):
         used = np.einsum("js,jsi->ji", tasks, instance.per_server_demands)
         units = np.array([used[teams.of_user == t].sum(axis=0) for t in range(len(teams.names))])
         units = units.reshape(len(teams.names), instance.n_resources)

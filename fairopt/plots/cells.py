@@ -37,11 +37,11 @@ class Classes:
 
     def class_sums(self, by_row: Float) -> Float:
         """Sums over the server rows of each class shown."""
-        return sum_by(self.instance._server_classes, by_row)[self.shown]
+        return sum_by(self.instance.derived.server_classes, by_row)[self.shown]
 
     def part(self, units: Float) -> Float:
         """Units by server row as percentages of the capacity of each class shown; NaN for zero capacity."""
-        return 100 * part_of(self.instance, self.instance._server_classes, units)[self.shown]
+        return 100 * part_of(self.instance, self.instance.derived.server_classes, units)[self.shown]
 
     def labels(self, between: str = " ", most: int = LETTERS) -> list[str]:
         """Names with the number of servers."""
@@ -67,7 +67,7 @@ def classes_of(instance: Instance) -> Classes:
         position = {kind: t for t, kind in enumerate(dict.fromkeys(types))}
         shown = np.array(sorted(shown.tolist(), key=lambda s: position[types[s]]))
         names = [name if kind == name else f"{kind}: {name}" for kind, name in zip(types, names, strict=True)]
-    capacities = capacity_of(instance, instance._server_classes)[shown]
+    capacities = capacity_of(instance, instance.derived.server_classes)[shown]
     return Classes(instance, shown, tuple(names[s] for s in shown), merged.counts[shown], capacities, merged.n_servers)
 
 

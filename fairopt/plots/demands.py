@@ -90,7 +90,7 @@ class DemandLines(Picture):
         """A direction in the plane of the two resources for each user, in units."""
         if self.instance.demands.ndim == 3 and allocation is not None:
             return np.asarray(units_of(allocation)[:, self.two])
-        units = self.instance._cheapest_ratios[:, self.two] * self.box
+        units = self.instance.derived.cheapest_ratios[:, self.two] * self.box
         return np.where(np.isfinite(units), units, 0.0)  # infinite for a user without an eligible server
 
     def handles(self) -> list[Any]:

@@ -60,12 +60,12 @@ def by_largest(instance: Instance, allocations: Iterable[Allocation]) -> list[La
     The other users are grouped by dominant resource.
     """
     shares = [a.share(DominantShare()) for a in allocations]
-    largest = np.max(shares, axis=0) if shares else instance._cheapest_ratios.max(axis=1, initial=0.0)
+    largest = np.max(shares, axis=0) if shares else instance.derived.cheapest_ratios.max(axis=1, initial=0.0)
     out = by_size(instance.users, largest)
     if len(out) == instance.n_users or instance.n_resources > len(GREYS):
         return out
     rest = out.pop().users
-    dominant = instance._cheapest_ratios[rest].argmax(axis=1)
+    dominant = instance.derived.cheapest_ratios[rest].argmax(axis=1)
     for i in np.unique(dominant).tolist():
         group = rest[dominant == i]
         others = "other" if len(group) == 1 else "others"

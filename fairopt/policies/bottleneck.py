@@ -96,7 +96,7 @@ def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> Bottleneck
     used = instance.per_server_demands[:, 0] * tasks[:, None]
     shares = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
     shares[:, shares.sum(axis=0) < 1.0 - tol] = 0.0  # of full resources only
-    best, entitled = shares.max(axis=1, initial=0.0), instance.weights / instance._total_weight
+    best, entitled = shares.max(axis=1, initial=0.0), instance.weights / instance.derived.total_weight
     content = (tasks >= instance.task_limits * (1.0 - tol)) | (best >= entitled * (1.0 - tol))
     if content.all():
         return BottleneckVerdict(True)

@@ -156,7 +156,7 @@ class DynamicDRF(NotOfBlocks):
                 f"{self.name} is defined for one pool, and {instance!r} has servers that differ; use instance.pooled()"
             )
         n = instance.n_users
-        present = np.cumsum(instance.weights) / instance._total_weight
+        present = np.cumsum(instance.weights) / instance.derived.total_weight
         had = np.zeros(n)
         for k in range(n):
             begun = time.perf_counter()

@@ -201,7 +201,7 @@ class HDRF(NotOfBlocks):
                 outer = team
         known = [*above, *instance.users]
         for name in self.weights or {}:
-            if name not in above and name not in instance._position:
+            if name not in above and name not in instance.derived.position:
                 raise InvalidInstance(
                     f"weights of {self.name} name an unknown team or user {name!r}; {nearest(name, known)}"
                 )
@@ -238,7 +238,7 @@ def refilled(allocation: Allocation) -> Allocation:
         return replace(
             allocation, exact_proof={**dict(allocation.exact_proof or {}), "proof": again.exact_proof["proof"]}
         )
-    tasks = instance._sum_by_class(allocation.tasks_by_server)
+    tasks = instance.derived.sum_by_class(allocation.tasks_by_server)
     proved = gate.of_filling(policy, instance, tasks, again.evidence[0], time.perf_counter())
     if not proved.certificate.ok:
         raise NotCertified(f"the tasks are not those of the filling: {proved.certificate}", best=again)
@@ -248,7 +248,7 @@ def refilled(allocation: Allocation) -> Allocation:
 def written(allocation: Allocation) -> dict[str, Any]:
     """The evidence for `verify`: of an instance in which identical servers are not one row."""
     instance, entry = allocation.instance, allocation.evidence[0]
-    classes = instance._server_classes
+    classes = instance.derived.server_classes
     of_class = [np.flatnonzero(classes == k).tolist() for k in range(int(classes.max()) + 1)]
     part = instance.counts / np.bincount(classes, weights=instance.counts)[classes]
     rows = [
@@ -269,7 +269,7 @@ def written(allocation: Allocation) -> dict[str, Any]:
 
 def of_classes(instance: Instance, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The evidence that `written` wrote, of one row for identical servers; as it is if it is malformed."""
-    classes = instance._server_classes.tolist()
+    classes = instance.derived.server_classes.tolist()
     try:
         rows = [
             [[*key, p] for key, p in {(classes[k] if isinstance(k, int) else k, i): p for k, i, p in row}.items()]

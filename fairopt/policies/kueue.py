@@ -146,7 +146,7 @@ def _in_fractions(policy: Policy, instance: Instance, clock: Clock) -> Allocatio
 def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
     """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
     teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
-    own = dict(zip(instance.users, instance._own_weights.tolist(), strict=True))
+    own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
     for j, user in enumerate(instance.users):
         inner, weight = user, own[user]
         for label in reversed(by):

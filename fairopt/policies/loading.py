@@ -34,6 +34,7 @@ from fairopt.checker.policy import SHARES
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.exact.allocate import as_array, prove_again, read_tasks
 from fairopt.instance import Instance, entries_of
+from fairopt.instance.parts import taking_part
 from fairopt.io.json_text import json_parts, read_json_text
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.saving import write_whole
@@ -148,7 +149,7 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
         if isinstance(log, WeightedLog) and not is_ours(log.base):
             weights = np.zeros((*instance.eligible.shape, instance.n_resources))
             if part.any():
-                weights[part] = log.bases(instance._taking_part(part))
+                weights[part] = log.bases(taking_part(instance, part))
             given[repr(log.base)] = weights.tolist()
     return given
 
@@ -314,7 +315,7 @@ def load(path: Path, policy: Any = None) -> Allocation:
                 f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, contrary to "
                 "its certificate; the file was changed after it was saved"
             )
-    if placement is not None and not np.array_equal(instance._by_row(placement), tasks):
+    if placement is not None and not np.array_equal(instance.derived.by_row(placement), tasks):
         raise InvalidInstance(f"{path}: its placement has other tasks; the file was changed after it was saved")
     loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
     if bundles is not None:
@@ -367,7 +368,7 @@ def _exact(loaded: Allocation, data: Mapping[str, Any], path: Path) -> Allocatio
         read = {
             name: {float(key): Fraction(text) for key, text in of.items()} for name, of in exact.get("read", {}).items()
         }
-        loaded.instance._read_as(read)
+        loaded.instance.derived.read_as(read)
         table = read_tasks(loaded.instance, exact["tasks"])
         if isinstance(loaded.policy, str):
             raise ValueError(ONLY_TEXT)
@@ -411,7 +412,7 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate, keep: bo
             except FairoptError as error:
                 return gate.of_nothing(instance, tasks, policy, note=f"it could not be certified again: {error}")
         by_class = of_classes(instance, entry)
-        return gate.of_filling(policy, instance, instance._sum_by_class(tasks), by_class, time.perf_counter())
+        return gate.of_filling(policy, instance, instance.derived.sum_by_class(tasks), by_class, time.perf_counter())
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:
@@ -458,7 +459,7 @@ def _recomputed_objective(allocation: Allocation) -> tuple[float | None, float]:
     part = np.flatnonzero(given.task_limits > 0)
     if not len(part):
         return None, 0.0
-    instance, tasks, bundles = allocation.instance._taking_part(part), allocation.tasks_by_server[part], None
+    instance, tasks, bundles = taking_part(allocation.instance, part), allocation.tasks_by_server[part], None
     if allocation.given_bundles is not None:
         bundles = allocation.given_bundles[part]
     with np.errstate(all="ignore"):

@@ -11,6 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.proof.feasibility import violation_at
 from fairopt.proof.gate import of_nothing
 from fairopt.solve.form.program import Program
@@ -46,7 +47,7 @@ def levels_of(allocation: Allocation) -> Float:
     (share, *_) = tiers_of(allocation.policy.objective)[0].share_blocks()
     if share._is_plain:
         return np.asarray(allocation.share(share)[part] / instance.weights[part])
-    some = instance._taking_part(part)
+    some = taking_part(instance, part)
     values = dict(zip(share._names(instance), allocation.share(share), strict=True))
     weights = share._numbers(some, levelled=True).weights
     return np.array([values[name] / weight for name, weight in zip(share._names(some), weights, strict=True)])

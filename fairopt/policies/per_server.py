@@ -18,6 +18,7 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proof import gate
@@ -137,7 +138,7 @@ class NaivePerServer(NotOfBlocks):
         """The answers of all servers together."""
         # user-defined blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
-        classes = instance._server_classes if alike else np.arange(instance.n_servers)
+        classes = instance.derived.server_classes if alike else np.arange(instance.n_servers)
         first = np.unique(classes, return_index=True)[1]
         takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
         answers = None if given else self._in_step(instance, first, takes_part, clock)
@@ -231,7 +232,7 @@ class NaivePerServer(NotOfBlocks):
         objective = getattr(self.policy, "objective", None)
         if objective is None or not part.any():
             return float(tasks.sum())
-        some = instance if part.all() else instance._taking_part(part)
+        some = instance if part.all() else taking_part(instance, part)
         point = Point(some, tasks[part]) if bundles is None else BundlePoint(some, bundles[part], tasks[part])
         with np.errstate(divide="ignore"):
             return float(objective.value(point))
@@ -248,7 +249,7 @@ def _alone(instance: Instance, s: int, users: Int) -> Instance:
     alone = Instance(
         demands,
         instance.capacities[s],
-        weights=instance._own_weights[users],
+        weights=instance.own_weights[users],
         resources=instance.resources,
         servers=[instance.servers[s]],
         teams=instance.teams.take(users),

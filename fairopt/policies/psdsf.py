@@ -11,6 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proof import gate
 from fairopt.proof.server_rises import largest_gain
@@ -91,7 +92,7 @@ class PSDSF(NotOfBlocks):
         refuse_whole(self.name, integral)
         refuse_guarantees(instance, self.name)
         part = instance.task_limits > 0
-        some = instance if part.all() else instance._taking_part(part)
+        some = instance if part.all() else taking_part(instance, part)
         nearest: Float | None = None  # by users who take part and classes of servers
 
         def keep(tasks: Float) -> None:
@@ -100,7 +101,7 @@ class PSDSF(NotOfBlocks):
 
         def spread(found: Float) -> Float:
             tasks = np.zeros(instance.eligible.shape)
-            tasks[part] = some._spread(found)
+            tasks[part] = some.derived.spread(found)
             return tasks
 
         def work() -> Allocation:

@@ -13,6 +13,7 @@ from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.shares import DominantShare, Share, coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proof import gate
 from fairopt.proof.whole_tasks import measured
@@ -128,7 +129,7 @@ class SequentialMinMax(NotOfBlocks):
         n, part = instance.n_users, np.flatnonzero(instance.task_limits > 0)
         per_task = np.ones(n)
         if len(part):
-            some = instance if len(part) == n else instance._taking_part(part)
+            some = instance if len(part) == n else taking_part(instance, part)
             per_task[part] = _alike(some, self.share) / some.weights
         most = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
         for j in np.flatnonzero(most > MOST)[:1]:
@@ -136,7 +137,7 @@ class SequentialMinMax(NotOfBlocks):
             raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
         each, units = instance.individual(), _units(instance)
         servers = Servers(each.capacities, slack(each, each.capacities))
-        allowed = [None] * n if instance._everywhere else each.eligible
+        allowed = [None] * n if instance.derived.everywhere else each.eligible
         requests = [servers.request(units[j], allowed[j]) for j in range(n)]
         check("placing tasks one after the other")
         user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)

@@ -178,7 +178,7 @@ def price_rows(program: Program, entry: Mapping[str, Any]) -> Float:
     if not np.isfinite(given).all():
         raise ValueError("prices are not finite")
     if program.merge:
-        classes = program.unmerged._server_classes
+        classes = program.unmerged.derived.server_classes
         given = np.array([given[classes == k].mean(axis=0) for k in range(program.instance.n_servers)])
     found: Float = (given * program.whole_capacities).ravel()
     return found

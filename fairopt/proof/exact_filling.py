@@ -80,7 +80,7 @@ class WaterFilling:
     """
 
     def __init__(self, program: Program, tasks: list[Fraction], bits: int) -> None:
-        instance = program.instance._of_floats()
+        instance = program.instance.derived.of_floats()
         exact, users = instance.in_fractions, range(instance.n_users)
         per_task = [row[0] for row in program.term.share.enclosed(instance, Fraction(1, 1 << bits))]
         largest = max(tasks[j] * per_task[j].low / exact.weights[j] for j in users)

@@ -88,7 +88,7 @@ class _Tree:
                 at = place[name]
             parent.append(at)
         self.parent, self.weights = np.array(parent, dtype=int), np.array(weights, dtype=float)
-        own = [given.get(instance.users[j], instance._own_weights[j]) for j in self.users]
+        own = [given.get(instance.users[j], instance.own_weights[j]) for j in self.users]
         self.depth = [0]
         for above in self.parents[1:]:
             self.depth.append(self.depth[above] + 1)

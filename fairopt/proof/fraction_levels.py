@@ -55,7 +55,7 @@ class ExactData:
     @classmethod
     def of(cls, program: Program) -> ExactData:
         """The data of a program; `_NotProved` if a coefficient of its share is not known as a fraction."""
-        instance = program.instance._of_floats()
+        instance = program.instance.derived.of_floats()
         exact = instance.in_fractions
         try:
             c = program.term.share.enclosed(instance)

@@ -25,6 +25,7 @@ from fairopt.blocks.teams import Surplus
 from fairopt.certificate import Certificate, Try, within_tolerance
 from fairopt.errors import FairoptError, NotCertified
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.proof import feasibility as conditions
 from fairopt.proof import filling_states as hierarchy
 from fairopt.proof.entries import Named, priced
@@ -263,7 +264,7 @@ def _difference(made: Allocation, answer: Allocation, tiers: Tiers, value: float
         entry = answer.evidence[0] if answer.evidence and answer.certificate.ok else None
         if entry is None:
             return ""
-        filled = of_filling(policy, instance, instance._sum_by_class(table), entry, time.perf_counter())
+        filled = of_filling(policy, instance, instance.derived.sum_by_class(table), entry, time.perf_counter())
         return _apart(made, answer, filled.certificate.gap)
     program = tiers[0][0] if tiers else program_class(objective)(instance, tiers_of(objective)[0], policy.constraints)
     if program.empty:
@@ -443,7 +444,7 @@ def whole(
     first, _ = judged[0]
     if first.given != whole_instance(instance, first.objective, first.constraints):
         raise ValueError("the divisible answer is of another instance")
-    table = instance._by_row(placement)
+    table = instance.derived.by_row(placement)
     each = instance.individual()
     violation = _violation_of_whole(each, placement, feasibility(each, placement))
     gaps, of_blocks, value = [0.0], 0.0, 0.0
@@ -518,7 +519,7 @@ def of_equilibrium(
     method, value = "empty", 0.0
     part = instance.task_limits > 0
     if part.any():
-        method, some = "per-server water-filling", instance if part.all() else instance._taking_part(part)
+        method, some = "per-server water-filling", instance if part.all() else taking_part(instance, part)
         value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
     gap = largest_gain(instance, tasks).gain if gap is None else gap
     certificate = _certificate(begun, gap=gap, violation=feasibility(instance, tasks), method=method)
@@ -543,7 +544,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
             note = str(error)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             note = f"its evidence is malformed: {error!r}"
-    spread = instance._spread(tasks)
+    spread = instance.derived.spread(tasks)
     short = max(short, beyond_limits(merged, tasks))
     certificate = _certificate(
         begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note
@@ -557,9 +558,9 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
     Its objective is the smallest share per weight; its gap is the loss against a bound for divisible tasks.
     """
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
-    tasks = instance._by_row(placed.placement)
+    tasks = instance.derived.by_row(placed.placement)
     if len(part):
-        some = instance if len(part) == instance.n_users else instance._taking_part(part)
+        some = instance if len(part) == instance.n_users else taking_part(instance, part)
         value = float(MaxMin(share).value(Point(some, tasks[part])))
         gap = max(1.0 - value / highest_level(some, share), 0.0)
     certificate = _certificate(

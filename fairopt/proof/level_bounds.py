@@ -163,7 +163,9 @@ class Levels:
             self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
         else:
             best = np.where(instance.eligible, c, 0.0).max(axis=1) / per_user
-            alone = np.where(instance.eligible, c * instance._tasks_alone_within(program.usable), 0.0).sum(axis=1)
+            alone = np.where(instance.eligible, c * instance.derived.tasks_alone_within(program.usable), 0.0).sum(
+                axis=1
+            )
             self.most = np.minimum(best * program.most, alone / per_user)
             self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
         self.pair_levels = tasks * self.per_task

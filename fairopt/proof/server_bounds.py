@@ -63,7 +63,7 @@ class LevelUnits(RowUnits):
         if c.shape[1] > 1:
             self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
-            alone = (instance._tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
+            alone = (instance.derived.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
             self.reach = np.minimum(alone, self.limits)
             if np.isfinite(program.high).any():
                 self.limit_use = np.where(self.eligible, self.per_level, 0.0) / program.high[:, None]

@@ -48,5 +48,5 @@ def highest_level(instance: Instance, share: Share) -> float:
     c = share.coefficients(instance)
     tasks = instance.weights / (c if c.ndim == 1 else np.where(instance.eligible, c, 0.0).max(axis=1))  # at level 1
     alone = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
-    load = float((tasks @ instance._cheapest_ratios).max())
+    load = float((tasks @ instance.derived.cheapest_ratios).max())
     return min(float((alone / tasks).min()), 1.0 / load if load > 0 else np.inf)

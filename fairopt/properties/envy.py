@@ -135,7 +135,7 @@ def envy(
     instance, n, done = allocation.instance, allocation.instance.n_users, 0
     if n > 1:
         sets = _sets(allocation, counting) if work is None else None
-        several = search.matrix is None and not instance._everywhere and counting == TASKS
+        several = search.matrix is None and not instance.derived.everywhere and counting == TASKS
         if sets is not None and several and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
             done = search.small_sets(allocation, *sets)
         for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0, work):
@@ -217,7 +217,7 @@ def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | 
     of_demands = allocation.given_bundles is None and instance.demands.ndim == 2
     if not of_demands or (instance.n_servers > 1 and counting.in_whole):
         return None
-    if instance._everywhere:
+    if instance.derived.everywhere:
         return np.ones((1, instance.n_servers), dtype=bool), np.zeros(instance.n_users, dtype=np.intp)
     where, group = np.unique(instance.eligible, axis=0, return_inverse=True)
     return where, group.ravel()

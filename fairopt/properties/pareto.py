@@ -155,7 +155,7 @@ def _found(allocation: Allocation, search: _GainSearch) -> Dominating:
     given, user, margin = allocation.instance, search.user, search.margin
     if margin == 0.0:
         return Dominating(allocation.tasks_by_server, {}, 0.0, search.bound)
-    tasks = search.tasks if search.tasks.shape[1] == given.n_servers else given._spread(search.tasks)
+    tasks = search.tasks if search.tasks.shape[1] == given.n_servers else given.derived.spread(search.tasks)
     others = int((np.delete(search.seen, user) > search.tol).sum())
     more = {given.users[user]: float(margin * search.problem.unit[user])}
     return Dominating(tasks, more, margin, max(search.bound, margin), others)
@@ -167,8 +167,8 @@ def _gain_problem(allocation: Allocation, work: Work | None, merge: bool = True)
         instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
     if instance.n_servers < given.n_servers:
-        tasks = given._sum_by_class(tasks)
-        first = np.unique(given._server_classes, return_index=True)[1]
+        tasks = given.derived.sum_by_class(tasks)
+        first = np.unique(given.derived.server_classes, return_index=True)[1]
         work = None if work is None else work.on(instance, first)
     total, slices, limits = tasks.sum(axis=1), instance.own_slices, instance.task_limits
     part = limits > 0

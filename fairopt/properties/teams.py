@@ -102,7 +102,7 @@ def _weights(policy: Any, instance: Instance) -> tuple[dict[str, float], list[fl
     for block in (policy, *(block for block in _blocks(policy) if isinstance(block, OfTeam))):
         weights = getattr(block, "weights", None)
         given |= {} if weights is None else dict(as_given(weights))
-    own = zip(instance.users, instance._own_weights.tolist(), strict=True)
+    own = zip(instance.users, instance.own_weights.tolist(), strict=True)
     teams = {name: given.get(name, instance.team_weights.get(name, 1.0)) for name in instance.teams.names}
     return teams, [given.get(user, weight) for user, weight in own]
 

@@ -21,6 +21,7 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.names import OF_TEAMS
 from fairopt.runtime.lazy import cp
@@ -51,7 +52,7 @@ def constraints_of(policy: Any, instance: Instance) -> tuple[Constraint, ...]:
 
 def _requires(objective: Objective, instance: Instance) -> bool:
     """Whether an expression comes with conditions on its variables."""
-    some = instance._taking_part(np.flatnonzero(instance.task_limits > 0))
+    some = taking_part(instance, np.flatnonzero(instance.task_limits > 0))
     point = Point(some, some.tasks_alone)
     try:
         expression_of(objective, point)

@@ -15,6 +15,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 
 __all__ = ["Wording", "Work", "first_share", "work_by"]
 
@@ -53,7 +54,7 @@ class Work:
     def slices(self) -> Float:
         """The work of each user on its own slice of every server, (n_users,)."""
         instance = self.instance
-        return self.most(instance.tasks_alone * (instance.weights / instance._total_weight)[:, None])
+        return self.most(instance.tasks_alone * (instance.weights / instance.derived.total_weight)[:, None])
 
     def on_bundle(self, held: Float, user: int) -> float:
         """The most work of one user on a bundle (n_servers, n_resources)."""
@@ -109,7 +110,7 @@ def work_by(share: Share | None, policy: Any, instance: Instance) -> Work | None
     part = np.flatnonzero(instance.task_limits > 0)
     if share is None or not len(part):
         return None
-    some = instance if len(part) == instance.n_users else instance._taking_part(part)
+    some = instance if len(part) == instance.n_users else taking_part(instance, part)
     c = share.coefficients(some)
     if given and not (most := best_server(c, some)).all():
         j = int(np.flatnonzero(most == 0)[0])

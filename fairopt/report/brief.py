@@ -49,7 +49,7 @@ def answer_tables(allocation: Allocation, width: int, everything: bool = False) 
 def _table(allocation: Allocation) -> tuple[Table, int]:
     """What each team, or each user without teams, gets and holds, and of how many resources it says that."""
     instance, by = allocation.instance, teams_shown(allocation.instance)
-    dominant, weights = allocation._dominant_shares, instance._own_weights
+    dominant, weights = allocation._dominant_shares, instance.own_weights
     names: Sequence[str] = instance.users
     members = [np.array([j]) for j in range(instance.n_users)]
     if by is not None:

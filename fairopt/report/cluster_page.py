@@ -388,8 +388,8 @@ def _of_users(found: Findings) -> Grid:
     if np.isfinite(limits).any():
         columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
     columns += _units(instance, units_of(allocation, chosen))
-    if (instance._own_weights != 1).any():
-        columns.append(Column("weight", numbers(instance._own_weights[chosen])))
+    if (instance.own_weights != 1).any():
+        columns.append(Column("weight", numbers(instance.own_weights[chosen])))
     if instance.guarantees.any():
         columns.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     if instance.teams.mixed:
@@ -566,7 +566,7 @@ def _classes(allocation: Allocation) -> Grid:
     """Use of each class of identical servers."""
     instance = allocation.instance
     alike, short = instance.merged(), words.short_servers(instance)
-    used = part_of(instance, instance._server_classes, allocation.usage)
+    used = part_of(instance, instance.derived.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:CLASSES].tolist())
     names = [short.get(alike.servers[s], alike.servers[s]) for s in busiest]
     columns: list[Column] = [

@@ -144,7 +144,7 @@ def waiting(allocation: Allocation) -> list[Waiting]:
     _, names, members = who(instance)
     by = teams_shown(instance)
     if by is None:
-        shares, weights = allocation._dominant_shares, instance._own_weights
+        shares, weights = allocation._dominant_shares, instance.own_weights
     else:
         sums = team_sums(allocation, by, alone=True)
         shares, weights = sums.dominant, sums.weights

@@ -78,7 +78,7 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user; see `Allocation.to_frame`."""
     instance, units = allocation.instance, units_of(allocation)
-    about = {"user": instance.users, "weight": instance._own_weights, "task limit": instance.task_limits}
+    about = {"user": instance.users, "weight": instance.own_weights, "task limit": instance.task_limits}
     if instance.guarantees.any():
         about["guarantee"] = instance.guarantees
     about |= {

@@ -150,8 +150,8 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
         about.append(Column("exactly", [text if len(text := with_all_digits(x)) <= LONGEST else "~" for x in totals]))
     if np.isfinite(limits).any():
         about.append(Column("limit", numbers(limits[chosen])))
-    if (instance._own_weights != 1).any():  # those of teams are in their table
-        about.append(Column("weight", numbers(instance._own_weights[chosen])))
+    if (instance.own_weights != 1).any():  # those of teams are in their table
+        about.append(Column("weight", numbers(instance.own_weights[chosen])))
     if instance.guarantees.any():
         about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
@@ -201,13 +201,13 @@ def instance_tables(instance: Instance) -> list[Table]:
         Column(by, shortened([instance.teams[by][j] or "-" for j in users]), right=False)
         for by in instance.teams.outermost_first
     ]
-    if (instance._own_weights != 1).any():
-        about.append(Column("weight", numbers(instance._own_weights[users])))
+    if (instance.own_weights != 1).any():
+        about.append(Column("weight", numbers(instance.own_weights[users])))
     if np.isfinite(instance.task_limits).any():
         about.append(Column("limit", numbers(instance.task_limits[users])))
     if instance.guarantees.any():
         about.append(Column("guarantee", numbers(instance.guarantees[users])))
-    if not instance._everywhere:
+    if not instance.derived.everywhere:
         about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
     title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")
     if len(users) < instance.n_users:
@@ -229,7 +229,7 @@ def _servers_table(allocation: Allocation, names: Names) -> Table:
     """Use and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
-    used = part_of(instance, instance._server_classes, allocation.usage)
+    used = part_of(instance, instance.derived.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
     titles = list(alike.servers) if names is list else server_names(alike)
     cut = names([titles[s] for s in busiest])
@@ -237,10 +237,10 @@ def _servers_table(allocation: Allocation, names: Names) -> Table:
     resources = names(alike.resources)
     groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]
     if allocation.given_bundles is not None:
-        by_tasks = part_of(instance, instance._server_classes, allocation.task_usage)[busiest]
+        by_tasks = part_of(instance, instance.derived.server_classes, allocation.task_usage)[busiest]
         groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
     title = "Utilisation of each class of servers" if alike.n_servers > 1 else "Utilisation"
-    first = np.unique(instance._server_classes, return_index=True)[1]  # identical servers have the same prices
+    first = np.unique(instance.derived.server_classes, return_index=True)[1]  # identical servers have the same prices
     for prices, titles in price_columns(allocation, resources, less="cost of less {}"):
         of_capacity = np.abs(prices) * instance.total_capacities
         prices = np.where(of_capacity > GAP_TOLERANCE * of_capacity.max(initial=0.0), prices, 0.0)
@@ -368,14 +368,14 @@ def _described_users(allocation: Allocation) -> dict[str, dict[str, Any]]:
         names = [instance.servers[s] for s in rows]
         out[user] = {
             "teams": {by: of[j] for by, of in labels.items()},
-            "weight": float(instance._own_weights[j]),
+            "weight": float(instance.own_weights[j]),
             "limit": limits[j],
             "guarantee": float(instance.guarantees[j]),
             "demands": _by_resource(instance, demands) if demands.ndim == 1 else None,
             "demands_by_server": {name: _by_resource(instance, demands[s]) for name, s in zip(names, rows, strict=True)}
             if demands.ndim == 2
             else None,
-            "servers": None if instance._everywhere else names,
+            "servers": None if instance.derived.everywhere else names,
             "usage": _by_resource(instance, given[j]),
         }
     return out

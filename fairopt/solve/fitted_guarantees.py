@@ -34,7 +34,7 @@ def fitted_guarantees(instance: Instance, order: Iterable[str] | None = None) ->
     """The instance with the largest guarantees that fit; see `Instance.fit_guarantees`."""
     chosen = _checked_order(instance, order)
     program = Program(instance, Total(Tasks()), ())
-    if not instance._has_guarantees or program.empty or _fits(program):
+    if not instance.derived.has_guarantees or program.empty or _fits(program):
         return instance
     low = lowest(program)
     floors, rows = _floors(program, low)

@@ -19,6 +19,7 @@ from fairopt.blocks.form import Form
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.normal_form import wants_mean
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.proof.evidence.solved import Dual, Solved, slope
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.feasibility import dual_values
@@ -94,7 +95,7 @@ class Prepared:
         self._solver = None if solver is None else solvers.named(solver)
         self._options = solver_options
         takes_part = instance.task_limits > 0
-        self._structure = _structure(instance, instance if takes_part.all() else instance._taking_part(takes_part))
+        self._structure = _structure(instance, instance if takes_part.all() else taking_part(instance, takes_part))
         self._models: dict[int, KeptModel] = {}  # by id of the objective, one per tier
         self._start: Float | None = None  # prices of the last answer in natural units
 
@@ -325,7 +326,7 @@ def _capacities(program: Program) -> Float:
 
 def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
     """What a compiled program fixes: users who take part, eligibility, and which servers are identical."""
-    classes = taking_part._server_classes
+    classes = taking_part.derived.server_classes
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 

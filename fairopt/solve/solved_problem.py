@@ -30,7 +30,7 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     if program.empty or program.rest:  # multipliers of further conditions are unknown in the units of their rows
         return answer
     if program.merge:
-        classes = program.unmerged._server_classes
+        classes = program.unmerged.derived.server_classes
         prices = np.array([prices[classes == k].mean(axis=0) for k in range(program.instance.n_servers)])
     whole = np.maximum(prices, 0.0) * program.whole_capacities
     evidence = Solved.of_prices(program, whole.ravel(), answer.certificate.solver)

@@ -127,7 +127,7 @@ def _refuse_on_servers(program: Program, given: Lowest) -> None:
 
 def _fix(instance: Instance) -> str:
     """How guarantees can be made to fit."""
-    return f"; {FIT}" if instance._has_guarantees else ""
+    return f"; {FIT}" if instance.derived.has_guarantees else ""
 
 
 def _in_conflict(

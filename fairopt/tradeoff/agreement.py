@@ -16,6 +16,7 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import DominantShare, Share, Tasks, require_share
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
@@ -152,7 +153,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}")
     equal = equally.allocate(instance, time_limit=clock.left)
     shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
-    some, room = instance._taking_part(part), instance.capacities * instance.counts[:, None]
+    some, room = taking_part(instance, part), instance.capacities * instance.counts[:, None]
     exactly, sums = None, np.full(room.shape, np.nan)
     if instance.n_servers == 1:
         exactly = None if clock.late else _exactly(some, share)

@@ -19,6 +19,7 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.metrics import f_beta
 from fairopt.policies.dominant import DRF
 from fairopt.policies.tradeoff import MostTasks
@@ -44,7 +45,7 @@ class Standard:
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
         self.instance, self.clock = instance, clock
-        self._taking_part = instance._taking_part(instance.task_limits > 0)
+        self._taking_part = taking_part(instance, instance.task_limits > 0)
         self._largest_sums: dict[Share, float] = {}
         self._missing: list[str] = []  # why measures are NaN
         fairest, most = self._answer(DRF()), self._answer(MostTasks())

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import server_window, taking_part, window
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -194,7 +195,7 @@ def test_throughput_is_what_its_definition_gives_in_fractions(instance):
 
 def test_users_whom_a_solve_leaves_out_have_their_slice_too():
     three = fo.Instance([[1], [1], [1]], [[3], [6]], weights=[1, 2, 3], task_limits=[0, 1, 2], rates=[[1, 2]] * 3)
-    part = three._taking_part([1, 2])
+    part = taking_part(three, [1, 2])
     assert_array_equal(fo.ThroughputShare().per_task(part), fo.ThroughputShare().per_task(three)[1:])
 
 
@@ -768,11 +769,11 @@ def test_instances_made_of_another_are_asked_for_themselves():
         share.coefficients(SERVERS)
         for other in (
             SERVERS.with_capacities([CAPACITIES, CAPACITIES]),
-            SERVERS._server_window(slice(1, 2)),
+            server_window(SERVERS, slice(1, 2)),
             SERVERS.pooled(),
             SERVERS.select_users([1]),
-            SERVERS._window(slice(1, 2)),
-            SERVERS._taking_part([1]),
+            window(SERVERS, slice(1, 2)),
+            taking_part(SERVERS, [1]),
             SERVERS.merged(),
         ):
             c = share.coefficients(other)
@@ -788,7 +789,7 @@ def test_windows_are_not_held_by_what_is_asked_once():
     ASKED.clear()
     with coefficients_cached():
         for _ in range(3):
-            share.coefficients(POOL._window(slice(0, 1)))
+            share.coefficients(window(POOL, slice(0, 1)))
     assert len(ASKED) == 3
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 from oracle import bundles as oracle
 from oracle.instances import cluster
 from oracle.whole import small
@@ -200,7 +201,7 @@ def test_whole_tasks_lose_what_the_divisible_optimum_says(policy: fo.Policy, tmp
             continue
         best = fo.Policy(first, policy.constraints).allocate(part)
         divisible, found = (
-            fo.blocks.model.Point(part._taking_part(active), a.tasks_by_server[active]) for a in (best, answer)
+            fo.blocks.model.Point(taking_part(part, active), a.tasks_by_server[active]) for a in (best, answer)
         )
         loss = first.loss(divisible, 0.0, found)
         assert proof.gap == pytest.approx(loss, abs=2e-6) or (proof.gap == math.inf and loss == 1)

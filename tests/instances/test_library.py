@@ -117,7 +117,7 @@ def test_drf_on_pools_is_what_water_filling_in_fractions_gives() -> None:
         instance, answer = case.instance, case.answers.get("drf")
         if instance.n_servers > 1 or answer is None or answer.value is None or not instance.n_users:
             continue
-        if instance.team_weights or instance._has_guarantees or (instance.counts > 1).any():
+        if instance.team_weights or instance.derived.has_guarantees or (instance.counts > 1).any():
             continue
         demands, (capacities,) = (
             [[Fraction(repr(x)) for x in row] for row in rows.tolist()]

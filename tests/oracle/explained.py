@@ -103,7 +103,7 @@ def case(seed: int) -> Case:
     block = r.choice(BLOCKS) if not of_teams else "none"
     c = share.coefficients(base)
     held = Given(tuple(map(tuple, c.tolist())) if c.ndim == 2 else tuple(c.tolist()))
-    level = float(np.min(base._common_level(c))) if c.ndim == 1 else 0.2
+    level = float(np.min(base.derived.common_level(c))) if c.ndim == 1 else 0.2
     most, least, slices, part = r.uniform(0.6, 1.2) * level, r.uniform(0.3, 0.9), base.own_slices, r.uniform(0.05, 0.3)
     low = {base.users[0]: least * float(min(slices[0], base.task_limits[0]))}
 
@@ -290,7 +290,7 @@ def _faults(made: Case, found: Explanation, answer: fo.Allocation, by: float) ->
 def _rows(instance: fo.Instance, b: Binding) -> tuple[tuple[int, int], ...]:
     """The capacities of a record."""
     i = instance.resource_index(b.name)
-    classes, merged = instance._server_classes, instance.merged()
+    classes, merged = instance.derived.server_classes, instance.merged()
     kept = [merged.server_index(name) for name in b.servers] if b.servers else range(merged.n_servers)
     return tuple((s, i) for s in range(instance.n_servers) if classes[s] in kept)
 
@@ -370,7 +370,7 @@ def _weight(made: Case, found: Explanation, moved: Any, change_to: Any, by: floa
         own = dict(made.mechanism.weights or {})
         before = own.get(found.name)
         if before is None:
-            before = float(instance._own_weights[instance.user_index(found.name)])
+            before = float(instance.own_weights[instance.user_index(found.name)])
         other = fo.HDRF(made.mechanism.by, own | {found.name: before * (1 + by)})
         return float(change_to(other.allocate(instance).tasks_by_server)) / (by / 0.01)
     if made.kind.startswith("OfTeam") and found.name not in instance.users:
@@ -378,7 +378,7 @@ def _weight(made: Case, found: Explanation, moved: Any, change_to: Any, by: floa
     members = (
         [found.name] if found.name in instance.users else [instance.users[j] for j in instance.teams.names[found.name]]
     )
-    weights = {user: float(instance._own_weights[instance.user_index(user)]) * (1 + by) for user in members}
+    weights = {user: float(instance.own_weights[instance.user_index(user)]) * (1 + by) for user in members}
     return float(moved(instance.with_weights(weights)))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import window
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from oracle.instances import log_uniform, pools
@@ -389,7 +390,7 @@ def test_parts_judged_apart_and_put_together_are_the_whole(cut: int, limits: flo
             worths.append(AlphaFairSums.empty(3))
             levels.append(Bottlenecks.empty(3))
             continue
-        part = Pool(Program(instance._window(rows), fo.AlphaFair(alpha, share), ()), share)
+        part = Pool(Program(window(instance, rows), fo.AlphaFair(alpha, share), ()), share)
         worths.append(alpha_fair_sums(part, case.tasks[rows], case.log_prices, alpha, case.level))
         levels.append(bottlenecks(part, tasks[rows], range(3)))
     together = combined(worths)
@@ -440,7 +441,7 @@ def test_what_levels_owe_counts_where_a_user_needs_a_trace_of_it() -> None:
     def gap(tasks: np.ndarray, *cuts: int) -> float:
         order, parts = first_full(pool, tasks), []
         for rows in np.split(np.arange(3), cuts):
-            of = Pool(Program(instance._window(rows), program.objective, ()), fo.Tasks())
+            of = Pool(Program(window(instance, rows), program.objective, ()), fo.Tasks())
             parts.append((of, tasks[rows], bottlenecks(of, tasks[rows], order)))
         found = combined([part for _, _, part in parts])
         assert found.has_small_holdings(pool.usable)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -204,7 +205,7 @@ def test_aggregate_parts_on_top_of_another_objective():
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_aggregate_parts_hold_under_leximin_and_on_bundles(seed, n, servers, by_server):
     instance = cluster(np.random.default_rng(seed), n, servers, 2, by_server).replace(weights=None)
-    part = instance._taking_part(np.flatnonzero(instance.task_limits > 0))
+    part = taking_part(instance, np.flatnonzero(instance.task_limits > 0))
     parts = fo.GlobalAggregateResource().parts(part)
     for policy in (fo.Policy(fo.MaxMin(fo.Tasks()), [fo.GlobalAggregateResource()]), fo.HFFMRA()):
         a = policy.allocate(instance)

@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.instances import cluster, clusters, log_uniform, pools
@@ -61,7 +62,7 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
     part = np.flatnonzero(one.instance.task_limits > 0)
     if not len(part):
         return True
-    instance = one.instance._taking_part(part)
+    instance = taking_part(one.instance, part)
     points = [Point(instance, a.tasks_by_server[part]) for a in (one, other)]
     majorant = first.majorant(points[0])
     assert majorant is not None

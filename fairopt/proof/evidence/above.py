@@ -65,7 +65,7 @@ class AboveBase(Evidence):
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
         entry = self.found.entry(self.above, self.above.part(tasks), names)
         if program.merge:  # the prices of one row, for each of the servers that it stands for
-            entry["prices"] = np.asarray(entry["prices"])[program.unmerged._server_classes].tolist()
+            entry["prices"] = np.asarray(entry["prices"])[program.unmerged.derived.server_classes].tolist()
         return entry
 
 

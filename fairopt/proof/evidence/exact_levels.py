@@ -98,7 +98,7 @@ def _rows_of(program: Program) -> list[list[tuple[int, Fraction]]]:
     """The servers of the instance as given that each server of a program stands for, and their parts of its tasks."""
     if not program.merge:
         return [[(s, Fraction(1))] for s in range(program.instance.n_servers)]
-    classes, counts = program.unmerged._server_classes.tolist(), program.given.counts.tolist()
+    classes, counts = program.unmerged.derived.server_classes.tolist(), program.given.counts.tolist()
     rows = [[s for s, k in enumerate(classes) if k == of] for of in range(program.instance.n_servers)]
     return [[(s, Fraction(counts[s], sum(counts[t] for t in mine))) for s in mine] for mine in rows]
 

@@ -406,8 +406,8 @@ def numbers(instance: Instance) -> str:
     words.append(f"capacities {rows(instance.capacities, servers)}")
     for by, labels in instance.teams.items():
         words.append(f"{by} ({', '.join('none' if label is None else label for label in labels)})")
-    if (instance._own_weights != 1).any():
-        words.append(f"weights {rows([instance._own_weights])}")
+    if (instance.own_weights != 1).any():
+        words.append(f"weights {rows([instance.own_weights])}")
     words += [f"weight of {team!r} {weight:.6g}" for team, weight in instance.team_weights.items()]
     if (instance.task_limits < float("inf")).any():
         words.append(f"task limits {rows([instance.task_limits])}")

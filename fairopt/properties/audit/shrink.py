@@ -359,9 +359,9 @@ def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
     plain = {
         "eligible": eligible.all(),
         "task_limits": np.isinf(instance.task_limits).all(),
-        "weights": (instance._own_weights == 1).all() and not instance.team_weights,
+        "weights": (instance.own_weights == 1).all() and not instance.team_weights,
         "rates": rates is None,
-        "guarantees": not instance._has_guarantees,
+        "guarantees": not instance.derived.has_guarantees,
     }
     for name in (name for name, already in plain.items() if not already):
         yield from _if_valid(instance, **{name: None})
@@ -391,7 +391,7 @@ def _if_valid(instance: Instance, **changes: Any) -> Iterator[Instance]:
     left = {name for labels in given["teams"].values() for name in labels}
     users = [f"user{j + 1}" for j in range(instance.n_users)]
     of_teams: dict[str, tuple[Any, dict[str, Any]]] = {
-        "weights": (instance._own_weights, instance.team_weights),
+        "weights": (instance.own_weights, instance.team_weights),
         "guarantees": (instance.guarantees, instance.team_guarantees),
     }
     for name, (by_user, by_team) in of_teams.items():

@@ -17,6 +17,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.exact.pool import tasks_within
 
@@ -184,7 +185,7 @@ class ExactJudge:
         """What a task of each user counts on each server; 0 where it may not run."""
         instance, share, servers = self.instance, self.share or Tasks(), range(self.instance.n_servers)
         worth = [[ZERO] * instance.n_servers for _ in self.weights]
-        part = instance._taking_part(np.array(self.users, dtype=np.intp))._of_floats()
+        part = taking_part(instance, np.array(self.users, dtype=np.intp)).derived.of_floats()
         if share.states_exactly:
             found = [[low for low, _ in row] for row in share.enclosed(part, WIDTH)]
         else:

@@ -19,6 +19,7 @@ from fairopt.blocks.shares import (
 )
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
@@ -165,7 +166,7 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     policy = NashWelfare() if type(mechanism) is BottleneckFairness else mechanism
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
-        some = instance if len(part) == instance.n_users else instance._taking_part(part)
+        some = instance if len(part) == instance.n_users else taking_part(instance, part)
         found = _of_policy(policy, some)
         if found is not None:
             return found if len(part) == instance.n_users else _with_users_left_out(found, part, instance)
@@ -221,7 +222,7 @@ def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, st
     """Coefficients of a share by its definition, their relative error, and how they were computed."""
     if not share.states_exactly:
         return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
-    found = [row[0] for row in share.enclosed(instance._of_floats(), WIDTH)]
+    found = [row[0] for row in share.enclosed(instance.derived.of_floats(), WIDTH)]
     if all(low == high for low, high in found):
         return [low for low, _ in found], Fraction(0), "exact fractions"
     return [low for low, _ in found], ROOTS, "fractions of roots to 50 digits"

@@ -158,7 +158,7 @@ def _with_lie(instance: Instance, demands: Float, second: int | None) -> Instanc
         return instance.with_demands(demands)
     rows = np.array([*range(instance.n_users), second])
     lied = instance._of_users(rows, [*instance.users, SECOND.format(instance.users[second])])
-    if instance._has_guarantees:  # one user's is not given twice
+    if instance.derived.has_guarantees:  # one user's is not given twice
         lied = lied.replace(guarantees={lied.users[-1]: 0.0})
     return lied.with_demands(demands)
 

@@ -204,7 +204,7 @@ class _LevelsOnServers:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""
         program = self.program
         instance = program.instance
-        alone = instance._tasks_alone_within(program.usable)[self.models]
+        alone = instance.derived.tasks_alone_within(program.usable)[self.models]
         may = alone > 0
         if min(len(self.models), instance.n_servers * instance.n_resources) <= LARGEST_SYSTEM:
             capacities = instance.capacities * instance.counts[:, None]

@@ -11,6 +11,7 @@ import numpy as np
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, with_shares
+from fairopt.instance.parts import taking_part
 from fairopt.instance.validation import distinct
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.pool_users import bounds_fit
@@ -36,7 +37,7 @@ class Above(Program):
         self.base, self.rises = base, program.room if own is None else program.room | own
         everyone = bool(distinct(self.rises).all())
         some = slice(None) if everyone else self.rises
-        instance = program.instance if everyone else program.instance._taking_part(self.rises)
+        instance = program.instance if everyone else taking_part(program.instance, self.rises)
         super().__init__(instance, with_shares(program.objective, _plain), (), merge=False)
         self.low = np.broadcast_to(np.float64(0.0), (instance.n_users,)) if own is None else (program.low - base)[some]
         self.high = np.broadcast_to(np.float64(np.inf), (instance.n_users,))

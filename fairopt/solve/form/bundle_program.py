@@ -103,7 +103,7 @@ class BundleProgram(Program):
 
     def expand_prices(self, prices: Float) -> Float:
         """Prices per natural unit by server row of the original instance."""
-        return prices[self.unmerged._server_classes] if self.merge else prices
+        return prices[self.unmerged.derived.server_classes] if self.merge else prices
 
     def zero_point(self) -> tuple[Float, Float]:
         """Zero tasks and bundles."""

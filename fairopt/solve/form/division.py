@@ -20,6 +20,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.dominance import server_blocks, sums_by_group
+from fairopt.instance.parts import server_window
 from fairopt.runtime.tolerances import TINY
 from fairopt.solve.form.program import Float, Mask
 
@@ -72,7 +73,7 @@ class Division:
         by_server = getattr(self.objective.base, "by_server", False)
         bases = None if by_server else self.objective.bases(instance)
         for rows in server_blocks(n, servers, m):
-            window = instance._server_window(rows)
+            window = server_window(instance, rows)
             base = self.objective.bases(window) if bases is None else bases[:, rows]
             _DividedServers(self, window, rows, base).measure(out, given is None)
         return out

@@ -262,7 +262,7 @@ class Batch:
 def is_one_pool(instance: Instance) -> bool:
     """Whether a batch can hold an instance: one server with all users eligible, no rates, teams or guarantees."""
     one = instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
-    return one and instance.rates is None and not (instance.teams or instance._has_guarantees or instance.limits)
+    return one and instance.rates is None and not (instance.teams or instance.derived.has_guarantees or instance.limits)
 
 
 def wrong_shape(shape: tuple[int, ...]) -> InvalidInstance:

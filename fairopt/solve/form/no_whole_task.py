@@ -74,7 +74,7 @@ def left_out(program: Program) -> Indices:
     """
     if program.rest or program.empty:
         return np.zeros(0, dtype=np.intp)
-    alone = program.instance._tasks_alone_within(program.usable) / program.instance.counts
+    alone = program.instance.derived.tasks_alone_within(program.usable) / program.instance.counts
     most = np.minimum(alone.max(axis=1), program.high)
     return program.active[most * (1 + SAME) < 1]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.model import require_level
 from fairopt.blocks.shares import Share, takes_windows
+from fairopt.instance.parts import window
 from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Float, Indices, Program
 
@@ -70,7 +71,7 @@ class Chunk:
         """Coefficients of the pool's share, shape (size,); users must be consecutive."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
-        part = self.pool.instance._window(self.rows, self.ratios.T, self.demands)
+        part = window(self.pool.instance, self.rows, self.ratios.T, self.demands)
         return self.pool.share.coefficients(part, self.pool.levelled)
 
     @property
@@ -97,7 +98,7 @@ class Pool:
     def __init__(self, program: Program, share: Share, every: int = 1, low: Float | None = None) -> None:
         instance = program.instance
         self.program, self.share, self.every = program, share, every
-        self.instance = instance if every == 1 else instance._window(slice(None, None, every))
+        self.instance = instance if every == 1 else window(instance, slice(None, None, every))
         self.demands = self.instance.demands if instance.demands.ndim == 2 else self.instance.demands[:, 0]
         self.n, self.m = self.demands.shape
         self.usable = program.usable * (self.n / max(instance.n_users, 1))

@@ -20,6 +20,7 @@ from fairopt.blocks.shares import Share, takes_windows
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.proof import gate
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
@@ -115,7 +116,7 @@ def split_inside_teams(
 
 def _among(program: Program, users: Bool, tasks: Float, share: Share) -> Program:
     """Leximin of shares of some users, while the totals of all numbers and the tasks of the others are kept."""
-    part, of_pair = program.instance._taking_part(users), users[program.pairs.user]
+    part, of_pair = taking_part(program.instance, users), users[program.pairs.user]
     part.__dict__["team_guarantees"] = {}  # rows of the program keep them
     rest, bounds = np.where(of_pair, 0.0, tasks), NumberBounds(program)
     totals = bounds.at(tasks) - bounds.at(rest)

@@ -59,7 +59,7 @@ class WholeModel(ConeModel):
         begin = np.cumsum(counts[pairs.server]) - counts[pairs.server]
         within = np.arange(len(self.piece_pair)) - begin[self.piece_pair]
         self.piece_server = (np.cumsum(counts) - counts)[pairs.server][self.piece_pair] + within
-        alone = program.instance._tasks_alone_within(program.usable) / counts
+        alone = program.instance.derived.tasks_alone_within(program.usable) / counts
         fits = np.floor(alone[pairs.user, pairs.server] * (1 + SAME))
         self.top = np.minimum(fits, program.high[pairs.user])  # most tasks on one server, by pair
         self.pieces = cp.Variable(

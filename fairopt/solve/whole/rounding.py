@@ -33,7 +33,7 @@ class WholeTasks:
     def __init__(self, program: Program, placement: Float | None = None) -> None:
         self.program, self.instance = program, program.unmerged
         instance, self.row = self.instance, np.repeat(np.arange(self.instance.n_servers), self.instance.counts)
-        rows = instance._server_classes if program.merge else np.arange(instance.n_servers)
+        rows = instance.derived.server_classes if program.merge else np.arange(instance.n_servers)
         self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
         self.first = np.unique(rows, return_index=True)[1]  # a row of each class
         self.members = [self.classes == k for k in range(self.n_classes)]
@@ -110,7 +110,7 @@ class WholeTasks:
             if eligible[self.first[k]] and placed < count:
                 placed += self.place(user, int(k), count - placed)
         if len(order) < self.n_classes and placed < count:
-            allowed = None if self.instance._everywhere else eligible[self.row]
+            allowed = None if self.instance.derived.everywhere else eligible[self.row]
             request = self._request(user, 0)._replace(allowed=allowed)
             placed += self._place(user, request, count - placed)
         return placed

@@ -134,7 +134,7 @@ def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: F
 def _sort_key(policy: Any, program: Program, placement: Float) -> list[float]:
     """A key that is larger for better whole tasks: feasibility first, then by tier the value or the sorted levels."""
     given = program.given
-    point = program.point(program.gather(given._by_row(placement)))
+    point = program.point(program.gather(given.derived.by_row(placement)))
     fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
     out: list[Any] = [fits]
     for tier in tiers_of(policy.objective):

@@ -5,6 +5,7 @@ from fractions import Fraction as F  # noqa: N817
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 from hypothesis import given, settings
 from oracle.bundles import hffmra, mlf_drs
 from oracle.fractions_waterfill import dominant
@@ -38,7 +39,7 @@ def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> No
 
 def test_shares_of_users_who_stay_count_the_weights_of_those_who_left() -> None:
     whole = fo.Instance([[1, 2], [2, 1], [1, 1]], [8, 8], weights=[1, 2, 3])
-    part, share = whole._taking_part([0, 1]), fo.ThroughputShare()
+    part, share = taking_part(whole, [0, 1]), fo.ThroughputShare()
     exact, error, _ = coefficients_of(share, part)
     assert error == 0 and [float(c) for c in exact] == pytest.approx(share.coefficients(part), rel=1e-15)
 

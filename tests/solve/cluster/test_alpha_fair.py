@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle.instances import cluster, clusters, log_uniform
@@ -52,7 +53,7 @@ def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Cons
 def point_of(instance: fo.Instance, table: np.ndarray) -> Point:
     """The point without users whose limit is zero, whom objectives leave out."""
     part = instance.task_limits > 0
-    return Point(instance._taking_part(part), table[part])
+    return Point(taking_part(instance, part), table[part])
 
 
 def value(instance: fo.Instance, objective: fo.Objective, table: np.ndarray) -> float:

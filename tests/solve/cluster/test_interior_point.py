@@ -284,4 +284,4 @@ def test_servers_are_of_one_class_where_capacities_eligibility_and_demands_are_e
         else:
             classes.append(len(first))
             first.append(s)
-    np.testing.assert_array_equal(instance._server_classes, classes)
+    np.testing.assert_array_equal(instance.derived.server_classes, classes)

@@ -336,8 +336,8 @@ def test_identical_servers_merge_exactly_and_spread_equally(instance: fo.Instanc
     unmerged = fo.Allocation(repeated, fo.DRF(), program.expand(alone.tasks), a.certificate, 0.0)
     assert_same_levels(levels(a, fo.DominantShare()), levels(unmerged, fo.DominantShare()))
     per_server = a.tasks_by_server / repeated.counts
-    for group in range(int(repeated._server_classes.max()) + 1):
-        alike = per_server[:, repeated._server_classes == group]
+    for group in range(int(repeated.derived.server_classes.max()) + 1):
+        alike = per_server[:, repeated.derived.server_classes == group]
         np.testing.assert_allclose(alike, alike[:, :1] * np.ones(alike.shape[1]), rtol=1e-12, atol=1e-14)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle.instances import log_uniform, pools
@@ -67,7 +68,7 @@ def assert_optimal(
     """
     instance = a.instance
     part = instance.task_limits > 0
-    some = instance._taking_part(part)
+    some = taking_part(instance, part)
     c, w, x = share.coefficients(some), some.weights, a.tasks[part]
     room = some.total_capacities * usable
     demands, prices = np.asarray(some.demands, dtype=float), np.asarray(a.evidence_prices)[0]

@@ -75,17 +75,18 @@ def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
     )
 
 
-def page(title: str, about: str, name: str, few: int) -> list[str]:
-    """A part of the page, from the JSON of a league."""
+def page(title: str, about: str, name: str) -> list[str]:
+    """A part of the page, from the JSON of a league: the first table, over all notions."""
     data = json.loads((OUT / f"{name}.json").read_text(encoding="utf-8"))
     standings = [Standing(**{**one, "lacks": tuple(one["lacks"])}) for one in data["standings"]]
+    standings = [one for one in standings if one.notion == standings[0].notion]
     for k, one in enumerate(standings):  # infinity is null in JSON
         if one.claim_gap is not None and one.worst_claim_gap is None:
             standings[k] = replace(one, worst_claim_gap=math.inf)
     cases = len({match["case"] for match in data["matches"]})
     versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
     run = f"Run on {data['date']} with {versions}; {data['time_limit']:g} s for each call."
-    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings, few)]
+    return [f"## {title}", f"{cases} {about} {run}", league_markdown(standings)]
 
 
 def main() -> None:
@@ -123,9 +124,9 @@ def main() -> None:
         return
     families = " and ".join(f"`{family}`" for family in FAMILIES)
     about = f"of the {len(library)} cases: those of up to {options.max_users} users with an optimum above 0."
-    parts = page("Cases of the library", about, "league", 3)
+    parts = page("Cases of the library", about, "league")
     about = f"instances of {options.users} users, of the families {families}."
-    parts += page(f"{options.users} users", about, "league-families", 1)
+    parts += page(f"{options.users} users", about, "league-families")
     above = PAGE.read_text(encoding="utf-8").partition(BELOW)[0]
     PAGE.write_text(above + BELOW + "\n\n".join(parts) + "\n", encoding="utf-8")
 

@@ -1,6 +1,7 @@
-"""Draw the README's picture, and write the tables of claims, commands and instances again: fairopt's own output."""
+"""Draw the README's picture, and write the tables of claims, commands and cases again: fairopt's own output."""
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fairopt.properties.literature.claims import markdown
 
 DOCS = Path(__file__).parent
 BELOW = "<!-- `make refresh` writes what is below. -->\n\n"
+COMMON = 3  # commands with the same option; such options are listed once
 OPTIONS_OF_THE_INPUT = "Options of the input"  # a panel, of several commands
 KINDS = {  # of cases, by tag
     "Examples of papers": "paper",
@@ -39,17 +41,17 @@ def main() -> None:
 
 
 def cases() -> str:
-    """The library as Markdown, a table for each kind of source."""
+    """The kinds of cases of the library as Markdown, counted."""
     library = fo.datasets.library()
-    parts = [f"{len(library)} cases, {sum(1 for _ in library.answers())} answers."]
-    for title, tag in KINDS.items():
-        lines = ["| name | what it is | source |", "|---|---|---|"]
-        for case in library.tagged(tag).values():
-            source = case.source
-            where = f"{source.repository}, {source.where}" if source.repository else str(source)
-            lines.append(f"| `{case.name}` | {escaped(case.title)} | {escaped(where)} |")
-        parts += [f"### {title}", "\n".join(lines)]
-    return "\n\n".join(parts)
+    lines = [f"| {title} | `{tag}` | {len(library.tagged(tag))} |" for title, tag in KINDS.items()]
+    return "\n".join(
+        [
+            f"{len(library)} cases, {sum(1 for _ in library.answers())} answers.\n",
+            "| cases | tag | number |",
+            "|---|---|---:|",
+            *lines,
+        ]
+    )
 
 
 def commands() -> str:
@@ -61,13 +63,21 @@ def commands() -> str:
         escaped(EXIT_CODES),
         "## Options of the input",
         f"Commands that read a cluster take these options too: {readers}.",
-        _options(list(shared.values())),
+        _table(_rows(list(shared.values()))),
     ]
+    own = {
+        name: _rows([p for p in one.params if p.name != "help" and not _is_shared(p)]) for name, one in found.items()
+    }
+    common = [row for row, count in Counter(row for rows in own.values() for row in rows).items() if count >= COMMON]
+    parts += ["## Common options", "A line below the options of a command names those of these that it takes."]
+    parts.append(_table(common))
     for name, command in found.items():
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         usage = " ".join([f"fairopt {name}", *(p.metavar or p.name.upper() for p in arguments)])
         parts += [f"## {name}", f"```text\n{usage} [OPTIONS]\n```", _prose(command.help)]
-        parts.append(_options([p for p in command.params if p.name != "help" and not _is_shared(p)]))
+        parts.append(_table([row for row in own[name] if row not in common]))
+        taken = ", ".join(row.split("`")[1] for row in own[name] if row in common)
+        parts.append(f"Common options: {', '.join(f'`{option}`' for option in taken.split(', '))}." if taken else "")
     return "\n\n".join(filter(None, parts))
 
 
@@ -99,8 +109,12 @@ def _prose(text: str) -> str:
     return "\n\n".join(out)
 
 
-def _options(parameters: list[Any]) -> str:
-    """A table of arguments and options, with defaults that are not empty."""
+def _table(rows: list[str]) -> str:
+    return "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+
+
+def _rows(parameters: list[Any]) -> list[str]:
+    """Rows of arguments and options, with defaults that are not empty."""
     rows = []
     for p in parameters:
         names = ", ".join(f"`{name}`" for name in (p.opts if p.param_type_name == "option" else [p.metavar or p.name]))
@@ -112,7 +126,7 @@ def _options(parameters: list[Any]) -> str:
         default = f" Default: `{given}`." if given not in (None, "") and "Default:" not in (p.help or "") else ""
         required = " Required." if p.required and p.param_type_name == "option" else ""
         rows.append(f"| {names}{'' if flag else ' ' + escaped(takes)} | {escaped(p.help or '')}{required}{default} |")
-    return "\n".join(["| | |", "|---|---|", *rows])
+    return rows
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from fairopt.instance.parts import taking_part
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance

@@ -273,7 +273,7 @@ def write_page() -> None:
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
-    """Verdicts by paper, then for each paper what differs, what agrees, repeated reasons by letter, and pictures."""
+    """Verdicts by paper, then for each paper what differs, repeated reasons by letter, and pictures."""
     lines = ["", f"| paper | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
     for found in papers:
         count = Counter(row["verdict"] for row in found["rows"])
@@ -284,17 +284,14 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}"]
         lines += ["", about["note"]] if about["note"] else []
         differs = _together(row for row in found["rows"] if row["verdict"] in (FALSE, OPEN))
-        agrees = _together(row for row in found["rows"] if row["verdict"] not in (FALSE, OPEN))
-        notes = Counter(note for rows in differs + agrees for note in _notes(rows[0]))
+        notes = Counter(note for rows in differs for note in _notes(rows[0]))
         letters = {
             note: f"({letter})"
             for note, letter in zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False)
         }
         if differs:
             lines += ["", ":::{table} Differs or is not given", ":class: published", ""]
-            lines += _lines(("place", "printed", "computed", "reason"), differs, letters)
-        if agrees:
-            lines += ["", ":::{table} Agrees", "", *_lines(("place", "printed"), agrees, letters)]
+            lines += _lines(differs, letters)
         lines += ["", " ".join(f"{letter} {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
@@ -314,26 +311,16 @@ def _together(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]
     return [alike for place in lines.values() for alike in place.values()]
 
 
-def _lines(
-    header: Sequence[str], groups: Sequence[Sequence[Mapping[str, Any]]], letters: Mapping[str, str]
-) -> list[str]:
-    """Lines of a table. Where all agrees, computed numbers are shown if rounding hides digits, and notes come last.
-
-    What was measured for a claim that holds is printed by its script, and kept, but not shown.
-    """
-    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+def _lines(groups: Sequence[Sequence[Mapping[str, Any]]], letters: Mapping[str, str]) -> list[str]:
+    """Lines of the table of what differs or is not given."""
+    lines = ["| place | printed | computed | reason |", "|---|---|---|---|"]
     place = None
     for rows in groups:
         notes = " ".join(letters.get(note, note) for note in _notes(rows[0]))
         shown = [": ".join(filter(None, (row["what"], row["printed"]))) for row in rows]
-        cells = ["" if rows[0]["place"] == place else rows[0]["place"]]
-        if "reason" in header:
-            ours = [row["ours"] or OPEN for row in rows]
-            cells += ["; ".join(shown), OPEN if set(ours) == {OPEN} else "; ".join(ours), notes]
-        else:
-            digits = [f" ({row['ours']})" * (row["verdict"] == ROUNDED) for row in rows]
-            printed = "; ".join(map("".join, zip(shown, digits, strict=True)))
-            cells.append(printed + (" " if notes in letters.values() else ". ") * bool(notes) + notes)
+        ours = [row["ours"] or OPEN for row in rows]
+        computed = OPEN if set(ours) == {OPEN} else "; ".join(ours)
+        cells = ["" if rows[0]["place"] == place else rows[0]["place"], "; ".join(shown), computed, notes]
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
         place = rows[0]["place"]
     return [*lines, ":::"]

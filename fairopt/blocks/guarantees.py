@@ -33,7 +33,7 @@ __all__ = [
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-NEAR = 1e-9  # relative: a part of a guarantee that linear programs find so near to it is all of it
+NEAR = 1e-9  # relative: a guarantee counts as met in full if the linear program's value is this close to it
 
 
 @dataclass(frozen=True, repr=False)

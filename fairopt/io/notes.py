@@ -53,7 +53,7 @@ class Notes:
         ]
 
     def nothing_left(self, what: str) -> InvalidInstance:
-        """The error for an input of which nothing is left; the notes give the reasons."""
+        """The error for an input with no users or servers left; the notes give the reasons."""
         return InvalidInstance("; ".join([what, *self.sentences()]))
 
 

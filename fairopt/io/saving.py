@@ -26,7 +26,7 @@ def unwritable(path: Path, number: int, fix: str, problem: str = "") -> OSError:
 
 
 def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None:
-    """Write one file whole or not at all: a text, or what a function writes to an open file."""
+    """Write one file atomically, from a text or by a function that writes to an open file."""
     with replacing([path]) as (file,):
         if isinstance(content, str):
             file.write(content.encode(errors="backslashreplace"))

@@ -14,7 +14,7 @@ _read: list[tuple[Any, str]] = []  # the stream and its text
 
 
 def standard_input() -> str:
-    """The text of standard input; it is kept, so that it can be asked for again."""
+    """The text of standard input, cached so that it can be read again."""
     stream = sys.stdin
     if _read and _read[0][0] is stream:
         return _read[0][1]

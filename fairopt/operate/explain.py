@@ -201,7 +201,7 @@ class Explainer:
 
     @property
     def constraints(self) -> Sequence[Constraint]:
-        """The policy's constraints with held numbers, in their order."""
+        """The policy's constraints with their coefficients fixed, in the policy's order."""
         return () if self.again is None else self.again.constraints
 
     @cached_property
@@ -539,7 +539,7 @@ class Explainer:
         return team_floors(self.instance)
 
     def at_floor(self, team: str) -> dict[str, float]:
-        """The units of each resource of which a team holds no more than it is guaranteed."""
+        """The units of each resource in which a team has only its guarantee."""
         if (floor := self._floors.get(team)) is None:
             return {}
         held = np.einsum("js,jsi->i", self.base[floor.members], self.demands[floor.members])
@@ -577,7 +577,7 @@ class Explainer:
         return [(some, maker(name)) for some, name in zip(changes, names, strict=True)]
 
     def _together(self, subject: Subject, able: list[Raisable]) -> list[Binding]:
-        """A least set of things of which only all together help; empty if not even all do."""
+        """A minimal set of limits that helps only if all are raised together; empty if even all do not help."""
 
         def all_of(some: Sequence[tuple[list[Change], Any]]) -> list[Change]:
             return [change for changes, _ in some for change in changes]
@@ -601,7 +601,7 @@ class Explainer:
         return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
 
     def _total(self, subject: Subject, i: int) -> list[Binding]:
-        """A resource whose total moves it, though no capacity of it stops anybody."""
+        """A resource whose total capacity changes the answer although its capacity is not binding."""
         if not self.instance.total_capacities[i] > 0:
             return []
         capacities = np.array(self.instance.capacities, dtype=float)
@@ -707,7 +707,7 @@ class Explainer:
         return {}
 
     def _same_event(self, subject: Subject, names: list[str]) -> list[str]:
-        """Those whom the last event that stopped the subject stopped as well."""
+        """The users and teams stopped by the same last event as the subject."""
         mine = {self.instance.users[j] for j in subject.members}
         events = self.allocation.evidence[0].get("events", ()) if self.allocation.evidence else ()
         stopped = [set(e["stopped"]) for e in events if e["cause"] != "limit" and mine & set(e["stopped"])]

@@ -53,7 +53,7 @@ def why_too_large(instance: Instance, users: NDArray[np.intp]) -> str:
 
 
 def _reason(instance: Instance, user: int) -> str:
-    """The resource of which one task takes the most beyond the largest server, if there is one."""
+    """Why no server fits a task of a user: the resource that is exceeded by most, if a single one is to blame."""
     where = np.flatnonzero(instance.eligible[user])
     least = instance.per_server_demands[user, where].min(axis=0)
     most = instance.capacities[where].max(axis=0)

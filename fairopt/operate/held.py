@@ -134,7 +134,7 @@ def _sums(by_user: Float, members: Sequence[NDArray[np.intp]]) -> Float:
 
 
 def most_used(allocations: Iterable[Allocation]) -> int:
-    """The resource of whose total capacity users get the largest part on average; of several, the first."""
+    """The resource with the largest utilisation, averaged over the allocations; the first of several."""
     parts = [[*a.metrics()["utilisation"].values()] for a in allocations]
     return int(np.nan_to_num(np.mean(parts, axis=0)).round(SAME_USE).argmax())
 

@@ -327,7 +327,7 @@ class _Again:
 
 
 def _idle(allocation: Allocation) -> dict[str, float]:
-    """The resources of which some is left over on every server that has them, with the units left over."""
+    """The resources that are full on none of the servers that have them, with the units left over."""
     instance = allocation.instance
     capacity = instance.capacities * instance.counts[:, None]
     usable = np.ones(instance.n_resources)

@@ -670,11 +670,11 @@ class _Source:
         return bounds_of(self._used.sum(axis=1), others, fair, demands, servers.total_capacities, plain, required)
 
     def _is_plain(self, resource: str) -> bool:
-        """Whether a resource is cpu, memory or storage, of which smaller tasks may do with any amount."""
+        """Whether a resource is cpu, memory or storage, where smaller tasks can use any amount."""
         return self._is_required(resource) or is_memory(self._units_of.get(resource, ""))
 
     def _is_required(self, resource: str) -> bool:
-        """Whether a resource is cpu or memory, of which limits refuse tasks that do not request it."""
+        """Whether a resource is cpu or memory: a limit on these rejects tasks that do not request them."""
         return resource == "memory" or is_cpu(resource, self._units_of.get(resource, ""))
 
     def _of_bounds(self, rows: Sequence[Quota], bounds: Bounds, gpus: GpuTypes | None) -> list[str]:
@@ -1019,7 +1019,7 @@ def _as_they_are(amounts: Float, capacity: Float | np.float64) -> Float:
 
 
 def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: str) -> Quotas:
-    """The quotas with their text, in whose comments the notes are."""
+    """The quotas with their text, which contains the notes as comments."""
     by = source.by or "user"
     comments = ["Quotas by fairopt", *map(visible, notes)]
     if format == "csv":

@@ -101,7 +101,7 @@ def holding(instance: Instance) -> Callable[[Share], Share]:
 
 
 def _held_constraint(constraint: Constraint, instance: Instance, hold: Callable[[Share], Share]) -> Constraint:
-    """A constraint whose numbers do not follow the total capacities."""
+    """A constraint whose coefficients stay fixed when total capacities change."""
     if isinstance(constraint, SharingIncentive):
         slices = np.minimum(instance.own_slices, instance.task_limits)
         return MinTasks(tuple(np.where(np.isfinite(slices), slices, 0.0).tolist()))
@@ -283,7 +283,7 @@ class SolvedAgain:
 
     @property
     def compared(self) -> Share:
-        """The share of users that the policy compares, with held coefficients; tasks if it has none."""
+        """The share that the policy compares, with fixed coefficients, or tasks if it compares none."""
         shares = tiers_of(self.objective)[0].share_blocks()
         share = shares[0]._of_user if shares else Tasks()
         return share if share.coefficients(self.instance).all() else Tasks()

@@ -88,6 +88,6 @@ def guaranteed_units(instance: Instance) -> dict[str, dict[str, float]]:
 
 
 def teams_shown(instance: Instance) -> str | None:
-    """The innermost label with a team of several users, of which pictures show the teams; None if there is none."""
+    """The innermost label with a team of several users, whose teams are shown in plots; None if there is none."""
     shown = (by for by in instance.teams if instance.teams.labelling(by).mixed)
     return next(shown, None)

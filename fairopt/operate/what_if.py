@@ -163,7 +163,7 @@ class WhatIf:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Whose dominant shares move only because a total capacity did: they fall although its tasks do not."""
+        """Warnings about dominant shares that change only because a total capacity changed, not the number of tasks."""
         return tuple(_only_totals(self))
 
     def to_dict(self) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def _by_integer_program(instance: Instance, down: Float, time_limit: float | Non
 
 
 def _completed(program: Program, start: Float, down: Float, rest: Float) -> Float:
-    """A placement with more tasks, by best fit: the other ones rounded down, then single ones by largest remainder."""
+    """A placement with more tasks, by best fit: the others rounded down, then single tasks by largest remainder."""
     if program.empty:
         return start
     whole = WholeTasks(program, start[program.active])

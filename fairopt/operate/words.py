@@ -267,7 +267,7 @@ class _Words:
         return b.amount is None and not b.relaxed
 
     def _in_shares(self, b: Binding) -> bool:
-        """Whether a gain is told in shares: tasks count differently, or not all kinds of tasks of a team gain."""
+        """Whether a gain is reported in shares: tasks count differently, or only some kinds of a team's tasks gain."""
         units = b.units if self.of_team and b.kind == "resource" else b.gain
         return self.about.per_task.shape[1] > 1 or not (units or 0.0) > 0
 

@@ -384,7 +384,7 @@ def _numbers(first: float, second: float) -> tuple[str, str]:
 
 
 def _also(count: int, one: str, several: str) -> str:
-    """The number of other users to whom a sentence applies, in brackets."""
+    """The number of other users that a sentence applies to, in brackets."""
     if count < 2:
         return ""
     return f" ({count - 1:,} more {'user' if count == 2 else 'users'} {one if count == 2 else several})"

@@ -1,4 +1,4 @@
-"""Teams in properties: the labels that a policy reads, and what teams hold beside their slices of the servers."""
+"""Teams in properties: the labels that a policy reads, and teams' bundles compared with their slices of the servers."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def left_open(answer: Allocation, share: Share | None = None) -> tuple[float, Fl
 
 
 def _proved(answer: Allocation) -> float:
-    """The certified gap; 0 for whole tasks, whose gap is the loss by rounding."""
+    """The certified gap, or 0 for whole tasks, where the gap is the loss from rounding."""
     return 0.0 if answer.certificate.whole else answer.certificate.gap
 
 

@@ -68,7 +68,7 @@ class Work:
 
     @cached_property
     def limited(self) -> NDArray[np.bool_]:
-        """Users whose limit bounds tasks but not work, since they are worth more on some servers than on others."""
+        """Users whose limit bounds tasks but not work, because a task counts more on some servers than on others."""
         return np.isfinite(self.instance.task_limits) & _differs(self.per_task, self.instance)
 
     def on(self, instance: Instance, servers: Indices) -> Work:

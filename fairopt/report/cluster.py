@@ -118,7 +118,7 @@ class ClusterReport:
 
     @property
     def main(self) -> Allocation:
-        """The first answer, of which the summary is."""
+        """The first answer, which the summary describes."""
         return next(iter(self.comparison.allocations.values()))
 
     def to_html(self, *, saved: Mapping[str, Saved] | None = None, origin: Origin | None = None) -> str:

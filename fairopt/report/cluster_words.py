@@ -305,7 +305,7 @@ def to_do(report: ClusterReport) -> list[Advice]:
 
 
 def _objections(instance: Instance) -> tuple[str, ...]:
-    """Properties of which those who see the numbers would miss that they hold."""
+    """Properties whose violation people who see the numbers could object to."""
     return ("team-sharing-incentive",) if instance.teams.mixed else ("sharing-incentive", "envy-free")
 
 

@@ -109,7 +109,7 @@ def _exact_tasks(tasks: NDArray[np.object_]) -> list[Fraction] | list[str]:
 
 
 def _labelled(labels: Mapping[str, Any], about: Mapping[str, Any]) -> FrameColumns:
-    """Columns of labels before others, whose names they do not take."""
+    """Columns of labels before the others, renamed where a name is already in use."""
     named = FrameColumns(about)
     for by, values in labels.items():
         named.add(by, values, "label")

@@ -35,7 +35,7 @@ def frontier_table(frontier: Frontier) -> Table:
 
 
 def _shown(frontier: Frontier) -> list[int]:
-    """At most `MOST` points: the frontier, then other answers, then errors, each at equal steps."""
+    """At most `MOST` points: the frontier, then other answers, then errors, each sampled evenly."""
     best = np.isin(np.arange(len(frontier)), frontier.pareto())
     answered = frontier["method"] != None  # noqa: E711
     shown: list[int] = []

@@ -113,7 +113,7 @@ def _differences(instance: Instance, found: HeldNow) -> str:
 
 
 def _excess(instance: Instance, found: HeldNow) -> Iterator[str]:
-    """Resources of which more is held than there is."""
+    """Resources of which tasks hold more than the total capacity."""
     for i in np.flatnonzero(found.excess).tolist():
         capacity = found.capacities[i]
         alone = np.flatnonzero(found.held[:, 1 + i] > capacity * (1 + VIOLATION_TOLERANCE)).tolist()

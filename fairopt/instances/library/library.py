@@ -255,7 +255,7 @@ class Library(Mapping[str, Case]):
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """The file of the folder ``data`` that has a case: its first tag."""
+    """The name of the file in ``data`` that contains a case, which is the first tag of the case."""
     kind: str = entry["tags"][0]
     return kind
 

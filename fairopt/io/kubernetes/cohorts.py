@@ -102,7 +102,7 @@ class Cohorts:
 
     @property
     def cells(self) -> list[_Cell]:
-        """The flavors and resources of which there are quotas."""
+        """The flavors and resources that have quotas."""
         every = [*self.queues.values(), *self.cohorts.values()]
         return list(dict.fromkeys(cell for one in every for cell in one.quotas))
 

@@ -272,7 +272,7 @@ class KueueObjects:
         return "hold" if how != {"None"} or of_all.inactive else ""
 
     def flavors_with(self, resource: str) -> set[str]:
-        """The flavors of which some queue or cohort has quotas of a resource."""
+        """The flavors for which some queue or cohort has a quota of a resource."""
         groups = (group for one in (*self.cluster_queues.values(), *self.cohorts.values()) for group in one.groups)
         of_groups = (flavor for group in groups for flavor in group.flavors)
         return {flavor.name for flavor in of_groups if any(quota.name == resource for quota in flavor.resources)}

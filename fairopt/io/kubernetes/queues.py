@@ -375,7 +375,7 @@ class Queues:
         return out
 
     def _lacks(self, tasks: Tasks, queue: str, ignored: Collection[str]) -> list[str]:
-        """The resources that tasks request and of which a queue has no quota."""
+        """The resources that tasks request and for which a queue has no quota."""
         covers = self._found.cluster_queues[queue].covers
         return [name for name in tasks.spec.request if not covers(name) and name not in ignored]
 
@@ -646,7 +646,7 @@ def _is_gated(pod: Pod) -> bool:
 
 
 def _asked(pod: Pod, queue: str) -> _Asked:
-    """What tells kinds of pods of a queue apart: their requests and node selectors."""
+    """The requests and node selectors by which kinds of pods of a queue are distinguished."""
     return queue, repr(sorted(pod.spec.request.items())), repr(sorted(pod.spec.nodeSelector.items()))
 
 

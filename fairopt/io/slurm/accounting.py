@@ -271,7 +271,7 @@ _FIELDS = "JobID,User,Account,State,Submit,Start,End,Elapsed,Timelimit,NNodes,Re
 
 
 def _same_zones(table: InputTable, columns: Mapping[str, Any]) -> None:
-    """Refuse times of which one column has zones and another none."""
+    """Raise an error if times have a zone in one column and none in another."""
     seen: dict[bool, str] = {}
     for column in ("Submit", "Start", "End"):
         cell = next((one for one in columns.get(column, ()) if one not in _NEVER), "")

@@ -68,7 +68,7 @@ class Devices:
         return out
 
     def of_task(self, amounts: Amounts, allowed: Mask) -> dict[Key, Fraction]:
-        """What a task takes that may run on the ``allowed`` servers."""
+        """The devices that a task uses if it may run on the ``allowed`` servers."""
         out: dict[Key, Fraction] = {}
         for name, total in amounts.total.items():
             free = untyped(amounts, name)

@@ -180,7 +180,7 @@ class _JobState(Part):
 
 
 class SlurmJob(_JobState):
-    """A job, or the waiting part of a job array, as equal tasks: one for each server that it takes."""
+    """A job, or the waiting part of a job array, as identical tasks, one for each server that it uses."""
 
     account: Text = ""
     user_name: Text = ""

@@ -277,7 +277,7 @@ def _hosts(job: SlurmJob, name: str, at: Mapping[str, int], notes: Notes) -> lis
 
 
 def _label(key: Key) -> str:
-    """The name of a resource; a generic one that is called cpu or memory is told apart."""
+    """The name of a resource; a generic resource called cpu or memory gets a name of its own."""
     name, kind = key
     return (f"gres/{name}" if name in ("cpu", "memory") else name) + (f":{kind}" if kind else "")
 

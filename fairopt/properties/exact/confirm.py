@@ -77,7 +77,7 @@ class _TiedError(OutOfDomain):
 
 @dataclass(frozen=True)
 class Counterexample:
-    """An instance on one pool on which a property may fail, and for whom."""
+    """An instance on one pool on which a property may fail, and the user for whom it fails."""
 
     property: str  # canonical name
     instance: Instance

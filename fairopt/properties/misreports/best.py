@@ -455,7 +455,7 @@ class MisreportSearch:
 
 
 def search_on_pools(policy: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
-    """A search whose reports are tried in batches: a pool and the lying user for each case."""
+    """A search that tries reports in batches: a pool and the lying user for each case."""
     rows = np.arange(len(pools))
     truth, limit = pools.demands[rows, user], pools.limits[rows, user]
 
@@ -473,7 +473,7 @@ def search_on_pools(policy: Any, pools: Batch, user: NDArray[np.int64], truthful
 def search_on_servers(
     policy: Any, instance: Instance, j: int, truthful: float, work: Work | None = None
 ) -> MisreportSearch:
-    """A search whose reports are tried one by one, each on the instance as it is."""
+    """A search that tries reports one by one on the given instance."""
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
 

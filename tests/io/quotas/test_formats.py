@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.kubernetes.kueue import LENT, lent_of, own_limit
+from fairopt.io.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import to_cluster_queues
 from fairopt.io.quotas.csv_table import to_csv
@@ -241,6 +241,13 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
         assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
     back = yaml.safe_load(to_cluster_queues([Quota("vision", "cpu", "a100", 0.0)], {"vision": queue})[0])["items"][0]
     assert gpus(back).get("borrowingLimit") == own and LENT not in back["metadata"].get("annotations", {})
+    of_owners = json.loads(json.dumps(QUEUE))  # who set the limit that was written over theirs
+    gpus(of_owners)["borrowingLimit"] = gpus(queue)["borrowingLimit"] = "0"
+    annotations = queue["metadata"]["annotations"]
+    annotations[APPLIED] = json.dumps(of_owners)
+    assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "0"
+    annotations[APPLIED] = json.dumps(queue)  # applied as it was written
+    assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
     gpus(queue)["borrowingLimit"] = "7"  # changed by its owners since
     assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "7"
     queue["metadata"]["annotations"][LENT] = "8"

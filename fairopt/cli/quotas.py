@@ -124,7 +124,9 @@ def quotas(
         written_as = [name for name, endings in ENDINGS.items() if out.suffix.lower() in endings]
         format = "kueue" if of_queues and "kueue" in written_as else next(iter(written_as), None)
     if known is None and (diff or format is None):
-        known = quotas_of_input(source.path, "kueue" if format is None and of_queues else format)
+        of_kueue = format == "kueue" or (format is None and of_queues)
+        of_input = quotas_of_input(source.path, "kueue" if of_kueue else format)
+        known = (queues.present, "kueue") if of_kueue and queues.raw else of_input
     target = format or (known[1] if known is not None else FORMATS[0])
     files.check(out, ENDINGS[target], source.path)
     if by in (None, TEAM):

@@ -56,9 +56,10 @@ class Change:
     team, resource, flavor, unit : str
         As in `Quota`.
     present : float or None
-        None without a present quota.
+        None without a present quota. Of Kueue what the queue may use now: its nominal quota and its borrowing limit,
+        or what its cohort has.
     new : float
-        The new quota.
+        The new quota. Of Kueue at least what the queue is owed.
     held : float or None
         What the team's tasks take now; None if it is not known.
     owed : float or None
@@ -88,7 +89,7 @@ class Change:
     @property
     def is_over(self) -> bool:
         """Whether the team holds more than the new quota, and than it is owed."""
-        return self.held is not None and self.held > max(self.new, self.owed or 0.0) * ABOVE + _RELATIVE
+        return self.held is not None and self.held > self.new * ABOVE + _RELATIVE
 
     @property
     def is_change(self) -> bool:
@@ -911,7 +912,7 @@ class _Source:
                 row.flavor,
                 row.unit,
                 known.get(row.key),
-                row.amount,
+                max(row.amount, row.owed or 0.0),
                 self._held_of(row, gpus, held),
                 row.owed,
             )

@@ -17,10 +17,13 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import checked, shown
+from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import (
     COMMAND,
     LENT,
+    ClusterQueue,
     Cohort,
+    KueueObjects,
     Lent,
     lent_of,
     own_limit,
@@ -72,6 +75,12 @@ class InputQueues:
             if (spec.get("cohortName") or spec.get("cohort"))
             and (spec.get("preemption") or {}).get("reclaimWithinCohort", "Never") == "Never"
         )
+
+    @property
+    def present(self) -> list[Quota]:
+        """What each ClusterQueue may use now."""
+        queues = [ClusterQueue.model_validate(item) for item in self.raw.values()]
+        return may_use(queues, [Cohort.model_validate(item) for item in self.cohorts.values()])
 
     @property
     def promised(self) -> dict[tuple[str, str], Fraction]:
@@ -280,22 +289,22 @@ def _made(
 # -- reading --------------------------------------------------------------------------------------------------
 
 
+def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort] = ()) -> list[Quota]:
+    """What each queue may use now: its nominal quota and its borrowing limit, or what its cohort has."""
+    as_they_are = [[one.model_copy(update={"metadata": {}}) for one in of] for of in (queues, cohorts)]
+    of_queues, of_cohorts = ({one.name: one for one in of} for of in as_they_are)  # without what is said of owners
+    found = KueueObjects(cluster_queues=of_queues, cohorts=of_cohorts)
+    return [
+        quota_of(name, resource, flavor, Fraction(branch.at_most((flavor, resource))))
+        for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items()
+        for flavor, resource in branch.quotas
+    ]
+
+
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
-    """What was written of ClusterQueues, else their nominal quotas; given with their places in the file ``name``."""
-    out = []
+    """What ClusterQueues may use; given with their places in the file ``name``, and with Cohorts."""
+    of_kind: dict[type[ClusterQueue] | type[Cohort], list[Any]] = {ClusterQueue: [], Cohort: []}
     for item, place in items:
-        try:
-            team, lent = item["metadata"]["name"], lent_of(item["metadata"])
-            for flavor, entry in cells_of(item):
-                nominal, told = quantity(entry["nominalQuota"]), lent.get(flavor, {}).get(entry["name"])
-                amount = nominal if told is None else quantity(told["fair"])
-                out.append(quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount))
-        except (KeyError, TypeError, AttributeError) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise InvalidInstance(
-                f"{name}: {place} is not a ClusterQueue ({what[:80]}); give it as kubectl does"
-            ) from None
-        except InvalidInstance as error:
-            given = shown(entry["nominalQuota"])
-            raise InvalidInstance(f"{name}: {place}: the quota of {entry['name']!r} is {given}; {error}") from None
-    return out
+        kind = Cohort if item.get("kind") == "Cohort" else ClusterQueue
+        of_kind[kind].append(checked(kind, item, name, place))
+    return may_use(of_kind[ClusterQueue], of_kind[Cohort])

@@ -351,6 +351,29 @@ def test_limits_of_accounts_are_read_from_associations(tmp_path):
     }
 
 
+def test_the_present_quota_of_a_queue_is_what_it_may_use_today():
+    """Of a cohort with 4 of its own, 8 that are lent by one queue but for 2, and 6 of another."""
+
+    def queue(name, cohort, **numbers):
+        entry = {"name": "cpu", "nominalQuota": 0} | numbers
+        group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [entry]}]}
+        kind = {"kind": "ClusterQueue"} if cohort is not None else {"kind": "Cohort"}
+        return kind | {"metadata": {"name": name}, "spec": {"cohortName": cohort, "resourceGroups": [group]}}
+
+    queues = [
+        queue("lender", "c", nominalQuota=8, lendingLimit=6),
+        queue("limited", "c", nominalQuota=6, borrowingLimit=3),
+        queue("none", "c"),
+        queue("alone", "", nominalQuota=5),
+        queue("c", None, nominalQuota=4),
+    ]
+    told = {"f": {"cpu": {"fair": "9", "borrowing": "3", "before": None}}}
+    queues[1]["metadata"]["annotations"] = {LENT: json.dumps(told)}  # a limit is one whoever wrote it
+    found, _ = quotas_of_input({"kind": "List", "items": queues})
+    right = {"lender": 8 + 6 + 4, "limited": 6 + 3, "none": 6 + 6 + 4, "alone": 5}
+    assert {one.team: one.amount for one in found} == right
+
+
 def test_an_input_has_its_own_present_quotas(tmp_path):
     for name, document in (
         ("resourcequotas.json", {"kind": "List", "items": [quota("web", {"cpu": "1"})]}),
@@ -359,7 +382,7 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
         (tmp_path / name).write_text(json.dumps(document))
     assert quotas_of_input(tmp_path) == ([Quota("web", "cpu", "", 1.0, "core")], "kubernetes")
     rows, format = quotas_of_input(tmp_path, "kueue")
-    assert (format, rows[0]) == ("kueue", Quota("vision", "nvidia.com/gpu", "a100", 8.0))
+    assert (format, rows[0]) == ("kueue", Quota("vision", "nvidia.com/gpu", "a100", 8.0))  # alone in its cohort
     assert quotas_of_input(tmp_path, "slurm") is None
     mixed = tmp_path / "all.json"
     mixed.write_text(json.dumps({"kind": "List", "items": [{"kind": "Node"}, QUEUE]}))
@@ -395,9 +418,9 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
             "q.json",
             '{"items": [{"kind": "ClusterQueue", "metadata": {"name": "a"}, "spec": {"resourceGroups": [{"flavors": '
             '[{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4x"}]}]}]}}]}',
-            "items\\[0\\]: the quota of 'cpu' is \"4x\"",
+            r'items\[0\]\.spec\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota is "4x"',
         ),
-        ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\] is not a ClusterQueue"),
+        ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\]\.metadata is 1"),
     ],
 )
 def test_files_without_readable_quotas_are_refused_with_their_place(tmp_path, name, text, message):

@@ -539,6 +539,13 @@ class _Source:
                 out[k] = amounts[k] * (1 + left / used)
         return out
 
+    def _wanted(self, team: int, resource: int, on: NDArray[np.bool_]) -> bool:
+        """Whether some task of a team needs a resource and may run on some servers; on any if all count for others."""
+        servers, rows = self.whole.servers, self._members[team]
+        on = on if on.any() else np.ones_like(on)
+        rows = rows[servers.task_limits[rows] > 0]
+        return bool((servers.eligible[rows] & on & (servers.per_server_demands[rows][:, :, resource] > 0)).any())
+
     def _promised(self) -> list[str]:
         """The nominal quotas of all queues and cohorts beside what servers have, as they are after applying."""
         servers, parts, over = self.whole.servers, list[str](), list[str]()
@@ -559,7 +566,7 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        spare = list[str]()
+        spare, unwanted = list[str](), dict[str, list[str]]()
         gpus, bounds = self._gpus_for(format), self._bounds if format in BOUNDING else None
         typed, notes = self._of_gpu_types(gpus, bounds, format) if gpus else ([], [])
         for resource in self.resources:
@@ -588,6 +595,9 @@ class _Source:
                 spare += [f"{sum(amounts) - sum(before):,.6g} {_words(resource, '', unit)}"] * (amounts != before)
             counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=False):
+                if format == "kueue" and self.teams[t] in self.queues.raw and not self._wanted(t, i, places[t][flavor]):
+                    unwanted.setdefault(self.teams[t], []).append(_words(resource, flavor, ""))
+                    continue
                 if bounds is not None and not (bounds.written[t, i] and (count or not self._is_plain(resource))):
                     continue
                 owed = self._owed(self.teams[t], resource, flavor) if format == "kueue" else None
@@ -616,6 +626,10 @@ class _Source:
             notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(spare)}")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
+            if unwanted:
+                named = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
+                what = "no task now for these, so that limits on borrowing stay as their owners gave them"
+                notes.append(f"{what}, for what is idle: {_listed(named)}")
             if waiting := self.queues.without_reclaim:
                 notes.append(
                     "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "
@@ -1002,7 +1016,7 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     elif format == "kueue":
         untouched = {name for name in source.whole.servers.resources if name not in source.resources}
         text, more = to_cluster_queues(
-            rows, source.queues.raw, source.api_version, _cohorts(source), comments, untouched=untouched
+            rows, source.queues.raw, source.api_version, _cohorts(source), comments, untouched, source.teams
         )
         notes += more
     elif format == "kubernetes":

@@ -138,15 +138,17 @@ def to_cluster_queues(
     cohorts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
     untouched: Collection[str] = (),
+    teams: Sequence[str] = (),
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
     ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
-    and an annotation change, and nothing of resources that are ``untouched``. Without any each team gets a new one, in
-    its cohort, with a ResourceFlavor for each flavor.
+    and an annotation change, and nothing of resources that are ``untouched``. Limits without a row are those of the
+    owners; ``teams`` are written too if they have no row. Without any queue each team gets a new one, in its cohort,
+    with a ResourceFlavor for each flavor.
     """
     version, notes = _version(queues, api_version), list[str]()
-    given = by_team(rows)
+    given = {team: [] for team in teams if team in queues} | by_team(rows)
     if queues:
         head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
         items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
-from fairopt.io.kubernetes.objects import PodSpec
+from fairopt.io.kubernetes.objects import PODS, PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
@@ -511,6 +511,11 @@ class _Source:
             notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
         return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
 
+    @cached_property
+    def _most(self) -> dict[tuple[str, str, str], Quota]:
+        """What ClusterQueues of the input may use by the limits of their owners."""
+        return {one.key: one for one in self.queues.most}
+
     def _lent(
         self,
         resource: str,
@@ -521,7 +526,7 @@ class _Source:
     ) -> list[float]:
         """What teams use of a resource, by flavor, with what is left that nobody uses or is owed, in proportion.
 
-        It goes to those that use all that they are owed. Else their pods of another shape could not start though cpu
+        It goes to those that use all that they are owed, within what their owners and cohorts allow. Else their pods of another shape could not start though cpu
         or memory is idle.
         """
         i = self.whole.servers.resource_index(resource)
@@ -536,7 +541,9 @@ class _Source:
             takers = [k for k in mine if amounts[k] * ABOVE >= owed[k]]
             used = sum(amounts[k] for k in takers)
             for k in takers if left > 0 and used > 0 else ():
-                out[k] = amounts[k] * (1 + left / used)
+                most = self._most.get((self.teams[keys[k][0]], resource_name(resource), flavor))
+                more = amounts[k] * (1 + left / used)
+                out[k] = more if most is None else max(amounts[k], min(more, same_unit(most, self._units_of[resource])))
         return out
 
     def _wanted(self, team: int, resource: int, on: NDArray[np.bool_]) -> bool:
@@ -587,7 +594,7 @@ class _Source:
             elif (
                 format == "kueue"
                 and self.queues.raw
-                and self._is_plain(resource)
+                and (self._is_plain(resource) or resource == PODS)
                 and {*self.queues.raw} <= {*self.teams}
             ):
                 before = amounts

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.io.yaml_file import data_of_yaml
 from fairopt.io.quotas.cluster_queues import InputQueues
+from fairopt.io.yaml_file import data_of_yaml
 from fairopt.operate.quotas import quotas_of
 
 sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import checked, shown
+from fairopt.io.json_text import checked
 from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import (
     COMMAND,
@@ -79,8 +79,17 @@ class InputQueues:
     @property
     def present(self) -> list[Quota]:
         """What each ClusterQueue may use now."""
+        return may_use(*self._objects)
+
+    @property
+    def most(self) -> list[Quota]:
+        """What each ClusterQueue may use by the limits of the owners alone."""
+        return may_use(*self._objects, of_owners=True)
+
+    @property
+    def _objects(self) -> tuple[list[ClusterQueue], list[Cohort]]:
         queues = [ClusterQueue.model_validate(item) for item in self.raw.values()]
-        return may_use(queues, [Cohort.model_validate(item) for item in self.cohorts.values()])
+        return queues, [Cohort.model_validate(item) for item in self.cohorts.values()]
 
     @property
     def promised(self) -> dict[tuple[str, str], Fraction]:
@@ -291,11 +300,16 @@ def _made(
 # -- reading --------------------------------------------------------------------------------------------------
 
 
-def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort] = ()) -> list[Quota]:
-    """What each queue may use now: its nominal quota and its borrowing limit, or what its cohort has."""
-    as_they_are = [[one.model_copy(update={"metadata": {}}) for one in of] for of in (queues, cohorts)]
-    of_queues, of_cohorts = ({one.name: one for one in of} for of in as_they_are)  # without what is said of owners
-    found = KueueObjects(cluster_queues=of_queues, cohorts=of_cohorts)
+def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners: bool = False) -> list[Quota]:
+    """What each queue may use: its nominal quota and its borrowing limit as it is, or what its cohort has.
+
+    ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
+    """
+    without_note: dict[str, Any] = {} if of_owners else {"metadata": {}}
+    found = KueueObjects(
+        cluster_queues={one.name: one.model_copy(update=without_note) for one in queues},
+        cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
+    )
     return [
         quota_of(name, resource, flavor, Fraction(branch.at_most((flavor, resource))))
         for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items()

@@ -295,3 +295,18 @@ def test_of_many_lending_limits_a_note_says_that_they_are_those_of_now(number, a
     instance, _ = shared(*queues, flavor("all"), *jobs, nodes=[node("n", 32)])
     assert len(instance.limits) == (2**number - 1 if ahead else 0)
     assert bool(said(instance, "limits of 1 cohort with more than 6 lending limits are those of the tasks")) != ahead
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_quotas_of_pods_count_pods(policy):
+    """Of 16 CPUs each queue is owed 8 and wants 16 in pods of 1, and may run 2 and 3 of 5 pods."""
+    queues = [cells(q, "c", all=[8, pods], resources=("cpu", "pods")) for q, pods in (("a", 2), ("b", 3))]
+    jobs = [waiting(q, 16, spec(1)) for q in "ab"]
+    nodes = [node("n", 16)]
+    nodes[0]["status"]["allocatable"]["pods"] = "110"
+    instance, answer = shared(*queues, flavor("all"), *jobs, nodes=nodes, policy=policy)
+    assert units(answer, "cpu") == pytest.approx({"a": 2, "b": 3})
+    assert said(instance, "the number of pods counts as a resource, of which there are quotas")
+    del nodes[0]["status"]["allocatable"]["pods"]
+    instance, _ = shared(*queues, flavor("all"), *jobs, nodes=nodes)
+    assert "pods" not in instance.resources and said(instance, "quotas of pods are left out: servers do not say")

@@ -178,7 +178,8 @@ def to_cluster_queues(
     items = [_flavor(flavor, version) for flavor in flavors]
     for team, quotas in given.items():
         items.append(_made(team, quotas, [*flavors], [*names], version, (cohorts or {}).get(team)))
-    return yaml_list(items, comments), notes
+    notes.append("new ClusterQueues have no LocalQueues: no job reaches one until a namespace has a LocalQueue of it")
+    return yaml_list(items, [*comments, *notes]), notes
 
 
 def _version(queues: Mapping[str, Raw], given: str | None) -> str:

@@ -140,7 +140,9 @@ def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_
         Quota("nlp", "cpu", "t4", 2.5, "core"),
     ]
     text, notes = to_cluster_queues(rows, {}, cohorts={"nlp": "ml"})
-    assert not notes
+    assert notes == [
+        "new ClusterQueues have no LocalQueues: no job reaches one until a namespace has a LocalQueue of it"
+    ]
     big, small, vision, nlp = yaml.safe_load(text)["items"]
     assert big == {
         "apiVersion": "kueue.x-k8s.io/v1beta2",

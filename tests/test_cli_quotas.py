@@ -379,3 +379,14 @@ def test_teams_of_cluster_queues_are_no_namespaces(run, tmp_path):
     error = " ".join(run("kube", "-f", "kubernetes", code=2).stderr.split())
     assert "but the teams of kube are the ClusterQueues of Kueue; give --users namespace" in error
     assert "kind: ResourceQuota" in run("kube", "-f", "kubernetes", "--users", "namespace").stdout
+
+
+def test_patches_of_the_queues_of_the_input_are_written_to_a_script(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    run("kube", "-p", "most-tasks", "--format", "kueue", "--out", "q.sh")
+    text = (tmp_path / "q.sh").read_text()
+    assert text.count("\nkubectl patch clusterqueues.") == 2 and "# A patch that is refused changes nothing" in text
+    run("kube", "-p", "most-tasks", "--out", "again.sh")  # since the teams are ClusterQueues
+    assert (tmp_path / "again.sh").read_text() == text
+    refused = run("kube", "--users", "namespace", "--format", "kueue", "--out", "new.sh", code=2)
+    assert "serve others than the teams" in " ".join(refused.output.split())

@@ -19,7 +19,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
 from fairopt.io.kubernetes.objects import PODS, PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues
+from fairopt.io.quotas.cluster_queues import InputQueues, cells_of, read_queues, to_cluster_queues, to_patches
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
 from fairopt.io.quotas.namespaces import read_fixed
@@ -41,6 +41,7 @@ __all__ = ["FORMATS", "Change", "QuotaChanges", "Quotas", "quotas_of"]
 
 Float = NDArray[np.float64]
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
+PATCHES = "kueue-patch"  # a text of quotas for kueue
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang
@@ -198,14 +199,14 @@ class Quotas:
 
         Parameters
         ----------
-        format : {"csv", "kubernetes", "kueue", "slurm"}, optional
-            By default that for which they are made.
+        format : {"csv", "kubernetes", "kueue", "slurm", "kueue-patch"}, optional
+            By default that for which they are made. ``kueue-patch`` changes the ClusterQueues of the input.
 
         Returns
         -------
         str
             A CSV table; a YAML list of ResourceQuotas, or of ClusterQueues with new ResourceFlavors, for ``kubectl
-            apply -f``; or lines of ``sacctmgr``. Except in CSV the notes are comments.
+            apply -f``; or lines of ``kubectl patch`` or ``sacctmgr``. Except in CSV the notes are comments.
 
         Raises
         ------
@@ -221,6 +222,8 @@ class Quotas:
         vision,cpu,,8,
         vision,gpu,,2,
         """
+        if format == PATCHES:
+            return self._source.patches()
         return (self if format in (None, self.format) else self._source.quotas(str(format)))._text
 
     def diff(self, present: str | os.PathLike[str] | Iterable[Quota] | Quotas) -> QuotaChanges:
@@ -489,6 +492,19 @@ class _Source:
         notes = [*self.whole.notes, *self.notes, *self._too_large(rows), *notes]
         return _written(self, rows, notes, format)
 
+    def patches(self) -> str:
+        """The quotas for Kueue as patches of the ClusterQueues of the input."""
+        if not self.queues.raw:
+            raise InvalidInstance("the input has no ClusterQueues to patch; write new ones, as YAML")
+        made = self.quotas("kueue")
+        comments = ["Quotas by fairopt", *map(visible, made.notes)]
+        return to_patches(made.rows, self.queues.raw, comments, self._untouched, made._source.teams)
+
+    @property
+    def _untouched(self) -> set[str]:
+        """The resources of which no quotas are written."""
+        return {name for name in self.whole.servers.resources if name not in self.resources}
+
     @property
     def _queues_to_write(self) -> tuple[str, ...]:
         """The ClusterQueues of the input that are teams, and unless teams are chosen those without tasks now."""
@@ -526,8 +542,8 @@ class _Source:
     ) -> list[float]:
         """What teams use of a resource, by flavor, with what is left that nobody uses or is owed, in proportion.
 
-        It goes to those that use all that they are owed, within what their owners and cohorts allow. Else their pods of another shape could not start though cpu
-        or memory is idle.
+        It goes to those that use all that they are owed, within what their owners and cohorts allow. Else their pods of
+        another shape could not start though cpu or memory is idle.
         """
         i = self.whole.servers.resource_index(resource)
         out = list(amounts)
@@ -1021,9 +1037,9 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     if format == "csv":
         text = to_csv(rows)
     elif format == "kueue":
-        untouched = {name for name in source.whole.servers.resources if name not in source.resources}
+        of_input, outer = source.queues.raw, _cohorts(source)
         text, more = to_cluster_queues(
-            rows, source.queues.raw, source.api_version, _cohorts(source), comments, untouched, source.teams
+            rows, of_input, source.api_version, outer, comments, source._untouched, source.teams
         )
         notes += more
     elif format == "kubernetes":

@@ -1,6 +1,7 @@
 """The text of quotas in each format, read back; names that a format cannot hold."""
 
 import json
+import shlex
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import to_cluster_queues
+from fairopt.io.quotas.cluster_queues import to_cluster_queues, to_patches
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import yaml_list
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
@@ -257,6 +258,55 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
         InvalidInstance, match='the annotation fairopt/lent of "vision" is not what fairopt writes; take'
     ):
         lent_of(queue["metadata"])
+
+
+def patched(queue, text):
+    """A queue after a line of ``kubectl patch``, by RFC 6902 with null for what is missing; None if it is refused."""
+    (line,) = [line for line in text.splitlines() if not line.startswith("#")]
+    *command, steps = shlex.split(line)
+    assert command == ["kubectl", "patch", "clusterqueues.v1beta1.kueue.x-k8s.io", "vision", "--type=json", "-p"]
+    out = json.loads(json.dumps(queue))
+    for step in json.loads(steps):
+        *path, last = [part.replace("~1", "/") for part in step["path"].split("/")[1:]]
+        at = out
+        for part in path:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if step["op"] == "test" and at.get(last) != step["value"]:
+            return None
+        if step["op"] == "remove":
+            del at[last]
+        if step["op"] == "add":
+            at[last] = step["value"]
+    return out
+
+
+@pytest.mark.parametrize("own", [None, "4"])
+@pytest.mark.parametrize("annotated", [True, False])
+def test_a_patch_changes_limits_alone_and_is_refused_by_another_queue(own, annotated):
+    yaml = pytest.importorskip("yaml")
+    queue = json.loads(json.dumps(QUEUE))
+    queue["metadata"]["annotations"] = {"owner": "ann's"}
+    if not annotated:
+        del queue["metadata"]["annotations"]
+    if own is not None:
+        gpus(queue)["borrowingLimit"] = own
+    of = {"vision": queue}
+    for rows in ([Quota("vision", "gpu", "a100", 10.0)], []):  # what is lent, and taken back
+        first, teams = of["vision"], ["vision"]
+        text, whole = to_patches(rows, of, teams=teams), to_cluster_queues(rows, of, teams=teams)[0]
+        made, expected = patched(first, text), yaml.safe_load(whole)["items"][0]
+        assert made["spec"] == expected["spec"] and made["status"] == QUEUE["status"]
+        assert made["metadata"].get("annotations", {}) == expected["metadata"].get("annotations", {})
+        assert gpus(made).get("borrowingLimit") == ("2" if rows else own)
+        other = json.loads(json.dumps(first))  # changed by its owners since
+        other["spec"]["preemption"] = {}
+        assert patched(other, text)["spec"]["preemption"] == {}
+        for key in ("nominalQuota", "borrowingLimit", "name"):
+            other = json.loads(json.dumps(first))
+            gpus(other)[key] = "3"
+            assert patched(other, text) is None
+        of = {"vision": made}
+    assert [line for line in to_patches([], of, teams=teams).splitlines() if not line.startswith("#")] == []
 
 
 @pytest.mark.parametrize(

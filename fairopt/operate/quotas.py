@@ -650,9 +650,9 @@ class _Source:
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
             if unwanted:
-                named = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
                 what = "no task now for these, so that limits on borrowing stay as their owners gave them"
-                notes.append(f"{what}, for what is idle: {_listed(named)}")
+                texts = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
+                notes.append(f"{what}, for what is idle: {_listed(texts)}")
             if waiting := self.queues.without_reclaim:
                 notes.append(
                     "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "

@@ -40,8 +40,9 @@ Lent = dict[str, dict[str, dict[str, Any]]]
 
 def lent_of(metadata: Mapping[str, Any]) -> Lent:
     """The annotation `LENT` of an object, empty without one."""
-    annotations = metadata.get("annotations")
-    text = annotations.get(LENT) if isinstance(annotations, Mapping) else None
+    given = metadata.get("annotations")
+    annotations: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    text = annotations.get(LENT)
     if text is None:
         return {}
     try:

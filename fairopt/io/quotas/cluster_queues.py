@@ -236,7 +236,7 @@ def _changes(
     rows: Iterable[Quota], queues: Mapping[str, Raw], version: str, untouched: Collection[str], teams: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The ClusterQueues of the input with other limits, and notes."""
-    notes, given = list[str](), {team: [] for team in teams if team in queues} | by_team(rows)
+    notes, given = list[str](), {team: list[Quota]() for team in teams if team in queues} | dict(by_team(rows))
     head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
     items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
     present = {(team, *key): limit for team in given for key, limit in _limits(queues[team])}

@@ -14,9 +14,9 @@ from cvxpy.reductions.solution import Solution
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fairopt.formulation import solvers
-from fairopt.methods.cone.levels import BySimplex, LevelProblem, LevelSolution
-from fairopt.proofs import conic
+from fairopt.proof import conic
+from fairopt.solve.cone.levels import BySimplex, LevelProblem, LevelSolution
+from fairopt.solve.form import solvers
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")

@@ -34,7 +34,7 @@ class _Words:
     def __init__(self, found: Explanation, about: Explainer) -> None:
         self.found, self.about, self.instance = found, about, about.instance
         self.subject = about.subject(found.name)
-        self.of_team = self.subject.is_team or found.name not in self.instance._position
+        self.of_team = self.subject.is_team or found.name not in self.instance.derived.position
         names = self.instance.resources
         self.short = dict(zip(names, without_vendor(names), strict=True))
         self.title = dict(zip(names, of_units(names, self.instance.units), strict=True))
@@ -160,7 +160,7 @@ class _Words:
     def _is_mine(self, name: str) -> bool:
         """Whether it is the subject, one of its users, or a team with a guarantee that has all its users."""
         mine = {*self.subject.members.tolist()}
-        if name == self.found.name or self.instance._position.get(name, -1) in mine:
+        if name == self.found.name or self.instance.derived.position.get(name, -1) in mine:
             return True
         return name in self.instance.team_guarantees and mine <= {*self.instance.teams.names.get(name, ())}
 

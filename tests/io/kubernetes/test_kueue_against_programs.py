@@ -67,7 +67,7 @@ def test_the_default_policy_gives_what_hierarchical_drf_in_fractions_gives(seed)
         instance.demands.tolist(),
         (instance.capacities * instance.counts[:, None]).tolist(),
         (1, tree_of(instance, policy.by, list(range(instance.n_users)))),
-        instance._own_weights.tolist(),
+        instance.own_weights.tolist(),
         instance.task_limits.tolist(),
         instance.eligible & fits,
         [simple(x) for x in instance.guarantees],

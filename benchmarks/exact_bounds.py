@@ -22,7 +22,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from common import arguments, show  # isort: skip
 import numpy as np
-from fairopt.instance.parts import taking_part
 from fuzz_blocks import Draw
 from fuzz_draws import CATEGORIES
 from oracle import hierarchy

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from fairopt.instance.parts import taking_part
 
 import fairopt as fo
 from fairopt.errors import InvalidInstance

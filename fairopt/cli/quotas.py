@@ -27,14 +27,19 @@ from fairopt.io.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_qu
 from fairopt.io.quotas.gangs import read_gangs
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
 from fairopt.io.saving import write_whole
-from fairopt.operate.quotas import FORMATS, TEAM, quotas_of
+from fairopt.operate.quotas import FORMATS, PATCHES, TEAM, quotas_of
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.quotas import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt.runtime.clock import begin
 
 CHANGED = 4  # the exit code of --diff if a quota changes
-ENDINGS = {"csv": (".csv",), "kubernetes": (".yaml", ".yml"), "kueue": (".yaml", ".yml"), "slurm": (".sh", ".txt")}
+ENDINGS = {  # the first format of an ending is the default for teams that are no ClusterQueues
+    "csv": (".csv",),
+    "kubernetes": (".yaml", ".yml"),
+    "slurm": (".sh",),
+    "kueue": (".sh", ".yaml", ".yml"),
+}
 QUOTAS = """Make quotas of teams from the fair answer, in whole tasks, and write them for the cluster.
 
 A quota is what a team's whole tasks use of each resource: whole GPUs, millicores of cpu (whole cores in Slurm), MiB \
@@ -52,7 +57,8 @@ certified divisible answer, and what could not be placed.
 \b
 [bold]Kueue[/]: the ClusterQueues of INPUT with what is lent to them, by flavor; or new ones
   fairopt quotas now/ --format kueue --diff
-  fairopt quotas now/ --format kueue --out queues.yaml
+  fairopt quotas now/ --format kueue --out queues.sh
+  sh queues.sh
 
 \b
 [bold]Slurm[/]: limits (GrpTRES) on accounts, with types of GPUs
@@ -107,7 +113,10 @@ def quotas(
     rounded: Rounded = False,
     time_limit: TimeLimit = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the quotas to a .csv, .yaml (Kubernetes, Kueue) or .sh file (Slurm).")
+        Path | None,
+        typer.Option(
+            help="Write the quotas to a .csv, .yaml (Kubernetes, Kueue) or .sh file (Slurm, patches of Kueue)."
+        ),
     ] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -124,7 +133,9 @@ def quotas(
         written_as = [name for name, endings in ENDINGS.items() if out.suffix.lower() in endings]
         format = "kueue" if of_queues and "kueue" in written_as else next(iter(written_as), None)
     if known is None and (diff or format is None):
-        known = quotas_of_input(source.path, "kueue" if format is None and of_queues else format)
+        of_kueue = format == "kueue" or (format is None and of_queues)
+        of_input = quotas_of_input(source.path, "kueue" if of_kueue else format)
+        known = (queues.present, "kueue") if of_kueue and queues.raw else of_input
     target = format or (known[1] if known is not None else FORMATS[0])
     files.check(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
@@ -171,7 +182,7 @@ def quotas(
         for line in (*made.notes, *(changes.notes if changes is not None else ())):
             say(line)
     if out is not None:
-        write_whole(out, made.text())
+        write_whole(out, made.text(PATCHES if (target, out.suffix.lower()) == ("kueue", ".sh") else None))
         if not as_json:
             written(out)
     limits_change = any(note.startswith(LIMITS_CHANGE) for note in made.notes)

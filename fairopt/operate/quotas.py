@@ -17,7 +17,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import Labelling
-from fairopt.io.kubernetes.objects import PodSpec
+from fairopt.io.kubernetes.objects import PODS, PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import (
@@ -27,6 +27,7 @@ from fairopt.io.quotas.cluster_queues import (
     left_out,
     read_queues,
     to_cluster_queues,
+    to_patches,
 )
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
@@ -48,6 +49,7 @@ __all__ = ["FORMATS", "Change", "QuotaChanges", "Quotas", "quotas_of"]
 
 Float = NDArray[np.float64]
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
+PATCHES = "kueue-patch"  # a text of quotas for kueue
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang
@@ -63,9 +65,10 @@ class Change:
     team, resource, flavor, unit : str
         As in `Quota`.
     present : float or None
-        None without a present quota.
+        None without a present quota. Of Kueue what the queue may use now: its nominal quota and its borrowing limit,
+        or what its cohort has.
     new : float
-        The new quota.
+        The new quota. Of Kueue at least what the queue is owed.
     held : float or None
         What the team's tasks take now; None if it is not known.
     owed : float or None
@@ -95,7 +98,7 @@ class Change:
     @property
     def is_over(self) -> bool:
         """Whether the team holds more than the new quota, and than it is owed."""
-        return self.held is not None and self.held > max(self.new, self.owed or 0.0) * ABOVE + _RELATIVE
+        return self.held is not None and self.held > self.new * ABOVE + _RELATIVE
 
     @property
     def is_change(self) -> bool:
@@ -204,14 +207,14 @@ class Quotas:
 
         Parameters
         ----------
-        format : {"csv", "kubernetes", "kueue", "slurm"}, optional
-            By default that for which they are made.
+        format : {"csv", "kubernetes", "kueue", "slurm", "kueue-patch"}, optional
+            By default that for which they are made. ``kueue-patch`` changes the ClusterQueues of the input.
 
         Returns
         -------
         str
             A CSV table; a YAML list of ResourceQuotas, or of ClusterQueues with new ResourceFlavors, for ``kubectl
-            apply -f``; or lines of ``sacctmgr``. Except in CSV the notes are comments.
+            apply -f``; or lines of ``kubectl patch`` or ``sacctmgr``. Except in CSV the notes are comments.
 
         Raises
         ------
@@ -227,6 +230,8 @@ class Quotas:
         vision,cpu,,8,
         vision,gpu,,2,
         """
+        if format == PATCHES:
+            return self._source.patches()
         return (self if format in (None, self.format) else self._source.quotas(str(format)))._text
 
     def diff(self, present: str | os.PathLike[str] | Iterable[Quota] | Quotas) -> QuotaChanges:
@@ -497,6 +502,19 @@ class _Source:
         notes = [*self.whole.notes, *self.notes, *self._too_large(rows), *notes]
         return _written(self, rows, notes, format)
 
+    def patches(self) -> str:
+        """The quotas for Kueue as patches of the ClusterQueues of the input."""
+        if not self.queues.raw:
+            raise InvalidInstance("the input has no ClusterQueues to patch; write new ones, as YAML")
+        made = self.quotas("kueue")
+        comments = ["Quotas by fairopt", *map(visible, made.notes)]
+        return to_patches(made.rows, self.queues.raw, comments, self._untouched, made._source.teams)
+
+    @property
+    def _untouched(self) -> set[str]:
+        """The resources of which no quotas are written."""
+        return {name for name in self.whole.servers.resources if name not in self.resources}
+
     @property
     def _queues_to_write(self) -> tuple[str, ...]:
         """The ClusterQueues of the input that are teams, and unless teams are chosen those without tasks now."""
@@ -519,6 +537,11 @@ class _Source:
             notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
         return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
 
+    @cached_property
+    def _most(self) -> dict[tuple[str, str, str], Quota]:
+        """What ClusterQueues of the input may use by the limits of their owners."""
+        return {one.key: one for one in self.queues.most}
+
     def _lent(
         self,
         resource: str,
@@ -529,8 +552,8 @@ class _Source:
     ) -> list[float]:
         """What teams use of a resource, by flavor, with what is left that nobody uses or is owed, in proportion.
 
-        It goes to those that use all that they are owed. Else their pods of another shape could not start though cpu
-        or memory is idle.
+        It goes to those that use all that they are owed, within what their owners and cohorts allow. Else their pods of
+        another shape could not start though cpu or memory is idle.
         """
         i = self.whole.servers.resource_index(resource)
         out = list(amounts)
@@ -544,8 +567,17 @@ class _Source:
             takers = [k for k in mine if amounts[k] * ABOVE >= owed[k]]
             used = sum(amounts[k] for k in takers)
             for k in takers if left > 0 and used > 0 else ():
-                out[k] = amounts[k] * (1 + left / used)
+                most = self._most.get((self.teams[keys[k][0]], resource_name(resource), flavor))
+                more = amounts[k] * (1 + left / used)
+                out[k] = more if most is None else max(amounts[k], min(more, same_unit(most, self._units_of[resource])))
         return out
+
+    def _wanted(self, team: int, resource: int, on: NDArray[np.bool_]) -> bool:
+        """Whether some task of a team needs a resource and may run on some servers; on any if all count for others."""
+        servers, rows = self.whole.servers, self._members[team]
+        on = on if on.any() else np.ones_like(on)
+        rows = rows[servers.task_limits[rows] > 0]
+        return bool((servers.eligible[rows] & on & (servers.per_server_demands[rows][:, :, resource] > 0)).any())
 
     def _promised(self) -> list[str]:
         """The nominal quotas of all queues and cohorts beside what servers have, as they are after applying."""
@@ -575,7 +607,7 @@ class _Source:
     def _rows(self, format: str) -> tuple[list[Quota], list[str]]:
         """The rounded quotas, and notes."""
         rows: dict[tuple[str, str, str], Quota] = {}
-        spare = list[str]()
+        spare, unwanted = list[str](), dict[str, list[str]]()
         gpus, bounds = self._gpus_for(format), self._bounds if format in BOUNDING else None
         typed, notes = self._of_gpu_types(gpus, bounds, format) if gpus else ([], [])
         for resource in self.resources:
@@ -596,7 +628,7 @@ class _Source:
             elif (
                 format == "kueue"
                 and self.queues.raw
-                and self._is_plain(resource)
+                and (self._is_plain(resource) or resource == PODS)
                 and {*self.queues.raw} <= {*self.teams}
             ):
                 before = amounts
@@ -604,6 +636,9 @@ class _Source:
                 spare += [f"{sum(amounts) - sum(before):,.6g} {_words(resource, '', unit)}"] * (amounts != before)
             counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=False):
+                if format == "kueue" and self.teams[t] in self.queues.raw and not self._wanted(t, i, places[t][flavor]):
+                    unwanted.setdefault(self.teams[t], []).append(_words(resource, flavor, ""))
+                    continue
                 if bounds is not None and not (bounds.written[t, i] and (count or not self._is_plain(resource))):
                     continue
                 owed = self._owed(self.teams[t], resource, flavor) if format == "kueue" else None
@@ -632,6 +667,10 @@ class _Source:
             notes.append(f"left over, owed to no queue, and lent too in proportion: {', '.join(spare)}")
         if format == "kueue" and self.queues.raw:
             notes += self._promised()
+            if unwanted:
+                what = "no task now for these, so that limits on borrowing stay as their owners gave them"
+                texts = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
+                notes.append(f"{what}, for what is idle: {_listed(texts)}")
             if waiting := self.queues.without_reclaim:
                 notes.append(
                     "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "
@@ -932,7 +971,7 @@ class _Source:
                 row.flavor,
                 row.unit,
                 known.get(row.key),
-                row.amount,
+                max(row.amount, row.owed or 0.0),
                 self._held_of(row, gpus, held),
                 row.owed,
             )
@@ -1025,9 +1064,9 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     if format == "csv":
         text = to_csv(rows)
     elif format == "kueue":
-        untouched = {name for name in source.whole.servers.resources if name not in source.resources}
+        of_input, outer = source.queues.raw, _cohorts(source)
         text, more = to_cluster_queues(
-            rows, source.queues.raw, source.api_version, _cohorts(source), comments, untouched=untouched
+            rows, of_input, source.api_version, outer, comments, source._untouched, source.teams
         )
         notes += more
     elif format == "kubernetes":

@@ -178,8 +178,8 @@ class _Words:
         return f"{listed(words)} bind together: it gains only if all of them are {change}"
 
     def _limit_or_block(self, b: Binding) -> str:
-        """What binds together with others: a task limit, of which the amount is known, or a constraint."""
-        if b.amount is None:
+        """What binds together with others: the task limit of a user or of a team's users, a limit or a constraint."""
+        if b.amount is None or (b.name not in self.instance.users and b.name not in self.instance.teams.names):
             return b.name
         if b.name == self.found.name:
             return "its own task limit"

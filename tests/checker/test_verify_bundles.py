@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fairopt.instance.parts import taking_part
 from oracle import bundles as oracle
 from oracle.instances import cluster
 from oracle.whole import small

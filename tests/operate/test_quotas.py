@@ -296,7 +296,7 @@ def test_quotas_of_cluster_queues_are_by_the_flavors_that_have_the_servers():
     with pytest.raises(InvalidInstance, match="'vision' is no ClusterQueue of the input"):
         answer.quotas("kueue", teams=["vision"], queues=InputQueues({"nlp": queues("any")}, servers))
     made = fo.operate.quotas.quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("big")}, servers))
-    assert amounts(made)["nlp", "gpu", "big"] == 0
+    assert ("nlp", "gpu", "big") not in amounts(made)  # where no task of it may run
     assert "2 gpu of nlp are on servers of no flavor of its ClusterQueue, and have no quota" in made.notes
     by_name = fo.operate.quotas.quotas_of(answer, "kueue", queues=InputQueues({"nlp": queues("t4", "x")}))
     assert amounts(by_name)["nlp", "gpu", "t4"] == 2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.io.quotas.cluster_queues import InputQueues
 from fairopt.io.yaml_file import data_of_yaml
 from fairopt.operate.quotas import quotas_of
 
@@ -52,7 +53,12 @@ def test_what_is_lent_in_one_week_is_no_promise_in_the_next(policy, tmp_path):
         before = owed(queues)
         units, made, queues = week(queues, asked, nodes, [flavor("pool")], policy, tmp_path)
         got.append((units["a"], units["b"]))
-        assert owed(queues) == before and {row.team for row in made.rows} == {"a", "b"}
+        written = limits_of(made)
+        assert owed(queues) == before and {queue for queue, *_ in written} == {"a", "b"}
+        assert {row.team for row in made.rows} == {queue for queue, count in asked.items() if count}
+        if not asked["b"]:  # idle: its owners gave no limit, and it may use what a leaves idle
+            assert written["b", "pool", GPU] is None and written["a", "pool", GPU] == "16"
+            assert "for what is idle: b (cpu of pool, nvidia.com/gpu of pool)" in str(made.notes)
         assert "after applying, nominal quotas of all queues and cohorts are 64 of 64 cpu of pool, 32 of 32 " in str(
             made.notes
         )
@@ -85,6 +91,21 @@ def test_twelve_weeks_of_random_demand_are_shared_as_if_each_were_the_first(poli
             assert units[name] >= min(asked[name], nominal) - 1e-6
         given.append(units["a"])
     assert len({round(x, 3) for x in given}) > 4  # shares follow demand
+
+
+def test_an_idle_queue_that_is_owed_nothing_is_not_shut_out(tmp_path):
+    """Of 32 GPUs of a cohort a and b are owed none: a asks for 4, and b asks for nothing until tomorrow."""
+    of, nodes = dict(resources=("cpu", GPU)), [node("n", 64, 32)]
+    first = [cells("a", "all", pool=[0, 0], **of), cells("b", "all", pool=[0, {"nominal": 0, "borrowing": 20}], **of)]
+    rest = [flavor("pool"), cells("all", kind="Cohort", pool=[64, 32], **of)]
+    _, busy, queues = week(first, {"a": 4, "b": 4}, nodes, rest, fo.HDRF(), tmp_path)
+    assert limits_of(busy)["b", "pool", GPU] == "4"
+    _, made, queues = week(queues, {"a": 4, "b": 0}, nodes, rest, fo.HDRF(), tmp_path)
+    written = limits_of(made)
+    assert written["a", "pool", GPU] == "4"
+    assert written["b", "pool", GPU] == "20" and written["b", "pool", "cpu"] is None  # as its owners gave them
+    now = InputQueues({one["metadata"]["name"]: one for one in queues}, cohorts={"all": rest[1]}).present
+    assert {one.team: one.amount for one in now if one.resource == GPU} == {"a": 4, "b": 20}
 
 
 def limits_of(made):

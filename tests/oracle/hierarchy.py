@@ -23,6 +23,7 @@ class Problem:
     """Users, servers and a tree; ``eligible`` by user and server, ``limits`` with None for no limit.
 
     ``guarantees`` are members of a team and its units by resource; ``floors`` are members, a resource and units of it.
+    ``together`` are a resource, the most of it, and on which servers each user counts for this limit.
     """
 
     demands: Sequence[Sequence[Any]]
@@ -33,6 +34,7 @@ class Problem:
     eligible: Sequence[Sequence[bool]] | None = None
     starts: Sequence[Any] | None = None
     guarantees: Sequence[tuple[list[int], dict[int, Any]]] = ()
+    together: Sequence[tuple[int, Any, Any]] = ()
     total: list[Fraction] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -41,6 +43,7 @@ class Problem:
         self.weights = [Fraction(w) for w in self.weights]
         self.limits = [None if t is None else Fraction(t) for t in self.limits]
         self.total = [sum(row[i] for row in self.capacities) for i in range(len(self.capacities[0]))]
+        self.one_pool = len(self.capacities) == 1 and not self.together
         self.n, self.m = len(self.demands), len(self.total)
         self.ratios = [[d / c for d, c in zip(row, self.total, strict=True)] for row in self.demands]
         self.floors = [(team, i, self.usable(team, units, i)) for team, units in self.guarantees for i in units]
@@ -74,7 +77,7 @@ class Problem:
     def most(self, x: list[Any], dx: list[Any]) -> Fraction:
         """The largest t, at most 1 if nothing rises, for which x + t dx can be placed, or more that reaches floors."""
         servers, short = range(len(self.capacities)), self.short(x)
-        if len(self.capacities) == 1 and not short and any(dx):
+        if self.one_pool and not short and any(dx):
             used = [sum(g[i] * v for g, v in zip(self.ratios, x, strict=True)) for i in range(self.m)]
             rate = [sum(g[i] * v for g, v in zip(self.ratios, dx, strict=True)) for i in range(self.m)]
             return min((1 - u) / r for u, r in zip(used, rate, strict=True) if r > 0)
@@ -83,6 +86,9 @@ class Problem:
             ([self.demands[j][i] if s == t else 0 for j, s in pairs] + [0], self.capacities[t][i])
             for t in servers
             for i in range(self.m)
+        ]
+        fits += [
+            ([self.demands[j][i] if on[j][s] else 0 for j, s in pairs] + [0], most) for i, most, on in self.together
         ]
         runs = [([-(k == j) for k, _ in pairs] + [dx[j]], -x[j]) for j in range(self.n)]
         rows = [*fits, *runs, ([0] * len(pairs) + [int(not any(dx))], 1)]
@@ -105,7 +111,7 @@ class Problem:
                 continue
             if (limit is None or x[j] < limit) and not any(self.demands[j][i] > 0 for i in full):
                 one = [Fraction(int(k == j)) for k in range(self.n)]
-                if (len(self.capacities) == 1 and not short) or self.most(x, one) > 0:
+                if (self.one_pool and not short) or self.most(x, one) > 0:
                     out.add(j)
         return out
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fairopt.instance.parts import window
 from hypothesis import assume, given, reject, settings
 from hypothesis import strategies as st
 from oracle.instances import log_uniform, pools

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import pytest
-from fairopt.instance.parts import taking_part
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose

@@ -9,7 +9,6 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from fairopt.instance.parts import taking_part
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.instances import cluster, clusters, log_uniform, pools

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from math import inf
 from typing import NamedTuple
 
 from fairopt.errors import InvalidInstance
@@ -18,6 +19,7 @@ from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.kueue import ClusterQueue, Cohort, KueueObjects
 
 MOST_LENDERS = 10  # children of a cohort that may use less than they do not lend, of which all combinations are rows
+MOST_AHEAD = 6  # of which all combinations are rows that hold however much they use
 _Cell = tuple[str, str]  # a flavor and a resource
 
 
@@ -82,6 +84,7 @@ class Cohorts:
         self.queues = {name: Branch(name, True, _quotas(one, amount)) for name, one in found.cluster_queues.items()}
         self.cohorts = {name: Branch(name, False, _quotas(one, amount)) for name, one in found.cohorts.items()}
         self.partly = set[str]()  # cohorts of which not all rows are made
+        self.now = set[str]()  # cohorts of which rows are for what queues can use now
         above = {name: one.parent for name, one in found.cohorts.items()}
         for name, one in found.cluster_queues.items():
             self._put(self.queues[name], one.cohort)
@@ -115,14 +118,30 @@ class Cohorts:
         return out
 
     def sums(self, cell: _Cell, most: Mapping[str, float]) -> Iterator[tuple[Branch, Sum]]:
-        """What queues may use of a cell together; ``most`` is what each can use, and those not named use nothing."""
+        """What queues may use of a cell together; ``most`` is what each can use, and those not named use nothing.
+
+        The sums do not depend on how much a queue that uses some can use, so that they hold for more tasks and servers
+        too. Where queues lend parts of their quotas there may be too many of these (`now`): then on what they use now.
+        """
+        always = {name: inf for name, amount in most.items() if amount}
         for branch in (*self.queues.values(), *self.cohorts.values()):
             limit = branch.limit(cell)
             if limit is None:
                 continue
-            for one in self.uses(branch, cell, most):
-                if sum(most[name] for name in one.queues) > limit + one.amount:
+            ahead = self._lenders(branch, cell, always) <= MOST_AHEAD
+            if not ahead:
+                self.now.add(branch.name)
+            can = always if ahead else most
+            for one in self.uses(branch, cell, can):
+                if sum(can[name] for name in one.queues) > limit + one.amount:
                     yield branch, Sum(one.queues, limit + one.amount)
+
+    def _lenders(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> int:
+        """How many below a branch may use less than they do not lend."""
+        if branch.is_queue:
+            return 0
+        below = [one for one in branch.below if not one.is_queue or most.get(one.name)]
+        return sum((one.not_lent(cell) > 0) + self._lenders(one, cell, most) for one in below)
 
     def uses(self, branch: Branch, cell: _Cell, most: Mapping[str, float]) -> list[Sum]:
         """What counts against a branch, as the largest of sums over queues less constants (``amount``)."""

@@ -34,13 +34,15 @@ FILES = tuple(f"{kind}.json" for kind in ("workloads", "clusterqueues", "localqu
 LENT = "fairopt/lent"
 """The annotation of ClusterQueues with what is lent for now, in JSON by flavor and resource: what the queue may use
 (``fair``), the borrowing limit written for it (``borrowing``), and that of its owners (``before``, null for none)."""
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Lent = dict[str, dict[str, dict[str, Any]]]
 
 
 def lent_of(metadata: Mapping[str, Any]) -> Lent:
     """The annotation `LENT` of an object, empty without one."""
-    annotations = metadata.get("annotations")
-    text = annotations.get(LENT) if isinstance(annotations, Mapping) else None
+    given = metadata.get("annotations")
+    annotations: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    text = annotations.get(LENT)
     if text is None:
         return {}
     try:
@@ -52,7 +54,31 @@ def lent_of(metadata: Mapping[str, Any]) -> Lent:
     except (TypeError, ValueError, KeyError, AttributeError, InvalidInstance):
         name, fix = shown(metadata.get("name")), "take the annotation off, or have fairopt quotas write it again"
         raise InvalidInstance(f"the annotation {LENT} of {name} is not what fairopt writes; {fix}") from None
-    return dict(found)
+    return _without_applied(dict(found), annotations.get(APPLIED))
+
+
+def _without_applied(lent: Lent, applied: Any) -> Lent:
+    """What is lent, but for limits that the owners have applied since, in a manifest without `LENT`: these are theirs.
+
+    So a limit of theirs counts though it is equal to the one written over theirs.
+    """
+    try:
+        given = json.loads(applied)
+        if LENT in (given["metadata"].get("annotations") or {}):
+            return lent
+        entries = [
+            (flavor["name"], entry)
+            for group in given["spec"].get("resourceGroups") or ()
+            for flavor in group["flavors"]
+            for entry in flavor["resources"]
+        ]
+    except (TypeError, ValueError, KeyError, AttributeError):  # none, or of another tool
+        return lent
+    for flavor, entry in entries:
+        told, limit = lent.get(flavor, {}).get(entry["name"]), entry.get("borrowingLimit")
+        if told is not None and None not in (limit, told["borrowing"]):
+            told["before"] = limit if quantity(limit) == quantity(told["borrowing"]) else told["before"]
+    return lent
 
 
 def own_limit(lent: Lent, flavor: str, entry: Mapping[str, Any]) -> Any:

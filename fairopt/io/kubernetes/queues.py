@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import nearest
 from fairopt.io.json_text import shown
-from fairopt.io.kubernetes.cohorts import MOST_LENDERS, Cohorts
+from fairopt.io.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Cohorts
 from fairopt.io.kubernetes.kueue import (
     GROUP,
     ClusterQueue,
@@ -460,11 +460,11 @@ class Queues:
     def _limits(
         self, cell: tuple[str, str], wanted: Mapping[str, float], masks: Mapping[str, Mask], servers: Servers
     ) -> Iterator[Limit]:
-        """The limits of queues and cohorts on a resource of a flavor that tasks and servers can exceed."""
+        """The limits of queues and cohorts on a resource of a flavor that some servers have."""
         (flavor, resource), made = cell, dict[tuple[tuple[str, ...], str], int]()
         for branch, one in self._cohorts.sums(cell, wanted):
-            there = servers.total(np.any([masks[queue] for queue in one.queues], axis=0), resource)
-            if one.amount * _ROUNDED >= there or one.amount <= 0:
+            on = np.any([masks[queue] for queue in one.queues], axis=0)
+            if one.amount <= 0 or not servers.total(on, resource):
                 continue
             number = made[(), branch.name] = made.get(((), branch.name), 0) + 1
             name = f"{resource} of {flavor} in {'queue' if branch.is_queue else 'cohort'} {branch.name}"
@@ -511,6 +511,8 @@ class Queues:
             "combinations are limits, so that the answer may be more than Kueue admits"
         )
         self._notes.add(what, *self._cohorts.partly, most=str(MOST_LENDERS))
+        what = "limits of {cohort} with more than {most} lending limits are those of the tasks and servers of now"
+        self._notes.add(what, *(self._cohorts.now - self._cohorts.partly), most=str(MOST_AHEAD))
         self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
 
     # -- placement ----------------------------------------------------------------------------------------------

@@ -152,6 +152,14 @@ def _arguments(
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
+    if users == _QUEUE and resources is None and kueue.flavors_with(PODS):
+        counted = all(PODS in server.has for server in kept)
+        names += [PODS] * counted
+        notes.say(
+            "the number of pods counts as a resource, of which there are quotas"
+            if counted
+            else "quotas of pods are left out: servers do not say how many they take"
+        )
     requesting = [one for one in of_owners if any(one.spec.requests(name) for name in names)]
     without_request = [one for one in of_owners if not any(one.spec.requests(name) for name in names)]
     which = "any request" if resources is None else "a request for " + " or ".join(names)

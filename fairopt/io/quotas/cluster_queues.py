@@ -8,6 +8,7 @@ when the objects are read again.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,11 +17,14 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import checked, shown
+from fairopt.io.json_text import checked
+from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import (
     COMMAND,
     LENT,
+    ClusterQueue,
     Cohort,
+    KueueObjects,
     Lent,
     lent_of,
     own_limit,
@@ -43,6 +47,7 @@ _ALL = "default-flavor"  # the flavor of all servers together
 LIMITS_CHANGE = "limits on borrowing change"  # how the note of these begins
 _SHOWN = 4  # changes of limits that are named
 _PARTS = ("nodes.json", "clusterqueues.json", "resourceflavors.json", "cohorts.json")
+_PATCHES = "A patch that is refused changes nothing: its queue is another than was read. Read the cluster again."
 _FIX = "rename it, or name the teams to write (--team)"
 
 
@@ -74,6 +79,21 @@ class InputQueues:
             if (spec.get("cohortName") or spec.get("cohort"))
             and (spec.get("preemption") or {}).get("reclaimWithinCohort", "Never") == "Never"
         )
+
+    @property
+    def present(self) -> list[Quota]:
+        """What each ClusterQueue may use now."""
+        return may_use(*self._objects)
+
+    @property
+    def most(self) -> list[Quota]:
+        """What each ClusterQueue may use by the limits of the owners alone."""
+        return may_use(*self._objects, of_owners=True)
+
+    @property
+    def _objects(self) -> tuple[list[ClusterQueue], list[Cohort]]:
+        queues = [ClusterQueue.model_validate(item) for item in self.raw.values()]
+        return queues, [Cohort.model_validate(item) for item in self.cohorts.values()]
 
     @property
     def promised(self) -> dict[tuple[str, str], Fraction]:
@@ -151,36 +171,108 @@ def to_cluster_queues(
     cohorts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
     untouched: Collection[str] = (),
+    teams: Sequence[str] = (),
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
     ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
-    and an annotation change, and nothing of resources that are ``untouched``. Without any each team gets a new one, in
-    its cohort, with a ResourceFlavor for each flavor.
+    and an annotation change, and nothing of resources that are ``untouched``. Limits without a row are those of the
+    owners; ``teams`` are written too if they have no row. Without any queue each team gets a new one, in its cohort,
+    with a ResourceFlavor for each flavor.
     """
-    version, notes = _version(queues, api_version), list[str]()
-    given = by_team(rows)
+    version = _version(queues, api_version)
     if queues:
-        head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
-        items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
-        present = {(team, *key): limit for team in given for key, limit in _limits(queues[team])}
-        made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item)}
-        changes = [
-            f"{team} {name} of {flavor} from {present[key] or 'none'} to {limit or 'none'}"
-            for key, limit in made.items()
-            if present[key] != limit
-            for team, flavor, name in [key]
-        ]
-        if changes:
-            more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
-            notes.append(f"{LIMITS_CHANGE}: {', '.join(changes[:_SHOWN])}{more}")
+        items, notes = _changes(rows, queues, version, untouched, teams)
         return yaml_list(items, [*comments, *notes]), notes
+    given = by_team(rows)
     flavors = dict.fromkeys(row.flavor for quotas in given.values() for row in quotas)
     names = dict.fromkeys(resource_name(row.resource) for quotas in given.values() for row in quotas)
     items = [_flavor(flavor, version) for flavor in flavors]
     for team, quotas in given.items():
         items.append(_made(team, quotas, [*flavors], [*names], version, (cohorts or {}).get(team)))
-    return yaml_list(items, comments), notes
+    notes = ["new ClusterQueues have no LocalQueues: no job reaches one until a namespace has a LocalQueue of it"]
+    return yaml_list(items, [*comments, *notes]), notes
+
+
+def to_patches(
+    rows: Iterable[Quota],
+    queues: Mapping[str, Raw],
+    comments: Sequence[str] = (),
+    untouched: Collection[str] = (),
+    teams: Sequence[str] = (),
+) -> str:
+    """A line of ``kubectl patch`` for each ClusterQueue of the input whose limits or annotation change.
+
+    Each tests first that these and the nominal quotas are still as in the input, and else changes nothing. To test for
+    null is to test that nothing is there, for the library with which Kubernetes reads patches.
+    """
+    version = _version(queues, None)
+    items, notes = _changes(rows, queues, version, untouched, teams)
+    lines = [f"# {line}" for line in (*comments, *notes, _PATCHES)]
+    for item in items:
+        name = item["metadata"]["name"]
+        if steps := [*_patch(queues[name], item)]:
+            command = ["kubectl", "patch", f"clusterqueues.{version}.{_GROUP}", name, "--type=json", "-p"]
+            lines.append(" ".join(map(shlex.quote, [*command, json.dumps(steps)])))
+    return "\n".join([*lines, ""])
+
+
+def _patch(before: Raw, after: Raw) -> Iterator[dict[str, Any]]:
+    """The steps of a patch (RFC 6902) from one ClusterQueue to another with other limits and annotations."""
+    olds, tests, edits = [*_entries(before)], list[dict[str, Any]](), list[dict[str, Any]]()
+    for (path, flavor, old), (_, _, new) in zip(olds, _entries(after), strict=True):
+        limits = [None if one.get("borrowingLimit") is None else str(one["borrowingLimit"]) for one in (old, new)]
+        place = path.rpartition("/resources/")[0]
+        tests.append({"op": "test", "path": f"{place}/name", "value": flavor})
+        tests += [{"op": "test", "path": f"{path}/{key}", "value": old[key]} for key in ("name", "nominalQuota")]
+        tests.append({"op": "test", "path": f"{path}/borrowingLimit", "value": limits[0]})
+        if limits[0] != limits[1]:
+            limit = {} if limits[1] is None else {"value": limits[1]}
+            edits.append({"op": "add" if limit else "remove", "path": f"{path}/borrowingLimit", **limit})
+    annotations = before["metadata"].get("annotations")
+    told = [(one["metadata"].get("annotations") or {}).get(LENT) for one in (before, after)]
+    if told[0] != told[1]:
+        path = f"/metadata/annotations/{LENT.replace('/', '~1')}"
+        if annotations is not None:
+            tests.append({"op": "test", "path": path, "value": told[0]})
+        else:
+            tests.append({"op": "test", "path": "/metadata/annotations", "value": None})
+            edits.append({"op": "add", "path": "/metadata/annotations", "value": {}})
+        edits.append(
+            {"op": "remove", "path": path} if told[1] is None else {"op": "add", "path": path, "value": told[1]}
+        )
+    if edits:
+        yield from tests
+        yield from edits
+
+
+def _entries(queue: Raw) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The path, the flavor and the entry of each quota of a ClusterQueue."""
+    for g, group in enumerate(queue.get("spec", {}).get("resourceGroups") or ()):
+        for f, flavor in enumerate(group.get("flavors") or ()):
+            for r, entry in enumerate(flavor.get("resources") or ()):
+                yield f"/spec/resourceGroups/{g}/flavors/{f}/resources/{r}", flavor["name"], entry
+
+
+def _changes(
+    rows: Iterable[Quota], queues: Mapping[str, Raw], version: str, untouched: Collection[str], teams: Sequence[str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The ClusterQueues of the input with other limits, and notes."""
+    notes, given = list[str](), {team: list[Quota]() for team in teams if team in queues} | dict(by_team(rows))
+    head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
+    items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
+    present = {(team, *key): limit for team in given for key, limit in _limits(queues[team])}
+    made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item)}
+    changes = [
+        f"{team} {name} of {flavor} from {present[key] or 'none'} to {limit or 'none'}"
+        for key, limit in made.items()
+        if present[key] != limit
+        for team, flavor, name in [key]
+    ]
+    if changes:
+        more = f", and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
+        notes.append(f"{LIMITS_CHANGE}: {', '.join(changes[:_SHOWN])}{more}")
+    return items, notes
 
 
 def _version(queues: Mapping[str, Raw], given: str | None) -> str:
@@ -203,10 +295,8 @@ def _version(queues: Mapping[str, Raw], given: str | None) -> str:
 
 def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     """The flavor and the entry of each quota of a ClusterQueue."""
-    for group in queue.get("spec", {}).get("resourceGroups") or ():
-        for flavor in group.get("flavors") or ():
-            for entry in flavor.get("resources") or ():
-                yield flavor["name"], entry
+    for _, flavor, entry in _entries(queue):
+        yield flavor, entry
 
 
 def _limits(queue: Raw) -> Iterator[tuple[tuple[str, str], str | None]]:
@@ -302,22 +392,27 @@ def _made(
 # -- reading --------------------------------------------------------------------------------------------------
 
 
+def may_use(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort], of_owners: bool = False) -> list[Quota]:
+    """What each queue may use: its nominal quota and its borrowing limit as it is, or what its cohort has.
+
+    ``of_owners`` takes the limits of the owners instead of those that were written over theirs.
+    """
+    without_note: dict[str, Any] = {} if of_owners else {"metadata": {}}
+    found = KueueObjects(
+        cluster_queues={one.name: one.model_copy(update=without_note) for one in queues},
+        cohorts={one.name: one.model_copy(update=without_note) for one in cohorts},
+    )
+    return [
+        quota_of(name, resource, flavor, Fraction(branch.at_most((flavor, resource))))
+        for name, branch in Cohorts(found, lambda amount, resource: float(amount)).queues.items()
+        for flavor, resource in branch.quotas
+    ]
+
+
 def read_cluster_queue_quotas(items: Iterable[tuple[Raw, str]], name: str) -> list[Quota]:
-    """What was written of ClusterQueues, else their nominal quotas; given with their places in the file ``name``."""
-    out = []
+    """What ClusterQueues may use; given with their places in the file ``name``, and with Cohorts."""
+    of_kind: dict[type[ClusterQueue] | type[Cohort], list[Any]] = {ClusterQueue: [], Cohort: []}
     for item, place in items:
-        try:
-            team, lent = item["metadata"]["name"], lent_of(item["metadata"])
-            for flavor, entry in cells_of(item):
-                nominal, told = quantity(entry["nominalQuota"]), lent.get(flavor, {}).get(entry["name"])
-                amount = nominal if told is None else quantity(told["fair"])
-                out.append(quota_of(team, entry["name"], "" if flavor == _ALL else flavor, amount))
-        except (KeyError, TypeError, AttributeError) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise InvalidInstance(
-                f"{name}: {place} is not a ClusterQueue ({what[:80]}); give it as kubectl does"
-            ) from None
-        except InvalidInstance as error:
-            given = shown(entry["nominalQuota"])
-            raise InvalidInstance(f"{name}: {place}: the quota of {entry['name']!r} is {given}; {error}") from None
-    return out
+        kind = Cohort if item.get("kind") == "Cohort" else ClusterQueue
+        of_kind[kind].append(checked(kind, item, name, place))
+    return may_use(of_kind[ClusterQueue], of_kind[Cohort])

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.kubernetes.kueue import APPLIED
 from fairopt.io.quotas.quota import Quota, is_memory
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -21,14 +22,13 @@ _GPU = "nvidia.com/gpu"
 
 _OF_SERVER = ("status",)  # what the server of Kubernetes writes
 _OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def as_applied(item: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of an object without what the server of Kubernetes writes, as ``kubectl apply`` takes it."""
     made = {key: copy.deepcopy(value) for key, value in item.items() if key not in _OF_SERVER}
     metadata = {key: value for key, value in made["metadata"].items() if key not in _OF_METADATA}
-    applied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _APPLIED}
+    applied = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != APPLIED}
     metadata.pop("annotations", None)
     return made | {"metadata": metadata | ({"annotations": applied} if applied else {})}
 

@@ -27,7 +27,7 @@ _READERS = {
     "ResourceQuota": (read_resource_quotas, "kubernetes"),
     "ClusterQueue": (read_cluster_queue_quotas, "kueue"),
 }
-_BESIDE = ("ResourceFlavor",)  # written beside ClusterQueues
+_BESIDE = {"Cohort": "ClusterQueue", "ResourceFlavor": None}  # kinds beside ClusterQueues, and with which they are read
 _OF_INPUT = {"kubernetes": "resourcequotas.json", "kueue": "clusterqueues.json", "slurm": "associations.json"}
 
 
@@ -104,7 +104,8 @@ def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None
             raise InvalidInstance(f"{name} holds objects of kind {shown(kind)}; {EXPECTED}")
     for kind, (read, format) in _READERS.items():
         if kind in kinds and (formats is None or format in formats):
-            return read(((item, place) for one, item, place in _items(document, name) if one == kind), name), format
+            items = _items(document, name)
+            return read([(item, place) for one, item, place in items if kind in (one, _BESIDE.get(one))], name), format
     return [], "kubernetes"
 
 

@@ -5,6 +5,7 @@ from kube_cluster import GPU, pod
 from test_kueue import cohort, flavor, local, made, node, queue, said, spec, workload
 
 import fairopt as fo
+from fairopt.operate.changed import changed
 from fairopt.policies import Kueue
 
 
@@ -261,3 +262,51 @@ def test_a_pod_may_stay_where_it_runs_whatever_its_template_tolerates():
     queue_of = cells("a", resources=("cpu", GPU), all=[8, 8])
     instance, answer = shared(queue_of, flavor("all"), running, nodes=nodes, pods=pods)
     assert units(answer, GPU) == pytest.approx({"a": 8}) and instance.held.sum() == 8
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_limits_hold_for_more_tasks_than_there_are_now(policy):
+    """Of 32 CPUs a is owed 8 and borrows nothing; b is owed 24 and wants 4."""
+    queues = [cells("a", "c", all=[{"nominal": 8, "borrowing": 0}]), cells("b", "c", all=[24])]
+    jobs = [waiting("a", 8, spec(1)), waiting("b", 4, spec(1))]
+    instance, answer = shared(*queues, flavor("all"), *jobs, nodes=[node("n", 32)], policy=policy)
+    assert units(answer, "cpu") == pytest.approx({"a": 8, "b": 4})
+    more = policy.allocate(instance.replace(task_limits={"a/1 cpu": 20}))
+    assert units(more, "cpu") == pytest.approx({"a": 8, "b": 4})
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_quotas_that_are_all_that_servers_have_hold_for_more_servers(policy):
+    """Quotas are 16 and 16 of 32 CPUs: 32 more servers add nothing until somebody raises a quota."""
+    queues = [cells("a", "c", all=[16]), cells("b", "c", all=[16])]
+    jobs = [waiting("a", 64, spec(1)), waiting("b", 64, spec(1))]
+    instance, answer = shared(*queues, flavor("all"), *jobs, nodes=[node("n", 32)], policy=policy)
+    assert units(answer, "cpu") == pytest.approx({"a": 16, "b": 16})
+    more = changed(instance, {"n": 1})
+    assert more.total_capacities[0] == 64
+    assert units(policy.allocate(more), "cpu") == pytest.approx({"a": 16, "b": 16})
+
+
+@pytest.mark.parametrize(("number", "ahead"), [(6, True), (7, False)])
+def test_of_many_lending_limits_a_note_says_that_they_are_those_of_now(number, ahead):
+    """Each queue wants 1 of the 2 CPUs of its own, of which it lends 1: today no limit stops any of them."""
+    queues = [cells(f"q{k}", "c", all=[{"nominal": 2, "lending": 1}]) for k in range(number)]
+    jobs = [waiting(f"q{k}", 1, spec(1)) for k in range(number)]
+    instance, _ = shared(*queues, flavor("all"), *jobs, nodes=[node("n", 32)])
+    assert len(instance.limits) == (2**number - 1 if ahead else 0)
+    assert bool(said(instance, "limits of 1 cohort with more than 6 lending limits are those of the tasks")) != ahead
+
+
+@pytest.mark.parametrize("policy", BOTH)
+def test_quotas_of_pods_count_pods(policy):
+    """Of 16 CPUs each queue is owed 8 and wants 16 in pods of 1, and may run 2 and 3 of 5 pods."""
+    queues = [cells(q, "c", all=[8, pods], resources=("cpu", "pods")) for q, pods in (("a", 2), ("b", 3))]
+    jobs = [waiting(q, 16, spec(1)) for q in "ab"]
+    nodes = [node("n", 16)]
+    nodes[0]["status"]["allocatable"]["pods"] = "110"
+    instance, answer = shared(*queues, flavor("all"), *jobs, nodes=nodes, policy=policy)
+    assert units(answer, "cpu") == pytest.approx({"a": 2, "b": 3})
+    assert said(instance, "the number of pods counts as a resource, of which there are quotas")
+    del nodes[0]["status"]["allocatable"]["pods"]
+    instance, _ = shared(*queues, flavor("all"), *jobs, nodes=nodes)
+    assert "pods" not in instance.resources and said(instance, "quotas of pods are left out: servers do not say")

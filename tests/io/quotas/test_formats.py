@@ -1,15 +1,16 @@
 """The text of quotas in each format, read back; names that a format cannot hold."""
 
 import json
+import shlex
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.kubernetes.kueue import LENT, lent_of, own_limit
+from fairopt.io.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
-from fairopt.io.quotas.cluster_queues import to_cluster_queues
+from fairopt.io.quotas.cluster_queues import to_cluster_queues, to_patches
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import yaml_list
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
@@ -140,7 +141,9 @@ def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_
         Quota("nlp", "cpu", "t4", 2.5, "core"),
     ]
     text, notes = to_cluster_queues(rows, {}, cohorts={"nlp": "ml"})
-    assert not notes
+    assert notes == [
+        "new ClusterQueues have no LocalQueues: no job reaches one until a namespace has a LocalQueue of it"
+    ]
     big, small, vision, nlp = yaml.safe_load(text)["items"]
     assert big == {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
@@ -241,6 +244,13 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
         assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
     back = yaml.safe_load(to_cluster_queues([Quota("vision", "cpu", "a100", 0.0)], {"vision": queue})[0])["items"][0]
     assert gpus(back).get("borrowingLimit") == own and LENT not in back["metadata"].get("annotations", {})
+    of_owners = json.loads(json.dumps(QUEUE))  # who set the limit that was written over theirs
+    gpus(of_owners)["borrowingLimit"] = gpus(queue)["borrowingLimit"] = "0"
+    annotations = queue["metadata"]["annotations"]
+    annotations[APPLIED] = json.dumps(of_owners)
+    assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "0"
+    annotations[APPLIED] = json.dumps(queue)  # applied as it was written
+    assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == own
     gpus(queue)["borrowingLimit"] = "7"  # changed by its owners since
     assert own_limit(lent_of(queue["metadata"]), "a100", gpus(queue)) == "7"
     queue["metadata"]["annotations"][LENT] = "8"
@@ -248,6 +258,55 @@ def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own)
         InvalidInstance, match='the annotation fairopt/lent of "vision" is not what fairopt writes; take'
     ):
         lent_of(queue["metadata"])
+
+
+def patched(queue, text):
+    """A queue after a line of ``kubectl patch``, by RFC 6902 with null for what is missing; None if it is refused."""
+    (line,) = [line for line in text.splitlines() if not line.startswith("#")]
+    *command, steps = shlex.split(line)
+    assert command == ["kubectl", "patch", "clusterqueues.v1beta1.kueue.x-k8s.io", "vision", "--type=json", "-p"]
+    out = json.loads(json.dumps(queue))
+    for step in json.loads(steps):
+        *path, last = [part.replace("~1", "/") for part in step["path"].split("/")[1:]]
+        at = out
+        for part in path:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if step["op"] == "test" and at.get(last) != step["value"]:
+            return None
+        if step["op"] == "remove":
+            del at[last]
+        if step["op"] == "add":
+            at[last] = step["value"]
+    return out
+
+
+@pytest.mark.parametrize("own", [None, "4"])
+@pytest.mark.parametrize("annotated", [True, False])
+def test_a_patch_changes_limits_alone_and_is_refused_by_another_queue(own, annotated):
+    yaml = pytest.importorskip("yaml")
+    queue = json.loads(json.dumps(QUEUE))
+    queue["metadata"]["annotations"] = {"owner": "ann's"}
+    if not annotated:
+        del queue["metadata"]["annotations"]
+    if own is not None:
+        gpus(queue)["borrowingLimit"] = own
+    of = {"vision": queue}
+    for rows in ([Quota("vision", "gpu", "a100", 10.0)], []):  # what is lent, and taken back
+        first, teams = of["vision"], ["vision"]
+        text, whole = to_patches(rows, of, teams=teams), to_cluster_queues(rows, of, teams=teams)[0]
+        made, expected = patched(first, text), yaml.safe_load(whole)["items"][0]
+        assert made["spec"] == expected["spec"] and made["status"] == QUEUE["status"]
+        assert made["metadata"].get("annotations", {}) == expected["metadata"].get("annotations", {})
+        assert gpus(made).get("borrowingLimit") == ("2" if rows else own)
+        other = json.loads(json.dumps(first))  # changed by its owners since
+        other["spec"]["preemption"] = {}
+        assert patched(other, text)["spec"]["preemption"] == {}
+        for key in ("nominalQuota", "borrowingLimit", "name"):
+            other = json.loads(json.dumps(first))
+            gpus(other)[key] = "3"
+            assert patched(other, text) is None
+        of = {"vision": made}
+    assert [line for line in to_patches([], of, teams=teams).splitlines() if not line.startswith("#")] == []
 
 
 @pytest.mark.parametrize(
@@ -344,6 +403,29 @@ def test_limits_of_accounts_are_read_from_associations(tmp_path):
     }
 
 
+def test_the_present_quota_of_a_queue_is_what_it_may_use_today():
+    """Of a cohort with 4 of its own, 8 that are lent by one queue but for 2, and 6 of another."""
+
+    def queue(name, cohort, **numbers):
+        entry = {"name": "cpu", "nominalQuota": 0} | numbers
+        group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [entry]}]}
+        kind = {"kind": "ClusterQueue"} if cohort is not None else {"kind": "Cohort"}
+        return kind | {"metadata": {"name": name}, "spec": {"cohortName": cohort, "resourceGroups": [group]}}
+
+    queues = [
+        queue("lender", "c", nominalQuota=8, lendingLimit=6),
+        queue("limited", "c", nominalQuota=6, borrowingLimit=3),
+        queue("none", "c"),
+        queue("alone", "", nominalQuota=5),
+        queue("c", None, nominalQuota=4),
+    ]
+    told = {"f": {"cpu": {"fair": "9", "borrowing": "3", "before": None}}}
+    queues[1]["metadata"]["annotations"] = {LENT: json.dumps(told)}  # a limit is one whoever wrote it
+    found, _ = quotas_of_input({"kind": "List", "items": queues})
+    right = {"lender": 8 + 6 + 4, "limited": 6 + 3, "none": 6 + 6 + 4, "alone": 5}
+    assert {one.team: one.amount for one in found} == right
+
+
 def test_an_input_has_its_own_present_quotas(tmp_path):
     for name, document in (
         ("resourcequotas.json", {"kind": "List", "items": [quota("web", {"cpu": "1"})]}),
@@ -352,7 +434,7 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
         (tmp_path / name).write_text(json.dumps(document))
     assert quotas_of_input(tmp_path) == ([Quota("web", "cpu", "", 1.0, "core")], "kubernetes")
     rows, format = quotas_of_input(tmp_path, "kueue")
-    assert (format, rows[0]) == ("kueue", Quota("vision", "nvidia.com/gpu", "a100", 8.0))
+    assert (format, rows[0]) == ("kueue", Quota("vision", "nvidia.com/gpu", "a100", 8.0))  # alone in its cohort
     assert quotas_of_input(tmp_path, "slurm") is None
     mixed = tmp_path / "all.json"
     mixed.write_text(json.dumps({"kind": "List", "items": [{"kind": "Node"}, QUEUE]}))
@@ -388,9 +470,9 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
             "q.json",
             '{"items": [{"kind": "ClusterQueue", "metadata": {"name": "a"}, "spec": {"resourceGroups": [{"flavors": '
             '[{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4x"}]}]}]}}]}',
-            "items\\[0\\]: the quota of 'cpu' is \"4x\"",
+            r'items\[0\]\.spec\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota is "4x"',
         ),
-        ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\] is not a ClusterQueue"),
+        ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\]\.metadata is 1"),
     ],
 )
 def test_files_without_readable_quotas_are_refused_with_their_place(tmp_path, name, text, message):

@@ -90,10 +90,10 @@ def test_the_guarantee_that_it_needs_makes_room():
 
 
 def test_pods_of_a_part_take_one_flavor():
-    """20 GPUs in all, 10 of each kind of servers, for eight pods of 2 GPUs; as two parts they fit."""
-    one = cluster(workload("x", "one", (8, 2, {})), *many("y", 40), flavors=("a", "b"), nodes=2)
+    """16 GPUs in all, 8 of each kind of servers, for eight pods of 2 GPUs; as two parts they fit."""
+    one = cluster(workload("x", "one", (8, 2, {})), flavors=("a", "b"), nodes=1)
     assert notes(one)[0].endswith(f"x/one of x needs 16 {GPU} (quota 8 of a, 8 of b)")
-    two = cluster(workload("x", "two", (4, 2, {}), (4, 2, {})), *many("y", 40), flavors=("a", "b"), nodes=2)
+    two = cluster(workload("x", "two", (4, 2, {}), (4, 2, {})), flavors=("a", "b"), nodes=1)
     assert notes(two) == []
     pinned = [(4, 2, {"nodeSelector": {"kind": "a"}}), (4, 2, {"nodeSelector": {"kind": "b"}})]
     assert notes(cluster(workload("x", "p", *pinned), *many("y", 40), flavors=("a", "b"), nodes=2)) == []

@@ -5,7 +5,6 @@ from fractions import Fraction as F  # noqa: N817
 
 import numpy as np
 import pytest
-from fairopt.instance.parts import taking_part
 from hypothesis import given, settings
 from oracle.bundles import hffmra, mlf_drs
 from oracle.fractions_waterfill import dominant

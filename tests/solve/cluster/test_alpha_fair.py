@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fairopt.instance.parts import taking_part
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle.instances import cluster, clusters, log_uniform

@@ -98,7 +98,7 @@ WHICH_SOLVER = (
     "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha >= 1, Nash welfare. "
     "[bold]power[/] cones: alpha < 1. Solvers without power cones get an approximation, and its answer must be "
     "certified like any other. Without --solver, fairopt uses the fastest exact method, and tries the next solver if "
-    "an answer cannot be certified. 'fairopt bench-solver' compares solvers on problems with known optima."
+    "an answer cannot be certified."
 )
 
 

@@ -103,6 +103,7 @@ WHICH_SOLVER = (
 
 
 Solver = Annotated[str | None, typer.Option(help="Solve through CVXPY with this solver only; see 'fairopt solvers'.")]
+OnePolicy = Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)]
 Method = Annotated[str, typer.Option(help="'auto': the first exact method; 'cone': a cone program through CVXPY.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
@@ -186,7 +187,7 @@ def _compares_users(mechanism: Any) -> bool:
 @reading
 def solve(
     source: Source,
-    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    policy: OnePolicy = None,
     constraint: Constraints = None,
     solver: Solver = None,
     method: Method = "auto",

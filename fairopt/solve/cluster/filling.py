@@ -75,7 +75,7 @@ class Tree(NamedTuple):
         labels = {j: [c.names[c.of_user[j]] if c.of_user[j] >= 0 else None for c in columns] for j in active}
         weights: dict[int, float] = {}
         for j in active:
-            user, weight = instance.users[j], float(instance._own_weights[j])
+            user, weight = instance.users[j], float(instance.own_weights[j])
             weights[j] = weight if user in teams else given.get(user, weight)
         limits, starts = instance.task_limits.tolist(), instance.guarantees.tolist()
 

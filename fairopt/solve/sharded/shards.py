@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from fairopt import datasets
 from fairopt.errors import InvalidInput, InvalidInstance, NoAnswer, NotCertified, nearest, optional
 from fairopt.instance import Instance
+from fairopt.instance.parts import with_rows
 from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, labels
 from fairopt.solve.arrays import Float
 from fairopt.solve.form.pool_users import rows_in_a_chunk
@@ -83,7 +84,7 @@ class Shard(ABC):
                 raise
 
         demands.check = check
-        return no_users._with_rows(demands), None
+        return with_rows(no_users, demands), None
 
     @contextmanager
     def named(self) -> Iterator[None]:
@@ -495,8 +496,8 @@ def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard
     """The users of an instance on one pool."""
     labels = [label if label == "team" else f"{label} [team]" for label in instance.teams]
     extra = {
-        "servers": not instance._everywhere,
-        "guarantee": instance._has_guarantees,
+        "servers": not instance.derived.everywhere,
+        "guarantee": instance.derived.has_guarantees,
         "rate": instance.rates is not None,
         "held": instance.held is not None,
     }

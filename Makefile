@@ -75,8 +75,8 @@ mutants: $(STAMP) ## changes in proofs, pools and properties that their own test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,measure]'
 	@$(BIN)/python benchmarks/mutants.py
 
-bench: $(STAMP) ## run every script in benchmarks/ but mutants.py
-	@set -e; for script in $(filter-out %/mutants.py,$(shell grep -l __main__ benchmarks/*.py)); do \
+bench: $(STAMP) ## run every script in benchmarks/ but mutants.py and bench_solver.py
+	@set -e; for script in $(filter-out %/mutants.py %/bench_solver.py,$(shell grep -l __main__ benchmarks/*.py)); do \
 	  echo "== $$script"; $(BIN)/python "$$script"; \
 	done
 

@@ -56,6 +56,7 @@ ABSOLUTE = ("gap", "gaps", "violation", "block_violation", "margin", "gain", "sa
 TIMED = ("seconds", "hits", "versions", "digest")  # of the clock or the machine
 CLEANED = (
     (r"\d+(\.\d+)?(e-?\d+)? ?(s|ms|seconds)\b", "SECONDS"),
+    (r"'solve_time': [\d.e+-]+", "'solve_time': SECONDS"),
     (r"0x[0-9a-f]+", "ADDRESS"),
     (r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-]+)", ""),
     (r"& +\d+\.\d{4} (?=& [^&]*\\\\)", "& SECONDS "),  # the last column but one of a comparison, in LaTeX and plain

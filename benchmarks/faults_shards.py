@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faults import Bench, Ended, Fault
 
-WAITS = 90  # seconds; a call that waits longer waits for good, or until Dask itself drops a worker, after 5 minutes
+WAITS = 90  # seconds; a call that waits longer waits for good
 
 # `at` does something once, before the round of a question; what the call says or gives is printed
 START = """
@@ -35,7 +35,7 @@ def told(call):
 CLUSTER = """
 import distributed, dask
 if __name__ == "__main__":
-    dask.config.set({"logging.distributed": "critical"})
+    dask.config.set({"logging.distributed": "critical", "distributed.scheduler.worker-ttl": "10 s"})
     options = dict(n_workers=2, threads_per_worker=1, dashboard_address=None)
     cluster = distributed.LocalCluster(**options)
     client = distributed.Client(cluster)

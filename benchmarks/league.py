@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from common import OUT, arguments
+from league_solvers import League, Standing, bench_solver
+from league_standings import league_markdown, league_tables, remarks
 from rich.console import Console
 
 import fairopt as fo
 from fairopt.report.files import as_json
-from fairopt.report.league import League, Standing
-from fairopt.report.standings import league_markdown, league_tables, remarks
 
 PAGE = Path(__file__).parents[1] / "docs" / "solvers.md"
 BELOW = "<!-- `benchmarks/league.py --write` writes what is below. -->\n\n"
@@ -65,7 +65,7 @@ def ran(cases: Mapping[str, Any], processes: int, **options: Any) -> League:
     names = list(cases)
     parts = [{name: cases[name] for name in names[k::processes]} for k in range(processes)]
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        jobs = [pool.submit(fo.report.bench_solver, SOLVERS, cases=part, **options) for part in parts if part]
+        jobs = [pool.submit(bench_solver, SOLVERS, cases=part, **options) for part in parts if part]
         leagues = [job.result() for job in jobs]
     return replace(
         leagues[0],

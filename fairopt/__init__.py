@@ -37,46 +37,11 @@ from fairopt.runtime.progress import progress  # noqa: F401
 
 __version__ = "0.2.0"
 
-# Names that left the top in 0.1, by their new place: they work for one version.
-_MOVED = {
-    "Agreement": "tradeoff.TradeoffReport",
-    "DRFH": "DRF",
-    "NoFairness": "MostTasks",
-    "Task": "online.PlacedTask",
-    "Trace": "online.JobTrace",
-    "preferences": "tradeoff.preferences",
-} | {
-    name: f"{room}.{name}"
-    for room, names in {
-        "blocks": "Marginal",
-        "certificate": "Try",
-        "derivatives": "Derivatives Purchase Sensitivity",
-        "errors": "Infeasible InvalidBlock InvalidInstance MissingExtra NotCertified NotConcave OutOfDomain "
-        "OutOfMemory OutOfTime SolverUnavailable Unbounded",
-        "online": "Timeline read_jobs",
-        "policies": "bottleneck_fairness known_policies named_policy",
-        "checker": "Verification",
-        "properties": "AuditReport Finding Misreport Proof ProofReport PropertyReport Verdict Witness best_misreport "
-        "population_monotone replay resource_monotone",
-        "report": "Comparison",
-        "scale": "Allocations Prepared ShardedAllocation",
-        "tradeoff": "Frontier Heterogeneity heterogeneity no_tradeoff",
-    }.items()
-    for name in names.split()
-}
-
 _public, _ = public_names(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, one that has moved, or a module of the package, imported now."""
-    if name in _MOVED:
-        import warnings
-
-        room, _, new = _MOVED[name].rpartition(".")
-        place = f"fairopt.{room}".rstrip(".")
-        warnings.warn(f"fairopt.{name} is now {place}.{new}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(place), new)
+    """A public name, or a module of the package, imported now."""
     if name in public_places(__name__) or name == "__all__":
         return _public(name)
     if name.startswith("_") or find_spec(f"fairopt.{name}") is None:

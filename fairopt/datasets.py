@@ -1,9 +1,8 @@
 """Instances from files, and generators of instances.
 
 `read` and `write` take files; `demo` ships with the package. `kubernetes` and `slurm` read the output of commands,
-`clusterdata2019` and `openb` read traces of production clusters. `log_uniform`, `jiang_wu_demands`,
-`heavy_light_demands`, `google_servers` and `RequestRounds` generate instances. `library` has named instances with
-certified answers.
+`clusterdata2019` and `openb` read traces of production clusters. `log_uniform` and
+`google_servers` generate instances. `library` has named instances with certified answers.
 """
 
 from __future__ import annotations
@@ -17,18 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import OutOfTime, within_memory
 from fairopt.instance import Instance
-from fairopt.instances.cloud_data_centers import (
-    REQUEST_TYPES,
-    GoogleServers,
-    google_servers,
-    heavy_light_demands,
-    jiang_wu_demands,
-)
+from fairopt.instances.cloud_data_centers import GoogleServers, google_servers
 from fairopt.instances.library.answers import Agreement, Answer
 from fairopt.instances.library.cases import Case, Source
 from fairopt.instances.library.library import Library, library
 from fairopt.instances.random import log_uniform
-from fairopt.instances.request_rounds import RequestRounds
 from fairopt.io import csv_folder, parquet
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import USER_COLUMNS as USER_COLUMNS
@@ -43,19 +35,15 @@ if TYPE_CHECKING:
     from fairopt.io.json_text import Document
 
 __all__ = [
-    "REQUEST_TYPES",
     "Agreement",
     "Answer",
     "Case",
     "GoogleServers",
     "Library",
-    "RequestRounds",
     "Source",
     "clusterdata2019",
     "demo",
     "google_servers",
-    "heavy_light_demands",
-    "jiang_wu_demands",
     "kubernetes",
     "library",
     "log_uniform",
@@ -67,6 +55,16 @@ __all__ = [
 ]
 
 _Path = str | os.PathLike[str]
+_MOVED = {  # files of the repository, in benchmarks/papers; for one version
+    **dict.fromkeys(("REQUEST_TYPES", "heavy_light_demands", "jiang_wu_demands"), "jiang_wu_2021_demands.py"),
+    "RequestRounds": "hamzeh_2021_requests.py",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Say where names that left the package are."""
+    where = f": it is now in benchmarks/papers/{_MOVED[name]} of its repository" if name in _MOVED else ""
+    raise AttributeError(f"module 'fairopt.datasets' has no attribute {name!r}{where}")
 
 
 def read(

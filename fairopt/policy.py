@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
@@ -323,11 +322,6 @@ class Policy:
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
         return read(self, problem, instance)
-
-    def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
-        """Deprecated: the old name of `certify`."""
-        warnings.warn("Policy.read is now Policy.certify", DeprecationWarning, stacklevel=2)
-        return self.certify(problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

@@ -148,10 +148,3 @@ def test_a_verdict_that_holds_has_no_witness_and_keeps_its_details() -> None:
 
 def test_prove_returns_one_type() -> None:
     assert typing.get_type_hints(fo.prove)["return"] is fo.properties.ProofReport
-
-
-def test_the_old_name_of_certify_warns() -> None:
-    problem = fo.MostTasks().problem(POOL)
-    problem.solve(solver="HIGHS")
-    with pytest.warns(DeprecationWarning, match=r"Policy\.certify"):
-        assert fo.MostTasks().read(problem, POOL).tasks.sum() == pytest.approx(25)

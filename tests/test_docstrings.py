@@ -76,16 +76,6 @@ def test_a_package_lists_the_names_that_its_modules_define(room):
         assert getattr(room, name) is getattr(place, name)
 
 
-@pytest.mark.parametrize("name", fo._MOVED)
-def test_a_name_that_left_the_top_warns_where_it_is_now(name):
-    place, _, new = f"fairopt.{fo._MOVED[name]}".rpartition(".")
-    with pytest.warns(DeprecationWarning, match=re.escape(f"fairopt.{name} is now {place}.{new}")):
-        found = getattr(fo, name)
-    room = importlib.import_module(place)
-    assert found is getattr(room, new) and (not hasattr(room, "__all__") or new in room.__all__)
-    assert name not in fo.__all__
-
-
 def test_the_top_has_about_sixty_names():
     assert len(fo.__all__) == 73
 

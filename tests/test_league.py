@@ -1,21 +1,33 @@
 """The league of solvers: what each column counts, of solvers that lie, lack a cone, crash, hang or are missing."""
 
+import json
+import os
+import sys
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import cvxpy as cp
+import jsonschema
 import numpy as np
 import pytest
 from cvxpy.reductions.solvers.conic_solvers.scs_conif import SCS
+from typer.testing import CliRunner
 
 import fairopt as fo
 from fairopt.instances.library.answers import Answer
-from fairopt.report import attempts, league
-from fairopt.report.attempts import Claim, Optimum
-from fairopt.report.league import League, Match
-from fairopt.report.standings import league_markdown, league_tables, remarks
-from fairopt.runtime import subprocesses
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+
+import league_attempts as attempts  # noqa: E402
+import league_process  # noqa: E402
+import league_solvers as league  # noqa: E402
+from bench_solver import app  # noqa: E402
+from league_attempts import Claim, Optimum  # noqa: E402
+from league_solvers import League, Match, bench_solver  # noqa: E402
+from league_standings import league_markdown, league_tables, remarks  # noqa: E402
 
 GHODSI = fo.Instance([[1, 4], [3, 1]], [9, 18], users=["a", "b"])  # DRF: (3, 2), each with a dominant share of 2/3
 TWO_THIRDS = Optimum(2 / 3, 2 / 3)
@@ -37,7 +49,7 @@ DRF = known("drf", Fraction(2, 3))
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run attempts in this process."""
-    monkeypatch.setattr(subprocesses, "solve", lambda what, until, function, **given: function(**given))
+    monkeypatch.setattr(league_process, "within", lambda seconds, function, **given: function(**given))
 
 
 def answering(tasks: Any, status: str = "optimal") -> Any:
@@ -53,7 +65,7 @@ def answering(tasks: Any, status: str = "optimal") -> Any:
 
 def bench(*solver: str, **options: Any) -> dict[str, Match]:
     """The matches of solvers on the example, by solver."""
-    found = fo.report.bench_solver(solver, **{"cases": {"example": case(GHODSI, drf=DRF)}, **options})
+    found = bench_solver(solver, **{"cases": {"example": case(GHODSI, drf=DRF)}, **options})
     return {match.solver: match for match in found.matches}
 
 
@@ -112,7 +124,7 @@ def test_a_solver_that_lies_is_counted_as_wrong_and_named(here: None, monkeypatc
             return honest(policy, instance, solver, optimum, wrong_above)
 
     monkeypatch.setattr(attempts, "claimed", lying)
-    found = fo.report.bench_solver(["SCS", "CLARABEL"], cases={"example": case(GHODSI, drf=DRF)})
+    found = bench_solver(["SCS", "CLARABEL"], cases={"example": case(GHODSI, drf=DRF)})
     counts = {one.solver: (one.certified, one.claims, one.wrong, one.worst_claim_gap) for one in found.standings}
     assert counts["SCS"] == (1, 1, 1, pytest.approx(0.5)) and counts["CLARABEL"][:3] == (1, 1, 0)
     assert counts["auto"] == (1, None, None, None)
@@ -137,14 +149,14 @@ def test_a_method_that_is_not_exact_for_a_notion_is_not_applicable_and_makes_no_
 
 
 def test_a_solver_that_crashes_is_refused_and_the_others_run(here: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside: Any = subprocesses.solve
+    inside: Any = league_process.within
 
-    def crashing(what: str, until: float, function: Any, **given: Any) -> Any:
+    def crashing(seconds: float, function: Any, **given: Any) -> Any:
         if given.get("options") == {"solver": "SCS"} or given.get("solver") == "SCS":
             raise RuntimeError("the process of the solver ended with exit code -6")
-        return inside(what, until, function, **given)
+        return inside(seconds, function, **given)
 
-    monkeypatch.setattr(subprocesses, "solve", crashing)
+    monkeypatch.setattr(league_process, "within", crashing)
     found = bench("SCS", "CLARABEL")
     assert (found["SCS"].outcome, found["SCS"].claim) == ("refused", "none")
     assert "exit code -6" in str(found["SCS"].reason) and "exit code -6" in str(found["SCS"].claim_reason)
@@ -178,7 +190,7 @@ def test_a_solver_that_hangs_is_stopped_in_its_process(tmp_path: Any, monkeypatc
 
 
 def test_missing_and_unknown_solvers_are_errors_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subprocesses, "solve", None)
+    monkeypatch.setattr(league_process, "within", None)
     with pytest.raises(fo.errors.SolverUnavailable, match="solver GUROBI is not installed; installed: "):
         bench("CLARABEL", "gurobi")
     with pytest.raises(fo.errors.SolverUnavailable, match="no solver or method 'waterfilling'; did you mean 'water-f"):
@@ -227,11 +239,11 @@ def test_a_policy_of_the_users_own_by_the_name_of_a_notion_of_the_library_is_not
 
 def test_problems_without_a_known_optimum_are_left_out_with_the_reason(here: None) -> None:
     cases = {"example": case(GHODSI, none=known("Policy(MaxMin(), constraints=[MinTasks(99)])", None))}
-    found = fo.report.bench_solver("CLARABEL", cases=cases)
+    found = bench_solver("CLARABEL", cases=cases)
     nobody = case(GHODSI.replace(task_limits=0), drf=known("drf", Fraction(0)))
-    assert "no user takes part" in fo.report.bench_solver("SCS", cases={"none": nobody}).left_out["none, drf"]
+    assert "no user takes part" in bench_solver("SCS", cases={"none": nobody}).left_out["none, drf"]
     zero = known("drf", Fraction(0))
-    assert "the optimum is 0" in fo.report.bench_solver("SCS", cases={"z": case(GHODSI, drf=zero)}).left_out["z, drf"]
+    assert "the optimum is 0" in bench_solver("SCS", cases={"z": case(GHODSI, drf=zero)}).left_out["z, drf"]
     assert not found.matches and "Infeasible" in found.left_out["example, none"]
     assert list(league_tables(found)) == [] and league_markdown(found.standings) == ""
     assert "no problem was tried" in list(remarks(found))
@@ -284,7 +296,7 @@ def test_ctrl_c_keeps_the_problems_that_are_done(here: None) -> None:
             raise KeyboardInterrupt
 
     with fo.progress(stop):
-        found = fo.report.bench_solver("HIGHS", cases={name: case(GHODSI, drf=DRF) for name in ("one", "two")})
+        found = bench_solver("HIGHS", cases={name: case(GHODSI, drf=DRF) for name in ("one", "two")})
     assert found.interrupted and {match.case for match in found.matches} == {"one"}
     assert seen[:2] == ["one, drf", "one, drf, HIGHS"] and "interrupted" in repr(found)
 
@@ -295,3 +307,23 @@ def test_frames_have_a_row_per_solver_or_match() -> None:
     assert found.to_frame("match").loc[("one", "drf", "A"), "seconds"] == 1
     with pytest.raises(fo.errors.InvalidBlock, match="no table by 'case'"):
         found.to_frame("case")
+
+
+def test_the_command_prints_a_league_as_json_under_its_schema() -> None:
+    words = ["HIGHS", "--case", "ghodsi-2011-example", "--notion", "max-min", "--json"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    jsonschema.validate(data, json.loads((BENCHMARKS / "league-1.json").read_text(encoding="utf-8")))
+    assert {match["solver"] for match in data["matches"]} == {"HIGHS", "auto"}
+
+
+def test_a_process_that_ends_is_an_error_with_its_exit_code_and_the_next_call_has_another() -> None:
+    with pytest.raises(RuntimeError, match="ended with exit code 3"):
+        league_process.within(60.0, os._exit, status=3)
+    assert league_process.within(60.0, os.path.basename, p="a/b") == "b"
+
+
+def test_the_names_that_moved_say_where() -> None:
+    with pytest.raises(AttributeError, match=r"benchmarks/league_solvers\.py"):
+        fo.report.bench_solver  # noqa: B018

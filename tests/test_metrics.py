@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +19,10 @@ import fairopt as fo
 from fairopt import metrics
 from fairopt.allocation import Allocation
 from fairopt.certificate import Certificate
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks" / "papers"))
+
+from hamzeh_2021_requests import RequestRounds
 
 
 def made(instance, tasks=None, bundles=None):
@@ -267,7 +273,7 @@ def test_units_of_a_resource_change_no_metric(seed, first, second):
 
 @given(st.integers(0, 50))
 def test_without_shortage_hffmra_is_beta_fair_and_full_in_bundles_where_every_group_has_a_member(seed):
-    instance = fo.datasets.RequestRounds(30, 5, seed=seed).instance(0)
+    instance = RequestRounds(30, 5, seed=seed).instance(0)
     a = fo.HFFMRA().allocate(instance)
     beta, full = metrics.beta_fairness(a), metrics.utilisation(a)
     assert not np.isnan(both(beta.shares)).any()

@@ -70,7 +70,7 @@ def signature(function):
             ],
         ),
         (fo.Policy.problem, [("instance", False, "required")]),
-        (fo.Policy.read, [("problem", False, "required"), ("instance", False, "required")]),
+        (fo.Policy.certify, [("problem", False, "required"), ("instance", False, "required")]),
         (
             fo.Instance,
             [

@@ -6,12 +6,17 @@ example of DRF is also in texts that are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from entries import Entry, paper
 
 import fairopt as fo
+
+sys.path.append(str(Path(__file__).parents[1] / "papers"))
+from jiang_wu_2021_demands import heavy_light_demands, jiang_wu_demands
 
 FROM_MEMORY = "quoted from memory"
 ONE_THREE = ([[1, 4], [3, 1]], [9, 18])  # the instance that most papers use
@@ -209,7 +214,7 @@ def jiang_wu() -> Iterator[Entry]:
         ("paper",),
         fo.Instance([[1], [1], [1]], [12], task_limits=[1.5, 4.5, 6]),
     )
-    demands = fo.datasets.jiang_wu_demands(3)
+    demands = jiang_wu_demands(3)
     for k in (1_234, 9_876, 15_000, 19_000):
         yield Entry(
             f"jiang-wu-2021-scenario-1-{k}",
@@ -219,7 +224,7 @@ def jiang_wu() -> Iterator[Entry]:
             fo.Instance(demands[k], [3, 3, 3]),
         )
     for combination in ("I", "II", "III"):
-        pair = fo.datasets.heavy_light_demands(combination, repeats=1)[3, 6, 0]
+        pair = heavy_light_demands(combination, repeats=1)[3, 6, 0]
         yield Entry(
             f"jiang-wu-2021-scenario-2-{combination}",
             f"Combination {combination} of the second scenario: two users with heavy or light requests",

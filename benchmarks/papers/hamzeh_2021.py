@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import hamzeh_2021_pictures as pictures
 import numpy as np
+from hamzeh_2021_requests import RequestRounds
 from numpy.typing import NDArray
 from published import Paper, Row, Run, cannot, claim, main, number
 
 import fairopt as fo
 from fairopt import metrics
-from fairopt.datasets import RequestRounds
 
 Float = NDArray[np.floating[Any]]
 H, DRF, OF = "H-FFMRA", "DRF per server", ("bundles", "tasks")
@@ -150,10 +150,11 @@ def _span(values: Float) -> str:
 
 WORKLOADS = (
     "The paper gives neither servers nor requests. Those of Figs. 4 to 11 and of the abstract are generated "
-    "(`fairopt.datasets.RequestRounds`); verdicts hold for these. Dominant requests are about 0.6 fair shares, others "
-    "0.2 to 1 times those. In Figs. 4 and 5 RAM shrinks from round 700 on and CPU requests grow from 800 on. In "
-    "Figs. 6 to 11, 70% of requests are dominant in CPU, and a wave of CPU requests is followed by one of RAM. DRF is "
-    "solved on each server, and comparisons are with DRF. *Bundles* are what users hold, *tasks* what their tasks use."
+    "(`benchmarks/papers/hamzeh_2021_requests.py`); verdicts hold for these. Dominant requests are about 0.6 fair "
+    "shares, others 0.2 to 1 times those. In Figs. 4 and 5 RAM shrinks from round 700 on and CPU requests grow from "
+    "800 on. In Figs. 6 to 11, 70% of requests are dominant in CPU, and a wave of CPU requests is followed by one of "
+    "RAM. DRF is solved on each server, and comparisons are with DRF. *Bundles* are what users hold, *tasks* what "
+    "their tasks use."
 )
 # Figs. 4 and 5: all dominant requests are below the fair share (at most 0.6 * 1.3 * 1.2 = 0.94 of it) until round 800.
 LATE_TROUBLE: dict[str, Any] = {

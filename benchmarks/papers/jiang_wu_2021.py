@@ -14,6 +14,7 @@ from typing import Any
 import jiang_wu_2021_online
 import matplotlib.pyplot as plt
 import numpy as np
+from jiang_wu_2021_demands import REQUEST_TYPES, heavy_light_demands, jiang_wu_demands
 from numpy.typing import NDArray
 from published import COLOURS, Paper, Row, Run, cannot, claim, listed, main, number
 
@@ -197,7 +198,7 @@ def first_scenario(capacity: int, every: bool) -> dict[str, float]:
         return found
     total = dict.fromkeys(found, 0.0)
     for start in range(0, capacity**9, 300_000):
-        demands = fo.datasets.jiang_wu_demands(capacity, start, min(start + 300_000, capacity**9)).astype(np.int64)
+        demands = jiang_wu_demands(capacity, start, min(start + 300_000, capacity**9)).astype(np.int64)
         for name, column in judged(demands, capacity).items():
             total[name] += float(column.sum())
     assert all(math.isclose(total[name], found[name], rel_tol=1e-12, abs_tol=1e-12) for name in found)
@@ -278,7 +279,7 @@ def unique_cases(run: Run) -> Iterator[Row]:
 
 # -- sec. 6.2: heavy and light requests -------------------------------------------------------------------------------
 
-EIGHT = fo.datasets.REQUEST_TYPES
+EIGHT = REQUEST_TYPES
 NINE = (*EIGHT, (1, 1, 1))
 TEN = tuple(combinations_with_replacement((25, 5, 1), 3))  # all levels, the largest first
 BIG, MIXED = (25, 25, 25), (25, 5, 5)  # user 1 in the two cases of Table 3 and Fig. 10
@@ -288,7 +289,7 @@ COMBINATIONS = ("I", "II", "III")
 @cache
 def second_scenario(types: tuple[tuple[int, ...], ...]) -> tuple[Float, Float, Float]:
     """Tasks in all and units unused, (2 policies, 3 combinations, type of user 1, type of user 2), and the demands."""
-    demands = np.array([fo.datasets.heavy_light_demands(c, types=types, repeats=1)[:, :, 0] for c in COMBINATIONS])
+    demands = np.array([heavy_light_demands(c, types=types, repeats=1)[:, :, 0] for c in COMBINATIONS])
     flat, shape = demands.reshape(-1, 2, 3), demands.shape[:3]
     tasks = [fo.allocate_many(p, flat, [1000] * 3).tasks for p in (fo.DRF(), TWO_DF)]
     left = [3000 - (t[:, :, None] * flat).sum(axis=(1, 2)) for t in tasks]
@@ -313,7 +314,7 @@ def readings(printed: Sequence[Sequence[int]]) -> str:
 def heavy_and_light(run: Run) -> Iterator[Row]:
     """Sec. 6.2, Tables 2 and 3, Fig. 10."""
     tasks, _, demands = second_scenario(EIGHT)
-    made = sum(math.prod(fo.datasets.heavy_light_demands(c).shape[:3]) for c in COMBINATIONS)
+    made = sum(math.prod(heavy_light_demands(c).shape[:3]) for c in COMBINATIONS)
     yield number("Sec. 6.2, Table 2", "pairs of requests, experiments", "64, 1920", [len(EIGHT) ** 2, made])
     found = judged(demands.astype(np.int64).reshape(-1, 2, 3), 1000)
     more, tie = (found[name].reshape(tasks.shape[1:]) for name in ("more", "tie"))

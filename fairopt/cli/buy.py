@@ -12,7 +12,7 @@ import typer
 
 from fairopt.allocation import Allocation
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose, named, say_compared
+from fairopt.cli.commands import AsJson, Method, OnePolicy, Solver, TimeLimit, Verbose, named, say_compared
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
@@ -71,7 +71,7 @@ where their tasks fit.
 @reading
 def buy(
     source: Source,
-    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    policy: OnePolicy = None,
     cost: Annotated[
         list[str] | None,
         typer.Option(

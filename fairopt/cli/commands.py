@@ -98,11 +98,12 @@ WHICH_SOLVER = (
     "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha >= 1, Nash welfare. "
     "[bold]power[/] cones: alpha < 1. Solvers without power cones get an approximation, and its answer must be "
     "certified like any other. Without --solver, fairopt uses the fastest exact method, and tries the next solver if "
-    "an answer cannot be certified. 'fairopt bench-solver' compares solvers on problems with known optima."
+    "an answer cannot be certified."
 )
 
 
 Solver = Annotated[str | None, typer.Option(help="Solve through CVXPY with this solver only; see 'fairopt solvers'.")]
+OnePolicy = Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)]
 Method = Annotated[str, typer.Option(help="'auto': the first exact method; 'cone': a cone program through CVXPY.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
@@ -186,7 +187,7 @@ def _compares_users(mechanism: Any) -> bool:
 @reading
 def solve(
     source: Source,
-    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    policy: OnePolicy = None,
     constraint: Constraints = None,
     solver: Solver = None,
     method: Method = "auto",

@@ -9,17 +9,7 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import (
-    DEFAULT,
-    WHAT_POLICY,
-    AsJson,
-    Constraints,
-    Rounded,
-    TimeLimit,
-    Verbose,
-    named,
-    say_compared,
-)
+from fairopt.cli.commands import AsJson, Constraints, OnePolicy, Rounded, TimeLimit, Verbose, named, say_compared
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock
@@ -85,7 +75,7 @@ best answer so far, and --rounded rounds the divisible answer instead."""
 @reading
 def quotas(
     source: Source,
-    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    policy: OnePolicy = None,
     constraint: Constraints = None,
     format: Annotated[
         str | None,

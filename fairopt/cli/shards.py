@@ -119,7 +119,7 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
             else:
                 # with Dask's default, which returns memory to the system at once, rounds took three times as long
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
-                stack.enter_context(config.set(kept))
+                stack.enter_context(config.set(kept | {"distributed.scheduler.worker-ttl": "30 s"}))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
                 with subprocesses.without_sigint(), warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Port .* is already in use")  # Dask takes another

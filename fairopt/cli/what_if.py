@@ -10,12 +10,11 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import (
-    DEFAULT,
-    WHAT_POLICY,
     AsJson,
     Constraints,
     Integral,
     Method,
+    OnePolicy,
     Solver,
     TimeLimit,
     Verbose,
@@ -63,7 +62,7 @@ def _change(name: str, help: str, metavar: str) -> object:
 @reading
 def what_if(
     source: Source,
-    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
+    policy: OnePolicy = None,
     add: Annotated[
         list[str] | None,
         _change("--add", "Add servers like one, such as a100-00=4 for four more", "SERVER=NUMBER"),

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["EVEN", "GAINS", "LEFT_OUT", "LOSES", "NEW", "Gains", "WhatIf", "answered", "what_if"]
 
 Float = NDArray[np.float64]
-Signs = NDArray[np.int8]
 
 GAINS, LOSES, EVEN, LEFT_OUT, NEW = "gains", "loses", "even", "left out", "new"
 NAMED = 2  # users or teams on each side in a sentence

@@ -1,8 +1,7 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
 The names for users: `Comparison`, which `fairopt.compare` returns; `cluster_report`, which makes a `ClusterReport`, a
-page for those who run a cluster; `bench_solver`, which returns a `League` of solvers; and `schema`, the JSON Schema of
-output of commands.
+page for those who run a cluster; and `schema`, the JSON Schema of output of commands.
 
 The files:
 
@@ -19,9 +18,17 @@ The files:
 * `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
   ``report``) from the folder ``templates``; `entitlements`: what each would get at full demand.
 * `held`: tables and sentences of what runs now beside what is fair.
-* `league`: solvers on problems with known optima; `attempts`: one solver on one problem; `standings`: tables of them.
 """
+
+from typing import Any
 
 from fairopt.runtime.lazy import public_names
 
-__getattr__, __dir__ = public_names(__name__)
+_public, __dir__ = public_names(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported now."""
+    if name in ("League", "bench_solver"):  # for one version
+        raise AttributeError(f"fairopt.report.{name} is now in benchmarks/league_solvers.py of fairopt's repository")
+    return _public(name)

@@ -2,5 +2,3 @@ from fairopt.report.cluster import ClusterReport as ClusterReport
 from fairopt.report.cluster import cluster_report as cluster_report
 from fairopt.report.comparison import Comparison as Comparison
 from fairopt.report.files import schema as schema
-from fairopt.report.league import League as League
-from fairopt.report.league import bench_solver as bench_solver

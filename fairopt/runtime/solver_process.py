@@ -1,4 +1,4 @@
-"""The program of the solver subprocess. Of fairopt it runs `formulation.highs`, by its path, and what `call` is given.
+"""The program of the solver subprocess. Of fairopt it runs `solve.form.highs`, by its path.
 
 It reads ``sys.path`` and then requests: seconds, and a pickle of a name in `SOLVE` and its arguments. It writes pairs:
 True and the result, or False and an exception, or a text if the request cannot be read. It ends at the end of its
@@ -67,25 +67,10 @@ def linprog(**program: Any) -> tuple[int, str, Any, Any]:
     return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
 
 
-def call(function: Callable[..., Any], **arguments: Any) -> Any:
-    """The result of a function, whose module is imported when the request is read; nothing is printed meanwhile."""
-    kept = os.dup(1), os.dup(2)
-    try:
-        with open(os.devnull, "w") as nothing:
-            for stream in (1, 2):
-                os.dup2(nothing.fileno(), stream)
-        return function(**arguments)
-    finally:
-        for stream, before in enumerate(kept, start=1):
-            os.dup2(before, stream)
-            os.close(before)
-
-
 SOLVE: dict[str, Callable[..., Any]] = {
     "problem": problem,
     "CLARABEL": clarabel,
     "linprog": linprog,
-    "call": call,
 }
 
 

@@ -30,7 +30,6 @@ from fairopt.solve.sharded.solve import (
     Judged,
     ShardedUsers,
     require_as_before,
-    sampling,
     solve_in_shards,
     tasks_again,
 )
@@ -213,8 +212,9 @@ def allocate_sharded(
     -----
     Water-filling takes one or a few rounds for each resource that becomes full; prices take about four rounds after
     those of a sample. `fo.progress` reports each round. If a worker dies, another one reads its shards; the same
-    happens after half a minute to those of a worker that does not respond. On Linux, workers are three times as fast
-    with ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
+    happens to those of a worker that gives no sign of life for as long as Dask's ``distributed.scheduler.worker-ttl``
+    (5 minutes unless set otherwise). On Linux, workers are three times as fast with
+    ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
 
     The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them again: `NotCertified` if
     they do. Checksums compare every reading of files and Dask blocks with the first one; for arrays in memory, `tasks`
@@ -243,7 +243,7 @@ def _solved(
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
-    problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources, sampling(policy, shards))
+    problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
     with new_folder(out) as folder, closing(_backend(shards, problem, client)) as backend:
         users = ShardedUsers(backend, problem)
         judged = solve_in_shards(users)

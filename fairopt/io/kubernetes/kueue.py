@@ -28,7 +28,6 @@ from fairopt.io.standard_input import DASH, standard_input
 
 GROUP = "kueue.x-k8s.io"
 COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json"
-FILES = tuple(f"{kind}.json" for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors"))
 
 
 LENT = "fairopt/lent"

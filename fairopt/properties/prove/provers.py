@@ -32,7 +32,6 @@ class Answer:
     """A prover's answer to a statement: ``unsat``, ``sat`` with the values of a solution, or ``unknown`` and why."""
 
     query: Query
-    prover: str
     answer: str
     seconds: float
     values: dict[str, Fraction] = field(default_factory=dict)
@@ -96,10 +95,10 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
         running.discard(process)
         if process.returncode:
             why = (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
-            done.put(Answer(query, prover, "unknown", seconds, why=why))
+            done.put(Answer(query, "unknown", seconds, why=why))
             return
         result = json.loads(out)
         values = {name: Fraction(value) for name, value in result.get("values", {}).items()}
-        done.put(Answer(query, prover, result["answer"], seconds, values))
+        done.put(Answer(query, result["answer"], seconds, values))
 
     threading.Thread(target=wait, daemon=True).start()

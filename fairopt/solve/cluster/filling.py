@@ -305,7 +305,7 @@ class Filling:
     def __init__(
         self, forest: Forest, number: Callable[[int], Any] = float, watch: bool = False, rounded: bool = True
     ) -> None:
-        self.forest, self.watch, zero = forest, watch, number(0)
+        self.watch, zero = watch, number(0)
         self.zero, self.one = zero, number(1)
         self.tie: Any = TIE if rounded else zero
         self.same: Any = SAME if rounded else zero

@@ -79,8 +79,7 @@ class RequestRounds:
 
     Examples
     --------
-    >>> import fairopt as fo
-    >>> rounds = fo.datasets.RequestRounds(n_users=200, n_servers=2000, seed=1)
+    >>> rounds = RequestRounds(n_users=200, n_servers=2000, seed=1)
     >>> cluster = rounds.instance(7)
     >>> cluster, cluster.total_capacities.round(3)
     (Instance(200 users x 2 resources on 2000 servers), array([2000000., 4000000.]))
@@ -165,8 +164,7 @@ class RequestRounds:
 
         Examples
         --------
-        >>> import fairopt as fo
-        >>> fo.datasets.RequestRounds(n_classes=3).instance(0)
+        >>> RequestRounds(n_classes=3).instance(0)
         Instance(4 users x 2 resources on 90 servers in 3 rows)
         """
         require(number, "round", 0, self.n_rounds - 1, whole=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import inf
 
+from league_solvers import OVERALL, League, Match, Standing
+
 from fairopt.report.comparison import listed
-from fairopt.report.league import OVERALL, League, Match, Standing
 from fairopt.report.markup import markdown_table
 from fairopt.report.tables import Column, Table
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import statistics
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -13,13 +12,9 @@ from importlib import metadata
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fairopt.datasets import library
-from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
-from fairopt.instance import Instance
-from fairopt.policies.registry import named_policy
-from fairopt.policy import Policy
-from fairopt.report import attempts
-from fairopt.report.attempts import (
+import league_attempts as attempts
+import league_process
+from league_attempts import (
     CERTIFIED,
     NO_CLAIM,
     NOT_APPLICABLE,
@@ -30,7 +25,13 @@ from fairopt.report.attempts import (
     Claim,
     Optimum,
 )
-from fairopt.runtime import clock, subprocesses
+
+from fairopt.datasets import library
+from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
+from fairopt.instance import Instance
+from fairopt.policies.registry import named_policy
+from fairopt.policy import Policy
+from fairopt.runtime import clock
 from fairopt.runtime.lazy import cp, pandas
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import GAP_TOLERANCE
@@ -164,7 +165,7 @@ class League:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> league = fo.report.bench_solver("HIGHS", notions=["drf", "nash"], cases={"two users": cluster})
+    >>> league = bench_solver("HIGHS", notions=["drf", "nash"], cases={"two users": cluster})
     >>> [(match.notion, match.outcome, match.lacks) for match in league.matches if match.solver == "HIGHS"]
     [('drf', 'certified', ()), ('nash', 'not applicable', ('exponential',))]
     """
@@ -241,7 +242,7 @@ class League:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> league = fo.report.bench_solver("HIGHS", notions=["drf"], cases={"two users": cluster})
+        >>> league = bench_solver("HIGHS", notions=["drf"], cases={"two users": cluster})
         >>> league.to_frame()[["problems", "certified"]]
                        problems  certified
         notion solver
@@ -310,7 +311,7 @@ def bench_solver(
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> fo.report.bench_solver(["CLARABEL", "prices"], notions=["nash"], cases={"two users": cluster})
+    >>> bench_solver(["CLARABEL", "prices"], notions=["nash"], cases={"two users": cluster})
     <League of CLARABEL, prices, auto on 1 problem>
     """
     names = _contestants(solver)
@@ -453,10 +454,10 @@ def _within(limit: float, more: float, function: Callable[..., Any], **arguments
 
     It is stopped ``more`` seconds after the time limit.
     """
-    subprocesses.solve("call", time.perf_counter() + START, function=attempts.ready)
+    league_process.within(START, attempts.ready)
     try:
-        return subprocesses.solve("call", time.perf_counter() + limit + more, function=function, **arguments)
-    except subprocesses._Stopped:
+        return league_process.within(limit + more, function, **arguments)
+    except TimeoutError:
         return f"{LATE} of {limit:g} s"
     except (RuntimeError, MemoryError) as error:
         return f"{type(error).__name__}: {error}"

@@ -1,14 +1,20 @@
 """Rounds of random requests in the manner of Hamzeh et al.'s experiments (2021)."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fairopt.datasets import RequestRounds
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks" / "papers"))
+
+from hamzeh_2021_requests import RequestRounds
 
 
 def in_fair_shares(instance):

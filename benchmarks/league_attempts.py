@@ -1,6 +1,6 @@
 """One solver or method on one problem: the status that it reports by itself, and the answer that fairopt certifies.
 
-`league` runs these functions in a subprocess, so they take and return plain data.
+`league_solvers` runs these functions in a subprocess, so they take and return plain data.
 """
 
 from __future__ import annotations

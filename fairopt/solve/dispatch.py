@@ -321,7 +321,7 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         answer = best(program, solve_leximin(program, settings))
         if settings.solver is not None or not linear_only(program):
             return answer
-        bounded = program.low.any() or program.instance._has_guarantees  # a user may be left without a share
+        bounded = program.low.any() or program.instance.derived.has_guarantees  # a user may be left without a share
         if bounded and not answer.ok and not settings.clock.late:
             answer = _better(answer, best(program, solve_leximin_of_numbers(program, settings)))
         if (not answer.ok or MOVED in answer.assumed) and not settings.clock.late:
@@ -503,7 +503,7 @@ def _left_nothing(policy: Any, instance: Instance) -> list[str]:
     program = Program(instance, objective, policy.constraints)
     refuse_unfit(program)
     levelled = any(term.kind.levels_users and term.share and term.share._is_plain for term in objective.terms())
-    if not instance._has_guarantees or program.empty or not levelled:
+    if not instance.derived.has_guarantees or program.empty or not levelled:
         return []
     rises = who_rises(program, Surplus())
     stays = np.zeros(0) if rises is None else ~rises & (program.low == 0)

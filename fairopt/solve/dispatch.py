@@ -220,7 +220,7 @@ def _solve_tier(program: Program, settings: Settings, method: str, is_last: bool
     answer = _solve_with(program, settings, method)
     if answer.ok or not settings.clock.late:
         refuse_starved(program, answer.tasks if answer.ok else None)
-    return split_inside_teams(program, answer, settings, best) if is_last and answer.ok else answer
+    return split_inside_teams(program, answer, settings) if is_last and answer.ok else answer
 
 
 def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str, is_last: bool) -> Answer | None:

@@ -2,5 +2,5 @@
 
 * `leximin`: leximin of numbers level by level. `level_program`: the linear program of a level, kept in HiGHS.
 * `columns`: which users of a large pool these programs need.
-* `split`: the split of totals inside teams.
+* `split`: the split of totals inside teams. `inside`: the leximin of members' shares that it is.
 """

@@ -1,67 +1,34 @@
 """The split of totals inside teams, which objectives of teams alone leave open.
 
-Where no later tier decides it, it is the leximin of the members' shares given the totals. After a leximin of totals
-its prices determine the tasks of all members but those whose costs tie (complementary slackness), and of the last one
-of each team.
+Where no later tier decides it, it is the leximin of the members' shares given the totals. Prices of an optimum
+determine the tasks of all members but those whose costs tie (complementary slackness); `inside` finds the others'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Leximin, Objective
-from fairopt.blocks.rows import Rows
-from fairopt.blocks.shares import Share, takes_windows
+from fairopt.blocks.shares import takes_windows
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, OutOfDomain
-from fairopt.instance import Instance
-from fairopt.instance.parts import taking_part
 from fairopt.proof import gate
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, Answer
-from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.proof.inside_teams import InsideTeams
+from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
 from fairopt.proof.proposal import Proposal
-from fairopt.runtime.lazy import sp
-from fairopt.runtime.tolerances import NOISE
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 from fairopt.solve.arrays import Bool
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Float, Program
-from fairopt.solve.numbers.level_program import NumberPrograms, loads
-from fairopt.solve.numbers.leximin import linear_only, open_columns, solve_leximin_of_numbers
-from fairopt.solve.settings import Proposals, Settings
-
-MOST = 2_000  # members whose tasks the totals leave open: with many ties there are tens of levels more
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class _Bounds(Constraint):
-    """The bounds on tasks of some users of a program."""
-
-    low: Float
-    high: Float
-
-    def bounds(self, instance: Instance) -> tuple[Float, Float]:
-        return self.low, self.high
-
-    def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        limited = np.isfinite(self.high)
-        return {"low": Rows(-pairs.totals, -self.low), "high": Rows(pairs.totals[limited], self.high[limited])}
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class _Left(Constraint):
-    """What the other users leave of capacities and further rows, and the totals to be kept."""
-
-    left: Mapping[str, Rows]
-
-    def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        return dict(self.left)
+from fairopt.solve.numbers.inside import Split
+from fairopt.solve.numbers.leximin import linear_only
+from fairopt.solve.settings import Settings
 
 
 def team_share(objective: Objective) -> OfTeam | None:
@@ -71,99 +38,72 @@ def team_share(objective: Objective) -> OfTeam | None:
     return team if objective.is_known and isinstance(team, OfTeam) else None
 
 
-def split_inside_teams(
-    program: Program,
-    answer: Answer,
-    settings: Settings,
-    best: Callable[[Program, Proposals], Answer],
-) -> Answer:
-    """The answer with the totals of teams split by leximin of the members' shares, and a note.
-
-    ``best`` is the best of a method's proposals, as the gate judges them.
-    """
+def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> Answer:
+    """The answer with the totals of teams split by leximin of the members' shares, and a note."""
     team = team_share(program.objective)
     if team is None or program.empty or np.bincount(team.labelling(program.instance).of_user).max() == 1:
         return answer
     open_split = replace(answer, note=f"the split of totals inside each {team.by} {OPEN}")
     if team.inside == "any" or not linear_only(program):
         return open_split
-    settings = replace(settings, start=None, general=None)
+    totals = program
+    if not program.term.is_order:
+        totals = Program(program.given, Leximin(team), program.constraints, program.merge)
+    tasks = repair(program, answer.tasks)
     try:
-        totals = program
-        if not program.term.is_order:
-            totals = Program(program.given, Leximin(team), program.constraints, program.merge)
-        tasks, duals = _at_the_boundary(totals, answer, settings)
-        undetermined = ~_determined(totals, duals, team.share)
-        if undetermined.sum() > MOST:
-            return open_split
-        found = tasks
-        if undetermined.any():
-            inside = _among(totals, undetermined, tasks, team.share)
-            inside.objective.check(inside.instance)
-            split = best(inside, solve_leximin_of_numbers(inside, settings))
-            if not split.ok:
-                return open_split
-            found = tasks.copy()
-            found[undetermined[program.pairs.user]] = split.tasks
+        Leximin(team.share).check(program.instance)
+        inside = InsideTeams(totals, team, tasks, ~_determined(totals, answer, tasks))
+        split = Split(inside, settings)
+        split.fill()
     except (OutOfDomain, Infeasible, _SolverFailed):  # a member without a share, or rounding
         return open_split
-    after = gate.judge(program, Proposal(answer.method, found, answer.evidence, answer.solver))
+    found = tasks.copy()
+    found[inside.place] = split.tasks
+    after = gate.judge(program, Proposal(answer.method, repair(program, found), answer.evidence, answer.solver))
     if not after.ok:
         return open_split
     note = f"inside each {team.by} {BY_LEXIMIN} of the members' {team.share} given the totals, as proved when found"
+    gap = inside.gap(split.duals, after.tasks[inside.place])
+    if not gap <= GAP_TOLERANCE:
+        note = (
+            f"the split of totals inside each {team.by} {OPEN}: about the leximin of the members' {team.share}, but "
+            f"not proved (gap {gap:.1e})"
+        )
     return replace(after, tried=answer.tried, note=note)
 
 
-def _among(program: Program, users: Bool, tasks: Float, share: Share) -> Program:
-    """Leximin of shares of some users, while the totals of all numbers and the tasks of the others are kept."""
-    part, of_pair = taking_part(program.instance, users), users[program.pairs.user]
-    part.__dict__["team_guarantees"] = {}  # rows of the program keep them
-    rest, bounds = np.where(of_pair, 0.0, tasks), NumberBounds(program)
-    totals = bounds.at(tasks) - bounds.at(rest)
-    some = np.unique(bounds.number[of_pair])
-    place = np.searchsorted(some, bounds.number[of_pair]), np.arange(int(of_pair.sum()))
-    kept = sp.csr_array((bounds.c[of_pair], place), shape=(len(some), len(place[0])))
-    totals = np.where(totals > NOISE * bounds.typical, totals, 0.0)[some]
-    left = {"totals": Rows(kept, totals, equal=True)}
-    rows = [(loads(program, of_pair), program.usable_rows - program.rows.load(rest), False)]
-    for one in program.rows.further:
-        rows.append((one.rows.per_task[:, of_pair], one.rows.right - one.rows.load(rest), one.rows.equal))
-    for k, (table, right, equal) in enumerate(rows):  # a right side is never below what is used, by rounding
-        left[f"row {k}"] = Rows(table, right if equal else np.maximum(right, table @ tasks[of_pair]), equal)
-    blocks = _Bounds(program.low[users], program.high[users]), _Left(left)
-    inside = Program(part, Leximin(share), blocks, merge=False)
-    equal = (totals / np.bincount(place[0]))[place[0]] / bounds.c[of_pair]  # tasks at equal parts of the totals
-    size = np.zeros(len(inside.size))
-    np.maximum.at(size, inside.pairs.user, equal)
-    inside.__dict__["size"] = np.where(size > 0, size, inside.size)
-    return inside
+def _determined(program: Program, answer: Answer, tasks: Float) -> Bool:
+    """The pairs whose tasks on one pool follow from the totals, by prices of these.
 
-
-def _at_the_boundary(program: Program, answer: Answer, settings: Settings) -> tuple[Float, Sequence[NumberDual]]:
-    """Tasks at which no total can rise in proportion, and the prices that prove it.
-
-    An interior point leaves totals a little below, and members that cost too much would share the difference.
+    What all feasible tasks with these totals cost lies between what the totals pay and what the rows are worth at the
+    prices; so a task whose reduced cost is far larger than the difference stays where it is.
     """
+    found = np.zeros(len(program.pairs), dtype=bool)
+    if not (program.single and takes_windows(program.term.share._of_user, program.instance)):
+        return found
+    bounds = NumberBounds(program)
+    z = bounds.at(tasks)
+    found |= program.most <= program.low
+    equal = np.where(z > NOISE * bounds.typical, z, 0.0) / np.bincount(bounds.number, minlength=len(z))
+    for dual in _prices(bounds, answer, tasks):
+        free = max(bounds.value(dual) - float(np.maximum(dual.of_numbers, 0.0) @ z), 0.0)
+        apart, paid = np.abs(bounds.reduced_costs(dual)), dual.of_numbers[bounds.number] * bounds.c
+        found |= (apart > NOISE * paid) & (apart * (GAP_TOLERANCE * equal)[bounds.number] > free * bounds.c)
+    left = bounds.numbers.sums(np.where(found, 0.0, bounds.c * tasks))  # by rounding, where nothing is
+    return found | (left <= NOISE * np.maximum(z, bounds.typical))[bounds.number]
+
+
+def _prices(bounds: NumberBounds, answer: Answer, tasks: Float) -> Iterator[NumberDual]:
+    """Prices of rows and totals at the answer: those of its levels, or of capacities with what a total then costs."""
     if isinstance(answer.evidence, NumberLevels):
-        return answer.tasks, answer.evidence.duals
-    bounds = NumberBounds(program)
-    totals = bounds.at(answer.tasks)
-    totals = np.where(totals > NOISE * bounds.typical, totals, 0.0)
-    programs = NumberPrograms(bounds, settings, *open_columns(bounds))
-    dual = programs.solve(np.zeros(len(totals)), totals, np.maximum(totals, bounds.typical)).dual
-    return repair(program, programs.tasks), (dual,)
-
-
-def _determined(program: Program, duals: Sequence[NumberDual], share: Share) -> Bool:
-    """The users whose tasks on one pool follow from the totals, by prices of these.
-
-    They are at a bound if their reduced costs are not zero, and the last one of a team runs what its total leaves.
-    """
-    if not (program.single and takes_windows(share, program.instance)):
-        return np.zeros(program.instance.n_users, dtype=bool)
-    bounds = NumberBounds(program)
-    fixed = program.most <= program.low
-    for dual in duals:
-        fixed |= np.abs(bounds.reduced_costs(dual)) > NOISE * dual.of_numbers[bounds.number] * bounds.c
-    members = np.bincount(bounds.number[~fixed], minlength=len(bounds.most))
-    return fixed | (members == 1)[bounds.number]
+        yield from answer.evidence.duals
+        return
+    program = bounds.program
+    if answer.prices is None or len(answer.prices) != len(program.usable_rows):
+        return
+    prices = np.maximum(answer.prices, 0.0)
+    per = np.where(tasks < program.most * (1 - NOISE), program.rows.cost(prices) / bounds.c, np.inf)
+    of_numbers = np.full(len(bounds.most), np.inf)
+    np.minimum.at(of_numbers, bounds.number, per)
+    of_numbers = np.where(np.isfinite(of_numbers), of_numbers, 0.0)
+    yield NumberDual(np.zeros(0, dtype=np.intp), prices, of_numbers, np.zeros(n_further(program)))

@@ -1,0 +1,326 @@
+"""The leximin of members' shares inside teams whose totals are kept.
+
+A team whose members touch no row that binds is filled by itself: its members rise together until they have its total.
+Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and what they do not connect is
+solved apart. There the members that are still free rise together, each up to its own team's level, until rows stop some
+of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is found by Newton's
+method on linear programs which differ in one column and in bounds, from the last basis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairopt.instance.teams import sums_by
+from fairopt.proof.inside_teams import InsideTeams, SplitDual
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import csgraph, sp
+from fairopt.runtime.tolerances import NOISE, ROUNDING
+from fairopt.solve.arrays import Bool, Float, Int
+from fairopt.solve.cone.levels import SIZES
+from fairopt.solve.cone.solve import _SolverFailed
+from fairopt.solve.form.simplex import DUAL, PRIMAL, Simplex
+from fairopt.solve.form.solvers import LATE
+from fairopt.solve.settings import Settings
+
+NEAR = 1e-10  # relative: levels that near are one
+CLOSE = 1e-8  # of an equal part of a team's total: members that near to their team's level are at it
+PAID = 1e-9  # of what a level's members pay: prices below are noise
+BUSY = 1.3  # times what a row holds where each team is by itself: what it may hold
+SHRUNK = 0.6  # of columns: where programs are written anew
+MOST = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
+STEPS = 5  # of the simplex method, times rows and columns: where it cycles
+MOST_STEPS = 60  # of Newton's method
+
+
+def risen(group: Int, slope: Float, start: Float, end: Float, total: Float) -> Float:
+    """The level L of each group at which ``sum of slope * clip(L, start, end)`` is its total."""
+    n, ending = len(total), np.isfinite(end)
+    of, at = np.concatenate([group, group[ending]]), np.concatenate([start, end[ending]])
+    change = np.concatenate([slope, -slope[ending]])
+    order = np.lexsort((at, of))
+    of, at, change = of[order], at[order], change[order]
+    first = np.searchsorted(of, np.arange(n))
+    rate = np.cumsum(change)
+    rate = rate - np.append(0.0, rate)[first][of]  # after each event, of its group alone
+    grown = np.append(0.0, np.where(of[1:] == of[:-1], rate[:-1] * (at[1:] - at[:-1]), 0.0)) if len(of) else at
+    grown = np.cumsum(grown)
+    value = sums_by(group, slope * start, n)[of] + grown - grown[np.minimum(first, len(of) - 1)][of]
+    last = first + np.maximum(np.bincount(of[value <= total[of]], minlength=n), 1) - 1
+    last = np.minimum(last, len(of) - 1)
+    more = np.maximum(total - value[last], 0.0)
+    fastest = np.zeros(n)
+    np.maximum.at(fastest, of, rate)
+    return at[last] + np.divide(more, rate[last], out=np.zeros(n), where=rate[last] > ROUNDING * fastest)
+
+
+class Split:
+    """The split so far: ``floor`` (n_members,) is where members are fixed, or the least that free ones are."""
+
+    def __init__(self, inside: InsideTeams, settings: Settings) -> None:
+        self.inside, self.settings, self.programs = inside, settings, 0
+        self.duals: list[SplitDual] = []
+        self.tasks = inside.tasks
+
+    def fill(self) -> None:
+        """Find the tasks, and the multipliers that prove them."""
+        inside = self.inside
+        alone = self.levels(inside.lowest, np.ones(len(inside.users), dtype=bool))
+        first = alone / inside.c if inside.single else inside.tasks
+        every, columns = np.arange(len(inside.low)), np.arange(len(inside.user))
+        active = np.ones(len(inside.low), dtype=bool)
+        if inside.single:  # those that are full, or may be
+            used = np.maximum(inside.table @ first * BUSY, inside.table @ inside.tasks)
+            active = (used >= inside.high * (1 - NOISE)) | np.isfinite(inside.low)
+        while True:
+            self.tasks, self.duals = first.copy(), []
+            self.floor, self.free = inside.lowest.copy(), np.ones(len(inside.users), dtype=bool)
+            self.reached = inside.tasks.copy()  # from where programs are feasible
+            self.fill_parts(every[active], columns, inside.low, inside.high)
+            before, active = active, active | self.broken(self.tasks, every, columns, inside.low, inside.high)
+            if (active == before).all():
+                return
+
+    def fill_parts(self, rows: Int, columns: Int, low: Float, high: Float) -> None:
+        """Fill the teams of some columns, apart where no row connects them, between these bounds of all rows."""
+        alone = self.levels(self.floor, self.free)
+        for some, mine in self.connected(rows, columns):
+            if self.inside.single:
+                tasks = alone[self.inside.user[mine]] / self.inside.c[mine]
+                if not self.broken(tasks, some, mine, low, high).any():
+                    self.tasks[mine] = tasks
+                    continue
+            _Part(self, some, mine, low[some], high[some]).fill()
+
+    def prove(self, dual: SplitDual, members: Int) -> None:
+        """Keep what fixes some members; whose team was settled before pays for what its tasks cost."""
+        inside, mu, pi = self.inside, dual.of_totals.copy(), dual.of_members.copy()
+        if inside.single:
+            cost = (inside.table.T @ dual.of_rows) / inside.c
+            others = np.ones(inside.n_teams, dtype=bool)
+            others[inside.team[members]] = False
+            np.maximum.at(mu, inside.team, np.where(others[inside.team], -cost, -np.inf))
+            pi = np.where(others[inside.team], np.maximum(cost + mu[inside.team], 0.0), pi)
+        self.duals.append(SplitDual(dual.members, dual.of_rows, mu, pi))
+
+    def levels(self, floor: Float, free: Bool) -> Float:
+        """Where free members are if each team by itself has its total, the others being at the floor."""
+        inside = self.inside
+        left = inside.totals - sums_by(inside.team[~free], floor[~free], inside.n_teams)
+        if not free.any():
+            return floor.copy()
+        w, some = inside.w[free], np.unique(inside.team[free])
+        start, end = floor[free] / w, inside.most[free] / w
+        level = risen(np.searchsorted(some, inside.team[free]), w, start, np.maximum(start, end), left[some])
+        out = floor.copy()
+        out[free] = np.clip(level[np.searchsorted(some, inside.team[free])], start, np.maximum(start, end)) * w
+        return out
+
+    def broken(self, tasks: Float, rows: Int, columns: Int, low: Float, high: Float) -> Bool:
+        """Which of some rows tasks in some columns break, given the bounds of all rows."""
+        inside = self.inside
+        used, size = (table[rows][:, columns] @ tasks for table in (inside.table, inside.sizes))
+        return (used > high[rows] + ROUNDING * size) | (used < low[rows] - ROUNDING * size)
+
+    def connected(self, rows: Int, columns: Int) -> list[tuple[Int, Int]]:
+        """Some rows and the columns of some teams, apart where no row connects them; on servers all together."""
+        inside = self.inside
+        if not inside.single:
+            return [(rows, columns)]
+        teams, team = np.unique(inside.team[inside.user[columns]], return_inverse=True)
+        touched = sp.csr_array(inside.sizes[rows][:, columns] @ inside.totals_table[teams][:, columns].T)
+        rows, touched = rows[np.diff(touched.indptr) > 0], touched[np.diff(touched.indptr) > 0]
+        row, team_of_entry = touched.nonzero()
+        size = len(rows) + len(teams)
+        both = sp.csr_array((np.ones(len(row)), (row, len(rows) + team_of_entry)), shape=(size, size))
+        n, label = csgraph.connected_components(both, directed=False)
+        of_row, of_column = label[: len(rows)], label[len(rows) :][team]
+        order, ends = np.argsort(of_column, kind="stable"), np.cumsum(np.bincount(of_column, minlength=n))
+        bare = ~np.isin(np.arange(n), of_row)  # teams that touch no row, each by itself
+        parts = [(rows[of_row == k], columns[order[ends[k - 1] if k else 0 : ends[k]]]) for k in np.flatnonzero(~bare)]
+        return [*parts, (rows[:0], columns[bare[of_column]])]
+
+
+class _Part:
+    """Teams that rows connect. Columns are tasks; members of one pair have those of their floor besides."""
+
+    def __init__(self, split: Split, rows: Int, columns: Int, low: Float, high: Float) -> None:
+        if len(columns) > MOST:
+            raise _SolverFailed(f"{len(columns)} tasks are open")
+        self.split, self.inside, self.rows, self.columns = split, split.inside, rows, columns
+        self.low, self.high = low, high
+        inside = self.inside
+        self.members, self.user = np.unique(inside.user[columns], return_inverse=True)
+        teams, self.team = np.unique(inside.team[self.members], return_inverse=True)
+        self.teams = teams
+        self.c, self.w = inside.c[columns], inside.w[self.members]
+        bare = np.zeros(len(self.members), dtype=bool) if not inside.single else ~inside.limited[self.members]
+        self.bare, self.others = bare[self.user], np.flatnonzero(~bare)  # those with a row of their own
+        unit = np.maximum(inside.equal_parts, NOISE * inside.equal_parts.max(initial=0.0))[self.members]
+        self.unit = np.where(unit > 0, unit, 1.0)
+        self.scale = (self.unit / self.per_member(self.c))[self.user]
+        self.table = sp.csr_array(inside.table[rows][:, columns])
+        self.totals_table = sp.csr_array(inside.totals_table[teams][:, columns])
+        self.tasks = split.reached[columns]
+        self.floor, self.free = split.floor[self.members], split.free[self.members]
+        self._write()
+
+    def per_member(self, by_column: Float) -> Float:
+        """The largest value of each member's columns."""
+        out = np.zeros(len(self.members))
+        np.maximum.at(out, self.user, by_column)
+        return out
+
+    def _write(self) -> None:
+        """Write what all programs have in common."""
+        scale = sp.diags_array(self.scale)
+        rows = sp.csr_array(self.table @ scale)
+        largest = abs(rows).max(axis=1).toarray().ravel() if rows.shape[0] else np.zeros(0)
+        self.of_rows = np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 1.0)
+        self.of_teams = 1.0 / np.where(self.inside.totals[self.teams] > 0, self.inside.totals[self.teams], 1.0)
+        mine = np.flatnonzero(~self.bare)
+        place = np.searchsorted(self.others, self.user[mine]), mine
+        shares = sp.csr_array(((self.c * self.scale)[mine], place), shape=(len(self.others), len(self.columns)))
+        self.own = shares
+        blocks = [
+            sp.diags_array(self.of_rows) @ rows,
+            sp.diags_array(self.of_teams) @ self.totals_table @ scale,
+            sp.diags_array(1.0 / self.unit[self.others]) @ shares,
+        ]
+        table = sp.csr_array(sp.vstack(blocks))
+        self.template = sp.csc_array(sp.hstack([table, sp.csr_array(np.ones((table.shape[0], 1)))]))
+        self.simplex = Simplex(self.split.settings.verbose)
+        self.basis: tuple[Int, Int] | None = None
+        self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
+        self.sizes: tuple[float, ...] = SIZES
+
+    def fill(self) -> None:
+        """Fix members level by level; without the teams that are settled once these are many."""
+        split = self.split
+        while self.free.any():
+            split.floor[self.members], split.free[self.members] = self.floor, self.free
+            end = split.levels(split.floor, split.free)[self.members]
+            dual = self.next_level(end)
+            if dual is None:
+                break
+            rising = self.free & (self.floor < end - CLOSE * self.unit)
+            paid = dual.of_members[self.members] * self.unit * self.free
+            fixed = rising & (paid > PAID * paid.max(initial=0.0))
+            if fixed.any():
+                dual = SplitDual(self.members[fixed], dual.of_rows, dual.of_totals, dual.of_members)
+                split.prove(dual, self.members)
+            elif rising.sum() == self.free.sum():
+                raise _SolverFailed(f"multipliers of program {split.programs} fix nothing")
+            self.free = rising & ~fixed
+            still = np.bincount(self.team[self.free], minlength=len(self.teams)) > 0
+            open_columns = still[self.team[self.user]]
+            if self.inside.single and 0 < open_columns.sum() < SHRUNK * len(open_columns):
+                self.keep()
+                rest = np.where(open_columns, 0.0, self.tasks)
+                low, high = self.inside.low.copy(), self.inside.high.copy()
+                low[self.rows], high[self.rows] = self.low - self.table @ rest, self.high - self.table @ rest
+                split.fill_parts(self.rows, self.columns[open_columns], low, high)
+                return
+        self.keep()
+
+    def keep(self) -> None:
+        """Keep where the part is."""
+        split = self.split
+        split.floor[self.members], split.free[self.members] = self.floor, self.free
+        split.tasks[self.columns] = split.reached[self.columns] = self.tasks
+
+    def next_level(self, end: Float) -> SplitDual | None:
+        """Raise the floor to the largest level of the free members, each up to its own end.
+
+        The multipliers bound that level; there are none if all are at their end.
+        """
+        free, w = self.free, self.w
+        top, dual = float((end / w)[free].max()), None
+        start, first = (self.floor / w)[free], np.zeros(int(free.sum()), dtype=np.intp)
+        ends = np.maximum((end / w)[free], start)
+        for _ in range(MOST_STEPS):
+            target = np.where(free, np.maximum(np.minimum(top * w, end), self.floor), self.floor)
+            rates, reached = target - self.floor, self.floor
+            if float((rates / self.unit).max()) <= CLOSE:
+                break
+            part, found = self.solve(self.floor, rates)
+            reached = self.floor + part * rates
+            if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
+                break
+            pi = found.of_members[self.members][free]
+            root = float(risen(first, pi * w[free], start, ends, np.array([pi @ reached[free]]))[0])
+            if root >= top * (1 - NEAR):  # by rounding
+                break
+            top, dual = root, found
+        self.floor = reached
+        return dual
+
+    def solve(self, floor: Float, rates: Float) -> tuple[float, SplitDual]:
+        """The largest z <= 1 such that all members have ``floor + rates z``, and its dual solution.
+
+        The last column is z in units of the largest rise.
+        """
+        check("the solver HIGHS (and giving it programs)")
+        split, inside, simplex = self.split, self.inside, self.simplex
+        if split.settings.clock.late:
+            raise _SolverFailed(LATE)
+        split.programs += 1
+        largest = float((rates / self.unit).max())
+        rates = rates / largest
+        here = self.c * self.tasks
+        based = np.where(self.bare, np.minimum(floor[self.user], here) / self.c, 0.0)  # so that z = 0 is feasible
+        rate = np.where(self.bare, rates[self.user] / self.c, 0.0)
+        used, of_teams = self.table @ self.tasks, self.totals_table @ self.tasks
+        low = (np.minimum(self.low, used) - self.table @ based) * self.of_rows
+        high = (np.maximum(self.high, used) - self.table @ based) * self.of_rows
+        totals = (of_teams - self.totals_table @ based) * self.of_teams
+        shares = sums_by(self.user, here, len(self.members))[self.others]
+        above = np.minimum(floor[self.others], shares) / self.unit[self.others]
+        rows = np.concatenate([low, totals, above]), np.concatenate([high, totals, np.full(len(above), np.inf)])
+        entries = self.template.data.copy()
+        entries[self.template.indptr[-2] :] = np.concatenate(
+            [
+                self.table @ rate * self.of_rows,
+                self.totals_table @ rate * self.of_teams,
+                -(rates / self.unit)[self.others],
+            ]
+        )
+        matrix = sp.csc_array((entries, self.template.indices, self.template.indptr), shape=self.template.shape)
+        p = len(self.columns)
+        least, most = inside.least_tasks[self.columns], inside.most_tasks[self.columns]
+        free = self.bare | (not inside.single) & (most > 0)
+        smallest = np.where(self.bare, 0.0, np.minimum(least, self.tasks) / self.scale)
+        bounds = (
+            np.append(smallest, 0.0),
+            np.append(np.where(free, np.inf, np.maximum(most, self.tasks) / self.scale), largest),
+        )
+        costs = np.append(np.zeros(p), -1.0)
+        for size in self.sizes:
+            simplex.give(costs, bounds, rows, matrix, self.basis, size)
+            if simplex.run(split.settings.clock, DUAL if self.basis is None else PRIMAL):
+                self.sizes = SIZES[SIZES.index(size) :]
+                break
+        else:
+            raise _SolverFailed(LATE if split.settings.clock.late else f"no optimum of program {split.programs}")
+        self.basis = simplex.of_columns, simplex.of_rows
+        simplex.refine()
+        z = min(max(float(simplex.values[p]), 0.0), largest)
+        tasks = np.maximum(simplex.values[:p], 0.0) * self.scale + based + rate * z
+        duals = -simplex.duals
+        duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
+        self._keep(tasks)
+        y = np.zeros(len(inside.low))
+        mu, pi = np.zeros(inside.n_teams), np.zeros(len(inside.users))
+        n, t = len(self.rows), len(self.teams)
+        y[self.rows], mu[self.teams] = duals[:n] * self.of_rows, duals[n : n + t] * self.of_teams
+        cost = self.table.T @ y[self.rows] + self.totals_table.T @ mu[self.teams]
+        pi[self.members[self.user[self.bare]]] = np.maximum(cost, 0.0)[self.bare] / self.c[self.bare]
+        pi[self.members[self.others]] = np.maximum(-duals[n + t :], 0.0) / self.unit[self.others]
+        return z / largest, SplitDual(np.zeros(0, dtype=np.intp), y, mu, pi)
+
+    def _keep(self, tasks: Float) -> None:
+        """Keep tasks as the point from which the next program is feasible, with the totals as given."""
+        had = np.asarray(self.totals_table @ tasks)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            times = np.where(had > 0, self.inside.totals[self.teams] / had, 1.0)
+        self.tasks = tasks * times[self.team[self.user]]

@@ -39,6 +39,7 @@ from fairopt.formulation.digests import NewConditions
 from fairopt.formulation.equilibration import equilibrated
 from fairopt.formulation.rising import least_load, of_those_who_rise, users_with_room
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
+from fairopt.formulation.solvers import Left
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
@@ -403,6 +404,7 @@ class ConeModel:
         self.new = NewConditions()
         self.rewritten: set[int] = set()  # ids of constraints that stand for others
         self.given: Model | None = None  # of all users, if a constraint has asked for it
+        self.left = Left()  # by a solver
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
         check()

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
@@ -100,6 +101,36 @@ _CONES_IF_INSTALLED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # CVXPY lists these c
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 
 
+class Compiled(NamedTuple):
+    """CVXPY's data of a problem for a solver, its reduction chain and inverse data."""
+
+    data: dict[str, Any]
+    chain: Any
+    inverse: Any
+
+
+class Left:
+    """What a solver leaves of a problem besides the values of its variables: how CVXPY compiled it, and a primal and a
+    dual point in this form. All are None after a run in another process, and without such points.
+    """
+
+    compiled: Compiled | None = None
+    points: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    def keep(self, solver: str, compiled: Compiled, raw: Any) -> None:
+        """Keep what CLARABEL or HiGHS gave."""
+        self.compiled, self.points = compiled, None
+        if solver == "CLARABEL":
+            points = raw.x, raw.z
+        elif solver == "HIGHS":
+            points = raw["solution"].col_value, -np.asarray(raw["solution"].row_dual)
+        else:
+            return
+        primal, dual = (np.asarray(point, dtype=float) for point in points)
+        if (len(dual), len(primal)) == compiled.data["A"].shape and np.isfinite([*primal, *dual]).all():
+            self.points = primal, dual
+
+
 @cache
 def installed() -> tuple[str, ...]:
     """Names of the solvers that CVXPY can call here."""
@@ -151,15 +182,16 @@ def run(
     verbose: bool = False,
     looser: bool = False,
     keep: bool = False,
+    left: Left | None = None,
 ) -> Try:
     """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
 
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
     inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
-    compiled for all values of its parameters. There is no warm start, since options leak between two solves of one
-    problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of
-    problem, `InvalidBlock` for invalid options.
+    compiled for all values of its parameters. ``left`` keeps what else there is. There is no warm start, since options
+    leak between two solves of one problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the
+    solver cannot take this kind of problem, `InvalidBlock` for invalid options.
 
     A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
@@ -184,11 +216,10 @@ def run(
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
-                status = _solve_in_time(problem, solver, verbose, settings, keep, start + time_limit, looser)
-            elif solver in _SWALLOWS_INTERRUPT or (looser and solver == "CLARABEL"):
-                _solve_here(problem, solver, verbose, settings, keep, looser)
+                status = _solve_in_time(problem, solver, verbose, settings, keep, start + time_limit, looser, left)
             else:
-                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **settings)
+                compiled = _compiled(problem, solver, verbose, settings, keep)
+                _solve_data(problem, solver, verbose, settings, looser, compiled, left)
         if time_limit is None:
             status = str(problem.status)
     except (TypeError, optimize.OptimizeWarning) as error:
@@ -245,12 +276,10 @@ def _takes(problem: cp.Problem, solver: str) -> bool:
     return True
 
 
-def _solve_here(
-    problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], keep: bool, looser: bool
-) -> None:
-    """`Problem.solve` that raises KeyboardInterrupt if the solver returned because of it."""
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
-    _solve_data(problem, solver, verbose, settings, looser, data, chain, inverse)
+def _compiled(problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], keep: bool) -> Compiled:
+    """A problem as CVXPY compiles it for a solver; with ``keep`` for all values of its parameters."""
+    made = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
+    return Compiled(*made)
 
 
 def _solve_data(
@@ -259,16 +288,19 @@ def _solve_data(
     verbose: bool,
     settings: dict[str, Any],
     looser: bool,
-    data: dict[str, Any],
-    chain: Any,
-    inverse: Any,
+    compiled: Compiled,
+    left: Left | None,
 ) -> None:
     """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try."""
+    data, chain, inverse = compiled
     _require_range(solver, data)
     equilibrated = Equilibrated(data) if looser and solver == "CLARABEL" and Equilibrated.takes(data) else None
     given = data if equilibrated is None else equilibrated.data
     raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
-    _unpack(problem, solver, raw if equilibrated is None else equilibrated.natural(raw), chain, inverse)
+    raw = raw if equilibrated is None else equilibrated.natural(raw)
+    if left is not None:
+        left.keep(solver, compiled, raw)
+    _unpack(problem, solver, raw, chain, inverse)
 
 
 def _require_range(solver: str, data: Mapping[str, Any]) -> None:
@@ -297,6 +329,7 @@ def _solve_in_time(
     keep: bool,
     until: float,
     looser: bool,
+    left: Left | None,
 ) -> str:
     """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
     name = _TIME.get(solver)
@@ -310,14 +343,14 @@ def _solve_in_time(
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
-    left = until - time.perf_counter()
-    if left <= 0:
+    compiled = _compiled(problem, solver, verbose, settings, keep)
+    seconds = until - time.perf_counter()
+    if seconds <= 0:
         return LATE
     if place:
-        (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], left)
+        (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
     check(f"the solver {solver}")
-    _solve_data(problem, solver, verbose, settings, looser, data, chain, inverse)
+    _solve_data(problem, solver, verbose, settings, looser, compiled, left)
     return str(problem.status)
 
 

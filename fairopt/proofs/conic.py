@@ -61,19 +61,21 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
-def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
+def conic_bound(
+    problem: cp.Problem, unknowns: cp.Variable, top: Float, left: solvers.Left | None = None
+) -> ConicBound | None:
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
-    The problem is solved once more in CLARABEL's cone form (linear, second-order, exponential and power cones) for a
-    dual point, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the
-    nonnegative ``unknowns``.
+    The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
+    CLARABEL's cone form (linear, second-order, exponential and power cones). ``top``, flat in column order, are proven
+    upper bounds on the nonnegative ``unknowns``.
     """
-    form = _cone_form(problem, unknowns)
+    form = _cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
     data, inverse, columns = form
     dims, ours = data["dims"], columns[unknowns.id]
-    y, z = _solve(data, dims)
+    z, y = _solve(data, dims) if left is None or left.points is None else left.points
     if y is None or z is None:
         return None
     c, b = np.asarray(data["c"]), np.asarray(data["b"])
@@ -83,7 +85,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     least[ours], most[ours] = 0.0, top
     least, most = ranges_within_cones(sp.csr_array(data["A"]), b, dims, least, most)
     curves = Curves.of(sp.csr_array(data["A"]), b, dims, np.isfinite(least) & np.isfinite(most))
-    aim = _aim(c, transposed, y, least, most)[others]
+    aim = _aim(data, c, transposed, y, least, most)[others]
     y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
     free = np.isinf(least) & np.isinf(most)
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
@@ -150,19 +152,32 @@ def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> t
     return least, most
 
 
-def _aim(c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
-    """What to leave of variables with one bound, beyond rounding, so that this bound suffices."""
+def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
+    """What to leave of variables: where only one side has a bound, beyond rounding, so that this bound suffices.
+
+    Bounds that CVXPY gives as such to a solver have no multipliers, and take what these leave.
+    """
     some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + abs(transposed) @ np.abs(y), 1.0)
-    return np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
+    aim = np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
+    low, high = data.get("lower_bounds"), data.get("upper_bounds")
+    if low is not None or high is not None:
+        left = c + transposed @ y
+        taken = np.zeros(len(c), dtype=bool) if low is None else np.isfinite(low) & np.isfinite(least) & (left > aim)
+        if high is not None:
+            taken |= np.isfinite(high) & np.isfinite(most) & (left < aim)
+        aim = np.where(taken, left, aim)
+    return aim
 
 
-def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
-    """A problem in CLARABEL's cone form, its inverse data, and the columns of each variable by id.
+def _cone_form(
+    problem: cp.Problem, unknowns: cp.Variable, compiled: solvers.Compiled | None = None
+) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
+    """A problem in CLARABEL's cone form, or as it was compiled, its inverse data, and columns of variables by id.
 
     None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than linear, second-order, exponential
     and power cones.
     """
-    compiled = _compiled(problem)
+    compiled = compiled or _compiled(problem)
     if compiled is None:
         return None
     data, chain, inverse = compiled
@@ -180,8 +195,8 @@ def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, An
     return (data, inverse, columns) if unknowns.id in columns else None
 
 
-def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
-    """A problem's data for CLARABEL, its reduction chain and inverse data; None if CVXPY cannot compile it."""
+def _compiled(problem: cp.Problem) -> solvers.Compiled | None:
+    """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
     if _too_long(problem):
@@ -190,10 +205,9 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
             warnings.simplefilter("ignore")
-            data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
+            return solvers.Compiled(*problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options))
     except cp.error.SolverError:
         return None
-    return data, chain, inverse
 
 
 def _too_long(problem: cp.Problem) -> bool:
@@ -237,14 +251,19 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
 
 
 def conic_excess(
-    expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
+    expression: cp.Expression,
+    constraints: Sequence[cp.Constraint],
+    unknowns: cp.Variable,
+    top: Float,
+    value: float,
+    left: solvers.Left | None = None,
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
     problem = cp.Problem(cp.Maximize(expression), list(constraints))
-    if _too_long(problem):
+    if left is None and _too_long(problem):
         return np.inf, ""
-    check("the proof by CLARABEL (a second solve)")
-    found = conic_bound(problem, unknowns, top)
+    check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
+    found = conic_bound(problem, unknowns, top, left)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, found.assumed
@@ -519,7 +538,7 @@ def _compiled_conditions(
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
-    """CLARABEL's dual and primal solution; None if these are not finite or time ran out."""
+    """CLARABEL's primal and dual solution; None if these are not finite or time ran out."""
     import clarabel
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
@@ -543,7 +562,7 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
             sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
         ).solve()
         y, z = np.asarray(found.z), np.asarray(found.x)
-    return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+    return (z, y) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

@@ -34,14 +34,18 @@ class Solved(NamedTuple):
     solution: Solution
     variables: list[int]
     conditions: list[int]
+    points: Any
 
     @classmethod
-    def of(cls, problem: cp.Problem, attempt: Any) -> Solved:
+    def of(cls, problem: cp.Problem, attempt: Any, left: solvers.Left) -> Solved:
         """What it left in this one."""
-        return cls(attempt, problem.solution, [v.id for v in problem.variables()], [c.id for c in problem.constraints])
+        variables, conditions = [v.id for v in problem.variables()], [c.id for c in problem.constraints]
+        return cls(attempt, problem.solution, variables, conditions, left.points)
 
-    def left_in(self, problem: cp.Problem) -> Any:
+    def left_in(self, problem: cp.Problem, solver: str, left: solvers.Left) -> Any:
         """Leave it in an equal problem."""
+        if self.points is not None:
+            left.compiled, left.points = solvers._compiled(problem, solver, False, {}, False), deepcopy(self.points)
         found = self.solution
         ids = dict(zip(self.variables, (v.id for v in problem.variables()), strict=True))
         ids.update(zip(self.conditions, (c.id for c in problem.constraints), strict=True))
@@ -64,14 +68,16 @@ def described(problem: cp.Problem) -> tuple[Any, ...]:
     return words, tuple(leaves), *((v.shape, v.tobytes()) for v in numbers)
 
 
-def honestly(problem: cp.Problem, solver: str, run: Callable[..., Any], options: dict[str, Any]) -> Any:
+def honestly(
+    problem: cp.Problem, solver: str, run: Callable[..., Any], options: dict[str, Any], left: solvers.Left
+) -> Any:
     """Solve a problem, or leave in it what was found when an equal one was solved."""
     key = (solver, repr(sorted(options.items())), described(problem))
     if key in SOLVED:
-        return SOLVED[key].left_in(problem)
-    attempt = run(problem, solver, **options)
+        return SOLVED[key].left_in(problem, solver, left)
+    attempt = run(problem, solver, left=left, **options)
     if problem.solution is not None and attempt.status in solvers.SOLVED:
-        SOLVED[key] = Solved.of(problem, attempt)
+        SOLVED[key] = Solved.of(problem, attempt, left)
     return attempt
 
 
@@ -97,8 +103,11 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         further = None if found.dual is None else np.asarray(duals(found.dual))
         return found._replace(duals=of_users, prices=prices, dual=further)
 
-    def run(problem: cp.Problem, solver: str, **options: Any) -> Any:
-        attempt = honestly(problem, solver, honest, options)
+    def run(problem: cp.Problem, solver: str, left: solvers.Left | None = None, **options: Any) -> Any:
+        left = left or solvers.Left()
+        attempt = honestly(problem, solver, honest, options, left)
+        if left.points is not None:
+            left.points = left.points[0], np.asarray(duals(left.points[1]))
         for variable in problem.variables():
             if variable.name() in UNKNOWNS and variable.value is not None:
                 variable.save_value(np.asarray(point(np.array(variable.value))))  # unchecked, as a solver's are
@@ -109,7 +118,11 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         return attempt if status is None else type(attempt)(solver, status, attempt.seconds)
 
     solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
-    conic.conic_bound = lambda problem, unknowns, top: bounded(problem, unknowns, top, find)
+
+    def bound(problem: cp.Problem, unknowns: cp.Variable, top: Any, left: solvers.Left | None = None) -> Any:
+        return bounded(problem, unknowns, top, find) if left is None else find(problem, unknowns, top, left)
+
+    conic.conic_bound = bound
     try:
         yield
     finally:

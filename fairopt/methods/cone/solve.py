@@ -57,6 +57,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 explain=partial(infeasible.explain, program),
                 objective=program.objective,
                 looser=looser,
+                left=cone.left,
             )
             if found:
                 evidence = Solved.of(cone, keep=True)
@@ -125,6 +126,7 @@ def solve_problem(
     objective: Objective | None = None,
     looser: bool = False,
     keep: bool = False,
+    left: solvers.Left | None = None,
 ) -> tuple[Try, bool]:
     """Solve within the time left; return the attempt, and whether the unknowns have finite values.
 
@@ -140,6 +142,7 @@ def solve_problem(
             verbose=settings.verbose,
             looser=looser,
             keep=keep,
+            left=left,
         )
     except SolverUnavailable:  # another solver of the chain may take it
         if settings.solver is not None:

@@ -114,12 +114,20 @@ class Left:
     dual point in this form. All are None after a run in another process, and without such points.
     """
 
+    problem: cp.Problem | None = None
     compiled: Compiled | None = None
     points: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
-    def keep(self, solver: str, compiled: Compiled, raw: Any) -> None:
+    def is_of(self, expression: cp.Expression, constraints: Iterable[cp.Constraint]) -> bool:
+        """Whether this expression was maximised under these constraints, and under no others."""
+        if self.problem is None or self.points is None:
+            return False
+        same = self.problem.objective.args[0] is expression and isinstance(self.problem.objective, cp.Maximize)
+        return same and [c.id for c in self.problem.constraints] == [c.id for c in constraints]
+
+    def keep(self, problem: cp.Problem, solver: str, compiled: Compiled, raw: Any) -> None:
         """Keep what CLARABEL or HiGHS gave."""
-        self.compiled, self.points = compiled, None
+        self.problem, self.compiled, self.points = problem, compiled, None
         if solver == "CLARABEL":
             points = raw.x, raw.z
         elif solver == "HIGHS":
@@ -299,7 +307,7 @@ def _solve_data(
     raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
     raw = raw if equilibrated is None else equilibrated.natural(raw)
     if left is not None:
-        left.keep(solver, compiled, raw)
+        left.keep(problem, solver, compiled, raw)
     _unpack(problem, solver, raw, chain, inverse)
 
 

@@ -260,7 +260,8 @@ def conic_excess(
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
     problem = cp.Problem(cp.Maximize(expression), list(constraints))
-    if left is None and _too_long(problem):
+    unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
+    if unknown:
         return np.inf, ""
     check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
     found = conic_bound(problem, unknowns, top, left)

@@ -45,7 +45,8 @@ class Solved(NamedTuple):
     def left_in(self, problem: cp.Problem, solver: str, left: solvers.Left) -> Any:
         """Leave it in an equal problem."""
         if self.points is not None:
-            left.compiled, left.points = solvers._compiled(problem, solver, False, {}, False), deepcopy(self.points)
+            left.problem, left.points = problem, deepcopy(self.points)
+            left.compiled = solvers._compiled(problem, solver, False, {}, False)
         found = self.solution
         ids = dict(zip(self.variables, (v.id for v in problem.variables()), strict=True))
         ids.update(zip(self.conditions, (c.id for c in problem.constraints), strict=True))

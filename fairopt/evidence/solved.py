@@ -22,7 +22,7 @@ from fairopt.blocks.normal_form import Term
 from fairopt.evidence.prices import Prices, natural_units
 from fairopt.evidence.supporting import NEAR, is_small, supporting
 from fairopt.evidence.written import Written
-from fairopt.formulation import solvers
+from fairopt.formulation.compiled import Left
 from fairopt.formulation.program import ConeModel, Float, Program, unique
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs import conditions
@@ -79,7 +79,7 @@ class Solved(Optimum):
     stands_in: bool = False
     unit: float | None = None
     more: bool = True
-    left: solvers.Left | None = None
+    left: Left | None = None
 
     kind = "duals"
 
@@ -544,7 +544,7 @@ def _conic_gap(
     majorant: Form | None,
     tasks: Float,
     point: Point,
-    left: solvers.Left | None = None,
+    left: Left | None = None,
 ) -> Proved:
     """The gap by the dual of the cone form, at the point that a solver left or else from a second solve."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand

@@ -35,11 +35,11 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
+from fairopt.formulation.compiled import Known, KnownRows, Left
 from fairopt.formulation.digests import NewConditions
 from fairopt.formulation.equilibration import equilibrated
 from fairopt.formulation.rising import least_load, of_those_who_rise, users_with_room
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
-from fairopt.formulation.solvers import Left
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
@@ -460,6 +460,17 @@ class ConeModel:
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
         """The constraint that rows of `Pairs.loads` stay within whole capacities."""
         return [self.model.loads[rows] <= 1]
+
+    @property
+    def known_rows(self) -> Known:
+        """Capacities and the rows of `known` in the unknowns."""
+        program, rows = self.program, self.program.capacity_rows
+        loads = sp.csr_array(program.pairs.loads[rows] * self.scale)
+        found = [KnownRows(self.capacity, loads, program.usable_rows[rows], equal=False)]
+        for condition in self.all_constraints:
+            if (one := self.known.get(condition.id)) is not None:
+                found.append(KnownRows(condition, *one.rows.in_units(self.scale), equal=one.rows.equal))
+        return Known(self.unknowns, found)
 
     @property
     def required(self) -> list[cp.Constraint]:

@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
+from fairopt.formulation.compiled import Compiled, Known, Left
 from fairopt.formulation.equilibration import Equilibrated
 from fairopt.formulation.highs import silence_banner
 from fairopt.runtime import subprocesses
@@ -101,44 +101,6 @@ _CONES_IF_INSTALLED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # CVXPY lists these c
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 
 
-class Compiled(NamedTuple):
-    """CVXPY's data of a problem for a solver, its reduction chain and inverse data."""
-
-    data: dict[str, Any]
-    chain: Any
-    inverse: Any
-
-
-class Left:
-    """What a solver leaves of a problem besides the values of its variables: how CVXPY compiled it, and a primal and a
-    dual point in this form. All are None after a run in another process, and without such points.
-    """
-
-    problem: cp.Problem | None = None
-    compiled: Compiled | None = None
-    points: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
-
-    def is_of(self, expression: cp.Expression, constraints: Iterable[cp.Constraint]) -> bool:
-        """Whether this expression was maximised under these constraints, and under no others."""
-        if self.problem is None or self.points is None:
-            return False
-        same = self.problem.objective.args[0] is expression and isinstance(self.problem.objective, cp.Maximize)
-        return same and [c.id for c in self.problem.constraints] == [c.id for c in constraints]
-
-    def keep(self, problem: cp.Problem, solver: str, compiled: Compiled, raw: Any) -> None:
-        """Keep what CLARABEL or HiGHS gave."""
-        self.problem, self.compiled, self.points = problem, compiled, None
-        if solver == "CLARABEL":
-            points = raw.x, raw.z
-        elif solver == "HIGHS":
-            points = raw["solution"].col_value, -np.asarray(raw["solution"].row_dual)
-        else:
-            return
-        primal, dual = (np.asarray(point, dtype=float) for point in points)
-        if (len(dual), len(primal)) == compiled.data["A"].shape and np.isfinite([*primal, *dual]).all():
-            self.points = primal, dual
-
-
 @cache
 def installed() -> tuple[str, ...]:
     """Names of the solvers that CVXPY can call here."""
@@ -190,6 +152,7 @@ def run(
     verbose: bool = False,
     looser: bool = False,
     keep: bool = False,
+    known: Known | None = None,
     left: Left | None = None,
 ) -> Try:
     """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
@@ -197,9 +160,10 @@ def run(
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
     inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
-    compiled for all values of its parameters. ``left`` keeps what else there is. There is no warm start, since options
-    leak between two solves of one problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the
-    solver cannot take this kind of problem, `InvalidBlock` for invalid options.
+    compiled for all values of its parameters. Rows that are ``known`` are not compiled, and ``left`` keeps what else
+    there is. There is no warm start, since options leak between two solves of one problem. The ``time_limit`` includes
+    CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for invalid
+    options.
 
     A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
@@ -224,12 +188,11 @@ def run(
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
-                status = _solve_in_time(problem, solver, verbose, settings, keep, start + time_limit, looser, left)
+                until = start + time_limit
+                status = _solve_in_time(problem, solver, verbose, settings, keep, until, looser, known, left)
             else:
-                compiled = _compiled(problem, solver, verbose, settings, keep)
-                _solve_data(problem, solver, verbose, settings, looser, compiled, left)
-        if time_limit is None:
-            status = str(problem.status)
+                compiled = Compiled.of(problem, solver, settings, keep, known)
+                status = _solve_data(problem, solver, verbose, settings, looser, compiled, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -284,12 +247,6 @@ def _takes(problem: cp.Problem, solver: str) -> bool:
     return True
 
 
-def _compiled(problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], keep: bool) -> Compiled:
-    """A problem as CVXPY compiles it for a solver; with ``keep`` for all values of its parameters."""
-    made = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
-    return Compiled(*made)
-
-
 def _solve_data(
     problem: cp.Problem,
     solver: str,
@@ -298,9 +255,9 @@ def _solve_data(
     looser: bool,
     compiled: Compiled,
     left: Left | None,
-) -> None:
-    """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try."""
-    data, chain, inverse = compiled
+) -> str:
+    """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try; the status."""
+    data, chain = compiled.data, compiled.chain
     _require_range(solver, data)
     equilibrated = Equilibrated(data) if looser and solver == "CLARABEL" and Equilibrated.takes(data) else None
     given = data if equilibrated is None else equilibrated.data
@@ -308,7 +265,8 @@ def _solve_data(
     raw = raw if equilibrated is None else equilibrated.natural(raw)
     if left is not None:
         left.keep(problem, solver, compiled, raw)
-    _unpack(problem, solver, raw, chain, inverse)
+    _raise_interrupt(solver, raw)
+    return compiled.unpack(raw)
 
 
 def _require_range(solver: str, data: Mapping[str, Any]) -> None:
@@ -320,13 +278,12 @@ def _require_range(solver: str, data: Mapping[str, Any]) -> None:
             raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS fails above {_SQUARED:g}")
 
 
-def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any) -> None:
-    """Leave the answer in the variables; `KeyboardInterrupt` if the solver returned because of it."""
+def _raise_interrupt(solver: str, raw: Any) -> None:
+    """`KeyboardInterrupt` if the solver returned because of it."""
     if solver in _SWALLOWS_INTERRUPT:
         field, interrupted = _SWALLOWS_INTERRUPT[solver]
         if raw["info"].get(field) in interrupted:
             raise KeyboardInterrupt
-    problem.unpack_results(raw, chain, inverse)
 
 
 def _solve_in_time(
@@ -337,6 +294,7 @@ def _solve_in_time(
     keep: bool,
     until: float,
     looser: bool,
+    known: Known | None,
     left: Left | None,
 ) -> str:
     """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
@@ -351,15 +309,14 @@ def _solve_in_time(
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    compiled = _compiled(problem, solver, verbose, settings, keep)
+    compiled = Compiled.of(problem, solver, settings, keep, known)
     seconds = until - time.perf_counter()
     if seconds <= 0:
         return LATE
     if place:
         (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
     check(f"the solver {solver}")
-    _solve_data(problem, solver, verbose, settings, looser, compiled, left)
-    return str(problem.status)
+    return _solve_data(problem, solver, verbose, settings, looser, compiled, left)
 
 
 def _solve_in_subprocess(

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import brief
 from fairopt.blocks.own import ranges
 from fairopt.formulation import solvers
+from fairopt.formulation.compiled import Compiled, Left
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.conditions import charged_conditions
@@ -61,9 +62,7 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
-def conic_bound(
-    problem: cp.Problem, unknowns: cp.Variable, top: Float, left: solvers.Left | None = None
-) -> ConicBound | None:
+def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float, left: Left | None = None) -> ConicBound | None:
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
     The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
@@ -73,10 +72,11 @@ def conic_bound(
     form = _cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
-    data, inverse, columns = form
+    compiled, columns = form
+    data, offset = compiled.data, compiled.offset
     dims, ours = data["dims"], columns[unknowns.id]
     z, y = _solve(data, dims) if left is None or left.points is None else left.points
-    if y is None or z is None:
+    if y is None or z is None or offset is None:
         return None
     c, b = np.asarray(data["c"]), np.asarray(data["b"])
     transposed = sp.csr_array(data["A"]).T.tocsr()
@@ -99,11 +99,8 @@ def conic_bound(
     proven = np.isfinite(charge)
     low += float(charge[proven].sum())
     unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
-    extra = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
-    if not isinstance(extra, dict) or "offset" not in extra:  # the objective's constant
-        return None
     assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
-    return ConicBound(-(low - unknown + float(extra["offset"])), assumed)
+    return ConicBound(-(low - unknown + offset), assumed)
 
 
 def reach_of_variables(cone: ConeModel) -> dict[str, float]:
@@ -115,7 +112,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return {}
-    data, _, columns = form
+    data, columns = form[0].data, form[1]
     least, most = _ranges(problem, columns, data["A"].shape[1])
     least[columns[cone.unknowns.id]] = 0.0
     most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
@@ -170,9 +167,9 @@ def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, lea
 
 
 def _cone_form(
-    problem: cp.Problem, unknowns: cp.Variable, compiled: solvers.Compiled | None = None
-) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
-    """A problem in CLARABEL's cone form, or as it was compiled, its inverse data, and columns of variables by id.
+    problem: cp.Problem, unknowns: cp.Variable, compiled: Compiled | None = None
+) -> tuple[Compiled, dict[int, Indices]] | None:
+    """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
     None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than linear, second-order, exponential
     and power cones.
@@ -180,22 +177,13 @@ def _cone_form(
     compiled = compiled or _compiled(problem)
     if compiled is None:
         return None
-    data, chain, inverse = compiled
-    dims, columns = data["dims"], {}
-    if data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
+    dims, columns = compiled.data["dims"], compiled.columns()
+    if compiled.data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
         return None
-    starts = data["param_prob"].var_id_to_col
-    for variable in problem.variables():
-        names = {variable.id}  # CVXPY replaces variables that have a sign
-        for reduction in chain.reductions:
-            names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
-        start = next((starts[name] for name in names if name in starts), None)
-        if start is not None:
-            columns[variable.id] = np.arange(start, start + variable.size)
-    return (data, inverse, columns) if unknowns.id in columns else None
+    return (compiled, columns) if unknowns.id in columns else None
 
 
-def _compiled(problem: cp.Problem) -> solvers.Compiled | None:
+def _compiled(problem: cp.Problem) -> Compiled | None:
     """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
@@ -205,7 +193,7 @@ def _compiled(problem: cp.Problem) -> solvers.Compiled | None:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
             warnings.simplefilter("ignore")
-            return solvers.Compiled(*problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options))
+            return Compiled.of(problem, "CLARABEL", options, keep=False)
     except cp.error.SolverError:
         return None
 
@@ -220,7 +208,7 @@ def has_matrices(problem: cp.Problem) -> bool:
     """Whether a problem has semidefinite cones, for which there are no bounds; `MATRICES` is the advice."""
     convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)
     compiled = _compiled(convex)
-    return compiled is not None and bool(compiled[0]["dims"].psd)
+    return compiled is not None and bool(compiled.data["dims"].psd)
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
@@ -256,7 +244,7 @@ def conic_excess(
     unknowns: cp.Variable,
     top: Float,
     value: float,
-    left: solvers.Left | None = None,
+    left: Left | None = None,
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
     problem = cp.Problem(cp.Maximize(expression), list(constraints))
@@ -522,7 +510,7 @@ def _compiled_conditions(
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return None
-    data, _, columns = form
+    data, columns = form[0].data, form[1]
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
     others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
     linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fairopt.formulation import solvers
+from fairopt.formulation.compiled import Compiled, Known, Left
 from fairopt.methods.cone.levels import BySimplex, LevelProblem, LevelSolution
 from fairopt.proofs import conic
 
@@ -37,16 +38,16 @@ class Solved(NamedTuple):
     points: Any
 
     @classmethod
-    def of(cls, problem: cp.Problem, attempt: Any, left: solvers.Left) -> Solved:
+    def of(cls, problem: cp.Problem, attempt: Any, left: Left) -> Solved:
         """What it left in this one."""
         variables, conditions = [v.id for v in problem.variables()], [c.id for c in problem.constraints]
         return cls(attempt, problem.solution, variables, conditions, left.points)
 
-    def left_in(self, problem: cp.Problem, solver: str, left: solvers.Left) -> Any:
+    def left_in(self, problem: cp.Problem, solver: str, known: Known | None, left: Left) -> Any:
         """Leave it in an equal problem."""
         if self.points is not None:
             left.problem, left.points = problem, deepcopy(self.points)
-            left.compiled = solvers._compiled(problem, solver, False, {}, False)
+            left.compiled = Compiled.of(problem, solver, {}, keep=False, known=known)
         found = self.solution
         ids = dict(zip(self.variables, (v.id for v in problem.variables()), strict=True))
         ids.update(zip(self.conditions, (c.id for c in problem.constraints), strict=True))
@@ -70,12 +71,17 @@ def described(problem: cp.Problem) -> tuple[Any, ...]:
 
 
 def honestly(
-    problem: cp.Problem, solver: str, run: Callable[..., Any], options: dict[str, Any], left: solvers.Left
+    problem: cp.Problem,
+    solver: str,
+    run: Callable[..., Any],
+    options: dict[str, Any],
+    known: Known | None,
+    left: Left,
 ) -> Any:
     """Solve a problem, or leave in it what was found when an equal one was solved."""
     key = (solver, repr(sorted(options.items())), described(problem))
     if key in SOLVED:
-        return SOLVED[key].left_in(problem, solver, left)
+        return SOLVED[key].left_in(problem, solver, known, left)
     attempt = run(problem, solver, left=left, **options)
     if problem.solution is not None and attempt.status in solvers.SOLVED:
         SOLVED[key] = Solved.of(problem, attempt, left)
@@ -104,9 +110,11 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         further = None if found.dual is None else np.asarray(duals(found.dual))
         return found._replace(duals=of_users, prices=prices, dual=further)
 
-    def run(problem: cp.Problem, solver: str, left: solvers.Left | None = None, **options: Any) -> Any:
-        left = left or solvers.Left()
-        attempt = honestly(problem, solver, honest, options, left)
+    def run(
+        problem: cp.Problem, solver: str, known: Known | None = None, left: Left | None = None, **options: Any
+    ) -> Any:
+        left = left or Left()
+        attempt = honestly(problem, solver, honest, options, known, left)
         if left.points is not None:
             left.points = left.points[0], np.asarray(duals(left.points[1]))
         for variable in problem.variables():
@@ -120,7 +128,7 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
 
     solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
 
-    def bound(problem: cp.Problem, unknowns: cp.Variable, top: Any, left: solvers.Left | None = None) -> Any:
+    def bound(problem: cp.Problem, unknowns: cp.Variable, top: Any, left: Left | None = None) -> Any:
         return bounded(problem, unknowns, top, find) if left is None else find(problem, unknowns, top, left)
 
     conic.conic_bound = bound

@@ -14,6 +14,7 @@ from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
 from fairopt.evidence.solved import Solved
 from fairopt.formulation import solvers
+from fairopt.formulation.compiled import Known, Left
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods import infeasible
 from fairopt.methods.cone.unbounded import refuse_unbounded
@@ -57,6 +58,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 explain=partial(infeasible.explain, program),
                 objective=program.objective,
                 looser=looser,
+                known=cone.known_rows,
                 left=cone.left,
             )
             if found:
@@ -126,7 +128,8 @@ def solve_problem(
     objective: Objective | None = None,
     looser: bool = False,
     keep: bool = False,
-    left: solvers.Left | None = None,
+    known: Known | None = None,
+    left: Left | None = None,
 ) -> tuple[Try, bool]:
     """Solve within the time left; return the attempt, and whether the unknowns have finite values.
 
@@ -142,6 +145,7 @@ def solve_problem(
             verbose=settings.verbose,
             looser=looser,
             keep=keep,
+            known=known,
             left=left,
         )
     except SolverUnavailable:  # another solver of the chain may take it

@@ -319,7 +319,7 @@ class Solved(Optimum):
         As the solver left them where only CVXPY can evaluate a block: what has no code in the file is for readers with
         that code.
         """
-        if not self._is_natural():
+        if not self.is_natural:
             own = [term for _, term in program.objective.summands() if not is_ours(term)]
             why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
             return ({"why": why} if why else {}) | self.numbers()
@@ -337,7 +337,8 @@ class Solved(Optimum):
             held = {"why": str(error)}
         return held
 
-    def _is_natural(self) -> bool:
+    @property
+    def is_natural(self) -> bool:
         """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
         program = self.program
         return all(is_ours(term) for _, term in program.objective.summands()) and all(
@@ -493,33 +494,37 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
         cone, variables = evidence.written.settled(tasks)
         known = variables if variables or not cone.model.own.held else None
     point = program.point(tasks, variables=variables)
-    blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks, point)
-    proof, left = Proved(), evidence.left
-    if fit is None:
-        scale = 1.0 if evidence.factor is None else evidence.factor
-        prices = evidence.prices * scale
-        if left is not None and evidence.factor is not None:
-            proof = _conic_gap(program, evidence, None, tasks, point, left)
-        if not (proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
+    blocks, proof, left, fit = conditions.violation_at(program, tasks, cone), Proved(), evidence.left, None
+    prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
+    by_cone = left is not None and evidence.factor is not None and not (objective.is_known and evidence.is_natural)
+    if by_cone:
+        proof = _conic_gap(program, evidence, objective.majorant(point), tasks, point, left)
+    if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
+        fit = _fit(program, evidence, tasks, point)
+        if fit is None:
             gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
-            proof = min(proof, Proved(gap), key=Proved.missing)
-    else:
-        majorant, found = fit.majorant, fit.found
-        scale = found.factor * majorant.unit
-        proof, prices = Proved(found.gap), fit.multipliers.prices * scale
-        scale *= evidence.factor or 1.0
-        if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
-            low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
-            run = majorant.unit * (majorant.value(high) - majorant.value(low))
-            slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
-            prices, scale = prices * slope_of_value, scale * slope_of_value
-        if left is not None and not proof.plainly:
-            proof = min(proof, _conic_gap(program, evidence, majorant, tasks, point, left), key=Proved.missing)
+        else:
+            gap, prices, scale = _of_fit(evidence, fit, objective, point)
+        proof = min(proof, Proved(gap), key=Proved.missing)
+        if left is not None and not (by_cone or fit is None or proof.plainly):
+            proof = min(proof, _conic_gap(program, evidence, fit.majorant, tasks, point, left), key=Proved.missing)
     multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}
     if not proof.gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
         again = _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
         proof = min(proof, again, key=Proved.missing)
     return Measured(tasks, proof.gap, blocks, prices, proof.assumed, variables=known, multipliers=multipliers)
+
+
+def _of_fit(evidence: Solved, fit: _Fit, objective: Objective, point: Point) -> tuple[float, Float, float]:
+    """The gap and prices by a `lagrangian_bound`, and natural units per dual value."""
+    majorant, scale = fit.majorant, fit.found.factor * fit.majorant.unit
+    prices, scale = fit.multipliers.prices * scale, scale * (evidence.factor or 1.0)
+    if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
+        low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
+        run = majorant.unit * (majorant.value(high) - majorant.value(low))
+        slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
+        prices, scale = prices * slope_of_value, scale * slope_of_value
+    return fit.found.gap, prices, scale
 
 
 class Proved(NamedTuple):

@@ -319,7 +319,7 @@ class Solved(Optimum):
         As the solver left them where only CVXPY can evaluate a block: what has no code in the file is for readers with
         that code.
         """
-        if not self.is_natural:
+        if not self._is_natural():
             own = [term for _, term in program.objective.summands() if not is_ours(term)]
             why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
             return ({"why": why} if why else {}) | self.numbers()
@@ -337,8 +337,7 @@ class Solved(Optimum):
             held = {"why": str(error)}
         return held
 
-    @property
-    def is_natural(self) -> bool:
+    def _is_natural(self) -> bool:
         """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
         program = self.program
         return all(is_ours(term) for _, term in program.objective.summands()) and all(
@@ -496,9 +495,9 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     point = program.point(tasks, variables=variables)
     blocks, proof, left, fit = conditions.violation_at(program, tasks, cone), Proved(), evidence.left, None
     prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
-    by_cone = left is not None and evidence.factor is not None and not (objective.is_known and evidence.is_natural)
+    by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
     if by_cone:
-        proof = _conic_gap(program, evidence, objective.majorant(point), tasks, point, left)
+        proof = _conic_gap(program, evidence, None, tasks, point, left)
     if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
         fit = _fit(program, evidence, tasks, point)
         if fit is None:

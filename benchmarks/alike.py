@@ -23,9 +23,9 @@ from oracle.instances import users_alike
 
 import fairopt as fo
 from fairopt.errors import NotCertified
-from fairopt.formulation import alike
-from fairopt.formulation.program import Program
-from fairopt.methods.cluster import filling
+from fairopt.solve.cluster import filling
+from fairopt.solve.form import alike
+from fairopt.solve.form.program import Program
 
 LIMIT = 30.0  # seconds for an answer by users one by one
 WITHOUT_ENVY = (

@@ -16,7 +16,7 @@ import numpy as np
 from common import answered, arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.formulation import solvers
+from fairopt.solve.form import solvers
 
 
 def instance_of(n_users: int, n_servers: int, heavy: float, seed: int = 1) -> fo.Instance:

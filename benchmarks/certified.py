@@ -15,7 +15,7 @@ from typing import Any
 from common import arguments, show
 
 import fairopt as fo
-from fairopt.formulation.solvers import installed
+from fairopt.solve.form.solvers import installed
 
 POLICIES = {
     "DRF": fo.DRF(),

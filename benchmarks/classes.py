@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fairopt
-import fairopt.evidence.bundles
-import fairopt.evidence.kinds
 import fairopt.policies  # so that all are known
+import fairopt.proof.evidence.bundles
+import fairopt.proof.evidence.kinds
 from fairopt.blocks.algebra import Objective
-from fairopt.proofs.proposal import Evidence
+from fairopt.proof.proposal import Evidence
 
 PACKAGE = Path(fairopt.__file__).parent
 

@@ -16,7 +16,7 @@ import numpy as np
 from common import arguments, show
 
 import fairopt as fo
-from fairopt.formulation.solvers import installed
+from fairopt.solve.form.solvers import installed
 
 POLICIES = {
     "DRF": fo.DRF(),

@@ -14,7 +14,7 @@ import numpy as np
 import fairopt as fo
 from fairopt.blocks import normal_form
 from fairopt.blocks.rows import Rows
-from fairopt.proofs import gate
+from fairopt.proof import gate
 
 
 @dataclass(frozen=True, repr=False)

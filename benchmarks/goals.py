@@ -28,7 +28,7 @@ import rates
 from common import arguments, median, show
 
 import fairopt as fo
-from fairopt.proofs import gate
+from fairopt.proof import gate
 
 SLOW = 6.0  # seconds after which another way is not asked for the next size
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

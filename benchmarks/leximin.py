@@ -29,10 +29,10 @@ import scipy.sparse as sp
 from common import answered, arguments, median, show
 
 import fairopt as fo
-from fairopt.formulation.program import Program
-from fairopt.methods.cluster import leximin
-from fairopt.methods.settings import Settings
-from fairopt.proofs import gate
+from fairopt.proof import gate
+from fairopt.solve.cluster import leximin
+from fairopt.solve.form.program import Program
+from fairopt.solve.settings import Settings
 
 PEER, MODULE = "cvxpy-leximin", "cvxpy_leximin"
 GROWTH = 3.0  # of its seconds in users, from 10 to 50

@@ -47,8 +47,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
-    "proofs": ("fairopt/proofs", "tests/proofs"),
-    "pool": ("fairopt/methods/pool", "tests/methods/pool"),
+    "proofs": ("fairopt/proofs", "tests/proof"),
+    "pool": ("fairopt/solve/pool", "tests/solve/pool"),
     "properties": ("fairopt/properties", "tests/properties"),
 }
 PATIENCE = 60  # seconds of a test, at least

@@ -33,7 +33,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PARTS: dict[str, tuple[str, ...]] = {  # by part of the campaign its folders; the hierarchy is found by its content
     "exact": ("fairopt/exact",),
-    "hierarchy": ("fairopt/hierarchy", "fairopt/methods/hierarchy"),
+    "hierarchy": ("fairopt/hierarchy", "fairopt/solve/hierarchy"),
     "gate": ("fairopt/proofs", "fairopt/proof"),
 }
 SECONDS, LATE = 5, 3  # of a case, and how many may take longer before a change is left
@@ -386,7 +386,7 @@ def _spoilt(how: str) -> Iterator[None]:
         return
     import numpy as np
 
-    from fairopt.proofs import gate
+    from fairopt.proof import gate
 
     def wrong(values: Any) -> Any:
         if not isinstance(values, np.ndarray) or not values.size:

@@ -24,7 +24,7 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.formulation.solvers import TIGHT
+from fairopt.solve.form.solvers import TIGHT
 
 SMALL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 FIRST = f"import fairopt as fo; fo.{{}}.allocate(fo.Instance({SMALL.demands.tolist()}, {[200] * 3}{{}}))"

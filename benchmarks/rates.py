@@ -28,10 +28,10 @@ from common import arguments, interleaved, median, show
 from scipy.optimize import minimize
 
 import fairopt as fo
-from fairopt.formulation.program import Program
-from fairopt.methods.cluster.alpha_fair import solve_alpha_fair_on_servers
-from fairopt.methods.settings import Settings
-from fairopt.proofs.gate import judge
+from fairopt.proof.gate import judge
+from fairopt.solve.cluster.alpha_fair import solve_alpha_fair_on_servers
+from fairopt.solve.form.program import Program
+from fairopt.solve.settings import Settings
 
 Array = np.ndarray
 BISECTIONS = 45

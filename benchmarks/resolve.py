@@ -16,8 +16,8 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.formulation.solvers import TIGHT
-from fairopt.methods.prepared import Prepared
+from fairopt.solve.form.solvers import TIGHT
+from fairopt.solve.prepared import Prepared
 
 POLICIES = [
     ("AlphaFair(1)", fo.Policy(fo.AlphaFair(1)), "CLARABEL"),

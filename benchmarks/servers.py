@@ -19,11 +19,11 @@ import numpy as np
 from common import arguments, interleaved, median, show
 
 import fairopt as fo
-from fairopt.formulation.program import Program
-from fairopt.methods.cluster import alpha_fair
-from fairopt.methods.dispatch import best
-from fairopt.methods.settings import Settings
-from fairopt.proofs.gate import Answer
+from fairopt.proof.gate import Answer
+from fairopt.solve.cluster import alpha_fair
+from fairopt.solve.dispatch import best
+from fairopt.solve.form.program import Program
+from fairopt.solve.settings import Settings
 
 SERVERS, RESOURCES = 27, 3
 INTERIOR_POINT = {"HIGHS": {"highs_options": {"solver": "ipm", "run_crossover": "off"}}}

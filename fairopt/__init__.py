@@ -3,29 +3,25 @@
 For users, the names at the top are the language and the verbs; results, errors and helpers are public in the packages
 below. For maintainers, modules import only from those listed before them:
 
-* `tolerances`, `errors`, `hostlists`: tolerances that modules share; exceptions; lists such as ``n[1-3]``.
-* `runtime`: progress, time limits, subprocesses, imports on first use. `display`: text made safe for terminals.
+* `errors`, `runtime`: exceptions; progress, time limits, subprocesses, imports on first use, text for terminals.
 * `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
-* `validation`, `labels`, `teams`, `limits`, `dominance`, `fitting`: arguments of an `Instance`; dominant users of each
-  resource; tasks that fit on no server. `in_fractions`: the numbers of an instance as fractions.
-* `checker`: proves saved answers; shares no code with the rest.
-* `instance`, `certificate`: the question; the record of what was measured.
+* `certificate`: the record of what was measured.
+* `instance`: the question, checked once.
 * `instances`, `datasets`, `allocation`: generators; instances from files; the answer.
 * `blocks`: shares, objectives, constraints and bundle bases.
-* `formulation`: a policy on an instance as numbers, read by methods and proofs.
-* `proofs`, `evidence`: the gate, which makes every certificate; kinds of evidence.
+* `proof`: the gate, which makes every certificate, bounds, and the kinds of evidence. It reads programs (`solve.form`)
+  and calls no method. `proofs`: former names, for one version.
 * `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
-* `exact`, `methods`, `scale`: exact answers in fractions; solution methods; many instances of one shape, users in
-  shards.
-* `policy`, `policies`: `Policy`; named notions and mechanisms.
-* `metrics`, `server_sums`, `server_names`, `team_sums`, `properties`: measures; sums by class of server and by team;
-  short names of servers; checks, audit, proofs, claims.
+* `exact`, `solve`, `scale`: exact answers in fractions; programs and the methods that solve them; many instances of one
+  shape, users in shards.
+* `policy`, `policies`: `Policy`; named notions and mechanisms; saved answers.
+* `metrics`, `properties`: measures; checks, audit, proofs, claims.
 * `tradeoff`: frontiers, tests for a trade-off, preferences.
 * `online`: the scheduler of whole tasks, and the simulator.
 * `operate`: what runs now beside what is fair; what stops a user or team; quotas of teams; answers before and after a
   change; what to buy.
 * `checker`: proofs of saved answers, by the standard library alone.
-* `reading`, `testing`, `plots`: saving, loading and verifying answers; Hypothesis strategies; pictures.
+* `testing`, `plots`: Hypothesis strategies; pictures.
 * `report`, `cli`: comparisons and tables; the command line.
 """
 

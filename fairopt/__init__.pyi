@@ -54,6 +54,7 @@ from fairopt.policies.dominant import KDF as KDF
 from fairopt.policies.dominant import TSF as TSF
 from fairopt.policies.dynamic import DynamicDRF as DynamicDRF
 from fairopt.policies.hierarchical import HDRF as HDRF
+from fairopt.policies.loading import verify as verify
 from fairopt.policies.per_server import NaivePerServer as NaivePerServer
 from fairopt.policies.psdsf import PSDSF as PSDSF
 from fairopt.policies.sequential import SequentialMinMax as SequentialMinMax
@@ -66,7 +67,6 @@ from fairopt.policy import Policy as Policy
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
-from fairopt.reading import verify as verify
 from fairopt.report.comparison import compare as compare
 from fairopt.runtime.progress import progress as progress
 from fairopt.scale.many import allocate_many as allocate_many

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.certificate import Certificate
-from fairopt.display import label
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.runtime.display import label
 from fairopt.runtime.lazy import later
-from fairopt.tolerances import GAP_TOLERANCE, ROUNDING
+from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -754,7 +754,7 @@ class Allocation:
         >>> fo.Allocation.load(file).tasks
         array([ 2.5, 12.5])
         """
-        return later("fairopt.reading:save")(self, Path(path), evidence)
+        return later("fairopt.policies.loading:save")(self, Path(path), evidence)
 
     @classmethod
     def load(cls, path: str | Path, policy: Any = None) -> Allocation:
@@ -786,7 +786,7 @@ class Allocation:
         >>> loaded.policy, loaded.certificate.ok
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
-        return later("fairopt.reading:load")(Path(path), policy)
+        return later("fairopt.policies.loading:load")(Path(path), policy)
 
 
 def _read_only(values: Float) -> Float:

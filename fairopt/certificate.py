@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 __all__ = ["Certificate", "Try", "within_tolerance"]
 

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairopt.display import visible
+from fairopt.runtime.display import visible
 
 __all__ = [
     "FairoptError",

@@ -12,17 +12,17 @@ from fairopt.blocks.algebra import Objective, objective_of
 from fairopt.blocks.base import blocks_within, brief, require_hashable
 from fairopt.blocks.constraints import Constraint, constraints_of
 from fairopt.blocks.model import Model
-from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.exact.allocate import allocate as allocate_exactly
-from fairopt.formulation.problem import natural_problem
-from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
-from fairopt.methods import dispatch
-from fairopt.methods.prepared import Prepared
-from fairopt.methods.read import read
-from fairopt.methods.whole.solve import allocate_whole
+from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
+from fairopt.solve import dispatch
+from fairopt.solve.form.no_whole_task import refuse_whole
+from fairopt.solve.form.problem import natural_problem
+from fairopt.solve.prepared import Prepared
+from fairopt.solve.solved_problem import read
+from fairopt.solve.whole.solve import allocate_whole
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 

@@ -653,7 +653,7 @@ def test_a_link_that_leads_back_to_itself_is_one_line(run: Any, tmp_path: Path) 
 
 @pytest.mark.parametrize("command", ["solve cluster", "compare cluster -p drf", "solve servers.json -p ps-dsf"])
 def test_too_little_memory_is_one_line_and_a_code_of_its_own(run: Any, monkeypatch: Any, command: str) -> None:
-    from fairopt.methods import dispatch
+    from fairopt.solve import dispatch
 
     def full(*_: Any, **__: Any) -> None:
         np.empty(2**58, dtype="f8")

@@ -318,12 +318,12 @@ def test_every_file_and_name_of_the_code_is_there(page: Path) -> None:
 
 def test_a_file_or_name_that_is_gone_is_found() -> None:
     text = (
-        "See {file}`fairopt/nothing.py`.\n\nCode: {file}`fairopt/instance.py`, `Instance`, `Instance.pooled`,\n"
+        "See {file}`fairopt/nothing.py`.\n\nCode: {file}`fairopt/instance/data.py`, `Instance`, `Instance.pooled`,\n"
         "`Instance.walls`; {file}`fairopt/errors.py`, `nearest`, `Instance`.\n\n`Other` text.\n"
     )
     assert missing_code(text) == [
         "fairopt/nothing.py",
-        "Instance.walls in fairopt/instance.py",
+        "Instance.walls in fairopt/instance/data.py",
         "Instance in fairopt/errors.py",
     ]
 

@@ -15,7 +15,7 @@ import pytest
 
 import fairopt as fo
 from fairopt import errors
-from fairopt.proofs.conic import has_matrices
+from fairopt.proof.conic import has_matrices
 
 DESIGNED = {
     "FairoptError",

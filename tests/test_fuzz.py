@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.proofs import gate
+from fairopt.proof import gate
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairopt.hostlists import hostlist, hosts
+from fairopt.runtime.hostlists import hostlist, hosts
 
 RANGES = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(1, 7)), min_size=1, max_size=5)
 

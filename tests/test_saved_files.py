@@ -15,9 +15,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import fairopt as fo
-from fairopt import reading
 from fairopt.checker import answer as checker
 from fairopt.checker.tiers import KINDS
+from fairopt.policies import loading as reading
 
 DATA = Path(__file__).parent / "data"
 TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certified gap allows for the others

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.formulation import solvers
-from fairopt.methods import dispatch, infeasible
-from fairopt.methods.cluster.psdsf import equilibrium
-from fairopt.proofs import gate
+from fairopt.proof import gate
 from fairopt.runtime import lazy, solver_process, subprocesses
 from fairopt.runtime.clock import SHORTEST, Clock, Late, check, current
 from fairopt.runtime.progress import steps, tell
+from fairopt.solve import dispatch, infeasible
+from fairopt.solve.cluster.psdsf import equilibrium
+from fairopt.solve.form import solvers
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], teams={"team": ["batch", None]})
 SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
@@ -91,13 +91,13 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
 @pytest.mark.parametrize(
     "mechanism, place",
     [
-        (fo.DRF(), "fairopt.methods.pool.solve.find_events"),
+        (fo.DRF(), "fairopt.solve.pool.solve.find_events"),
         (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
         (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
         (fo.SequentialMinMax(), "fairopt.policies.sequential.one_after_the_other"),
         (fo.DynamicDRF(), "fairopt.policies.dynamic.solve_waterfilling"),
-        (fo.HDRF(), "fairopt.proofs.gate.of_filling"),
+        (fo.HDRF(), "fairopt.proof.gate.of_filling"),
     ],
     ids=lambda what: getattr(what, "name", None),
 )
@@ -115,7 +115,7 @@ def test_all_that_has_a_name_takes_a_time_limit() -> None:
 
 
 def test_whole_tasks_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairopt.methods.whole.solve.rounded", for_ever)
+    monkeypatch.setattr("fairopt.solve.whole.solve.rounded", for_ever)
     with pytest.raises(fo.errors.NotCertified, match="which ended at: "):
         fo.DRF().allocate(CLUSTER, integral="rounded", time_limit=0.05)
 
@@ -226,7 +226,7 @@ def test_a_proof_by_a_second_solve_is_stopped(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(solvers, "_LONG", 0)
 
     def work() -> Any:
-        from fairopt.proofs.conic import conic_excess
+        from fairopt.proof.conic import conic_excess
 
         return conic_excess(problem.objective.expr, problem.constraints, x, np.ones(2), 2.0)
 
@@ -316,7 +316,7 @@ def test_what_ps_dsf_had_when_its_proof_was_stopped_is_the_best_found(monkeypatc
 
 
 def test_ps_dsf_stopped_in_its_search_has_the_nearest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairopt.methods.cluster.psdsf.largest_gain", for_ever)
+    monkeypatch.setattr("fairopt.solve.cluster.psdsf.largest_gain", for_ever)
     with pytest.raises(fo.errors.NotCertified, match="which ended at: servers in balance, step 1") as caught:
         fo.PSDSF().allocate(SERVERS, time_limit=0.05)
     best = caught.value.best

@@ -33,7 +33,7 @@ from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp
-from fairopt.tolerances import TERM_ROUNDING
+from fairopt.runtime.tolerances import TERM_ROUNDING
 
 __all__ = [
     "AtLeast",

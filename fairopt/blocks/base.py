@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.display import LONG, sentence, shorter
 from fairopt.errors import FairoptError, InvalidBlock, NotConcave
-from fairopt.labels import by_label
+from fairopt.instance.labels import by_label
+from fairopt.runtime.display import LONG, sentence, shorter
 
 PART = 40  # longer parameters are shortened in names and messages, in characters
 OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # bases for users' blocks

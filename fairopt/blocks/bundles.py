@@ -16,9 +16,9 @@ from fairopt.blocks.base import Block, brief
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
-from fairopt.dominance import Dominance, sums_by_group
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.dominance import Dominance, sums_by_group
 from fairopt.runtime.lazy import cp
 
 __all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]

@@ -22,7 +22,7 @@ from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.runtime.lazy import cp
-from fairopt.tolerances import ROUNDING
+from fairopt.runtime.tolerances import ROUNDING
 
 __all__ = ["AlphaFairPlane", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
 

@@ -15,8 +15,8 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.validation import distinct
 from fairopt.runtime.lazy import sp
-from fairopt.validation import distinct
 
 __all__ = [
     "TeamFloor",

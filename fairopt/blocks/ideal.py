@@ -16,8 +16,8 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus
 from fairopt.errors import OutOfDomain
-from fairopt.in_fractions import Fractions
 from fairopt.instance import Instance
+from fairopt.instance.in_fractions import Fractions
 from fairopt.runtime.clock import check
 
 __all__ = ["IdealGain"]

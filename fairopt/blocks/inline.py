@@ -11,8 +11,8 @@ from types import CodeType, FunctionType
 from typing import Any, ClassVar, TypeGuard
 
 from fairopt.blocks.base import Block, brief
-from fairopt.display import LONG, sentence, shorter
 from fairopt.errors import InvalidBlock
+from fairopt.runtime.display import LONG, sentence, shorter
 
 __all__ = ["Inline", "is_function", "text_of"]
 

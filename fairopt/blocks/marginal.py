@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.form import Curve
-from fairopt.tolerances import SUM_ROUNDING
+from fairopt.runtime.tolerances import SUM_ROUNDING
 
 __all__ = ["Marginal", "PowerMarginal"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.powers import log_sum_exp
-from fairopt.tolerances import EPS
+from fairopt.runtime.tolerances import EPS
 
 __all__ = ["log_fairness", "log_total"]
 

@@ -19,7 +19,7 @@ from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import TINY
+from fairopt.runtime.tolerances import TINY
 
 __all__ = ["Model", "Pairs", "Point"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.teams import sums_by
+from fairopt.instance.teams import sums_by
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Pairs

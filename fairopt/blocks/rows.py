@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import brief
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import TERM_ROUNDING
+from fairopt.runtime.tolerances import TERM_ROUNDING
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model

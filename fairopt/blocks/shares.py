@@ -22,9 +22,9 @@ from fairopt.blocks.roots import Between, norm
 from fairopt.blocks.symbols import ShareSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.in_fractions import Fractions
 from fairopt.instance import Instance
-from fairopt.tolerances import GAP_TOLERANCE, ROUNDING
+from fairopt.instance.in_fractions import Fractions
+from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 __all__ = [
     "DominantShare",

@@ -17,7 +17,7 @@ from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.teams import Labelling
+from fairopt.instance.teams import Labelling
 
 __all__ = ["OfTeam", "Surplus"]
 

@@ -17,18 +17,18 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import Purchase, advised, checked_costs, some
-from fairopt.display import short, without_vendor
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
-from fairopt.labels import whole_name
+from fairopt.instance.labels import whole_name
 from fairopt.operate.new_servers import NewServer
 from fairopt.operate.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
+from fairopt.operate.server_names import server_kinds, server_names, with_counts
 from fairopt.plots.purchase_bars import bars
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
 from fairopt.runtime.clock import begin
-from fairopt.server_names import server_kinds, server_names, with_counts
+from fairopt.runtime.display import short, without_vendor
 
 MOST_ROWS = 20
 NAME = 34  # characters of a resource on a server

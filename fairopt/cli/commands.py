@@ -18,7 +18,6 @@ from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
-from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.not_of_blocks import no_constraints
@@ -27,6 +26,7 @@ from fairopt.policy import Policy, accepted, label
 from fairopt.report import brief, catalogue, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
+from fairopt.solve.form import solvers
 
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
 WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the file); see 'fairopt policies'."

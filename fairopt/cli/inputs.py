@@ -16,11 +16,11 @@ from fairopt import datasets
 from fairopt.cli.progress import console_for, say, working
 from fairopt.cli.values import labelled_amount, labelled_number
 from fairopt.errors import InvalidInstance
-from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
+from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.standard_input import DASH
-from fairopt.labels import whole_name
+from fairopt.operate.fitting import too_large, why_too_large
 
 __all__ = ["LIBRARY", "Source", "changes_of", "comparing", "reading", "say_notes"]
 

@@ -27,11 +27,11 @@ from fairopt.cli.commands import (
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import complain, show_json, working, written
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.formulation import solvers
 from fairopt.io.standard_input import DASH
 from fairopt.report import files
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import mechanisms
+from fairopt.solve.form import solvers
 
 MOST_PIXELS = 20_000  # per side: larger pictures take gigabytes, and viewers refuse them
 PLOT = """Draw the answers of policies in one picture, with a panel for each policy.

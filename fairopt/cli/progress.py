@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairopt.cli.interrupts import INTERRUPTED, pressed, stoppable
-from fairopt.display import sentence
+from fairopt.runtime.display import sentence
 from fairopt.runtime.progress import Listener, progress
 
 if TYPE_CHECKING:

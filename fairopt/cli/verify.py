@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from fairopt import reading
 from fairopt.allocation import Allocation
 from fairopt.checker.__main__ import write
 from fairopt.checker.outcome import Verification
@@ -17,6 +16,7 @@ from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, show_json, working
 from fairopt.exact.vipr import write as written
+from fairopt.policies import loading as reading
 from fairopt.runtime.clock import checked
 
 VERIFY = """Check saved allocations by arithmetic alone, without a solver.

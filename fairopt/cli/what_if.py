@@ -25,7 +25,6 @@ from fairopt.cli.commands import (
 from fairopt.cli.inputs import Source, changes_of, reading
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
-from fairopt.display import sentence
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
 from fairopt.operate.changed import changed
@@ -34,6 +33,7 @@ from fairopt.policy import label
 from fairopt.report import files
 from fairopt.report import what_if as report
 from fairopt.report.frames import csv_lines
+from fairopt.runtime.display import sentence
 
 PANEL = "Changes"
 WHAT_IF = """Show what a change would do: the answers before and after it, both certified, and who gains and loses.

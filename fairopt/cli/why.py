@@ -22,12 +22,12 @@ from fairopt.cli.commands import (
 )
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working
-from fairopt.display import visible
 from fairopt.operate.explain import Explainer, subject_of
 from fairopt.operate.explanation import Explanation
 from fairopt.policy import accepted, label
 from fairopt.report.held import held_sentence
 from fairopt.report.why import explanation_tables
+from fairopt.runtime.display import visible
 
 MOST = 100  # teams or users, if none are named
 WHY = """Say what stops a user or a team, and what would give it more.

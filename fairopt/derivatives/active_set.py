@@ -18,11 +18,11 @@ from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.changes import LATE, Change
 from fairopt.derivatives.multipliers import MultiplierSet, dense
 from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
-from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
-from fairopt.tolerances import NOISE, TINY
+from fairopt.runtime.tolerances import NOISE, TINY
+from fairopt.solve.form.program import Float, Mask
 
 __all__ = ["ActiveSet"]
 

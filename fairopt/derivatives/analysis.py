@@ -20,10 +20,10 @@ from fairopt.derivatives.active_set import ActiveSet
 from fairopt.derivatives.changes import LATE, Change, elasticities
 from fairopt.derivatives.leximin import SAME, Levels, Pool
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
-from fairopt.display import label
 from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.instance import Instance
 from fairopt.runtime.clock import SHORTEST, Clock
+from fairopt.runtime.display import label
 from fairopt.runtime.progress import tell
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.shares import Share
 from fairopt.errors import OutOfDomain
-from fairopt.formulation.program import Float
 from fairopt.instance import Instance
+from fairopt.solve.form.program import Float
 
 __all__ = ["LATE", "Change", "elasticities"]
 

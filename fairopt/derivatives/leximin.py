@@ -16,9 +16,9 @@ from fairopt.derivatives.changes import Change
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.derivatives.prices import LevelPrices
 from fairopt.errors import OutOfDomain
-from fairopt.formulation.program import Float, Indices
 from fairopt.instance import Instance
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
+from fairopt.solve.form.program import Float, Indices
 
 __all__ = ["Levels", "Pool"]
 

@@ -15,9 +15,9 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
-from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
-from fairopt.proofs.conditions import linear_rows
+from fairopt.proof.feasibility import linear_rows
 from fairopt.runtime.lazy import sp
+from fairopt.solve.form.program import ConeModel, Float, Indices, Mask, Program
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

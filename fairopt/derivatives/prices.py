@@ -31,9 +31,9 @@ from fairopt.derivatives.optimum import (
     log_marginal_utilities,
 )
 from fairopt.errors import InvalidBlock
-from fairopt.formulation.program import ConeModel, Float
-from fairopt.proofs.conditions import gradient_of
+from fairopt.proof.feasibility import gradient_of
 from fairopt.runtime.lazy import cp
+from fairopt.solve.form.program import ConeModel, Float
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

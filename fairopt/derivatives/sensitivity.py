@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
 from fairopt.derivatives.leximin import SAME
-from fairopt.display import label, without_vendor
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest, optional
 from fairopt.instance import Instance
-from fairopt.labels import whole_name
+from fairopt.instance.labels import whole_name
 from fairopt.runtime.clock import checked
+from fairopt.runtime.display import label, without_vendor
 from fairopt.runtime.lazy import later
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 
 if TYPE_CHECKING:
     import pandas as pd

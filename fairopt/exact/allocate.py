@@ -16,7 +16,6 @@ from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
-from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import bundles, modelling
 from fairopt.exact.cluster import Cluster, Numbers, Table, text
@@ -27,9 +26,10 @@ from fairopt.exact.rationals import Rational, as_float, as_fraction, rational, r
 from fairopt.exact.reading import given_fractions, reading_of
 from fairopt.exact.tiers import Tier, at_base, kept_row, tiers
 from fairopt.instance import Instance
-from fairopt.proofs import gate
-from fairopt.proofs.gate import BY_LEXIMIN, OPEN, Tiers
+from fairopt.proof import gate
+from fairopt.proof.gate import BY_LEXIMIN, OPEN, Tiers
 from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.display import label
 from fairopt.runtime.progress import tell
 
 __all__ = ["Solved", "allocate", "allocate_in_fractions", "made_exact", "prove_again", "read_tasks", "solve"]

@@ -12,7 +12,6 @@ from typing import Any
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import parameter
-from fairopt.display import label
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact import bundles, modelling
 from fairopt.exact.allocate import of_surpluses
@@ -26,6 +25,7 @@ from fairopt.exact.rationals import as_fraction, as_rational, flint, required, w
 from fairopt.exact.reading import reading_of
 from fairopt.exact.tiers import tiers
 from fairopt.runtime.clock import begin
+from fairopt.runtime.display import label
 
 __all__ = ["ExactBounds", "exact_bounds"]
 

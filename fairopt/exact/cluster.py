@@ -16,8 +16,8 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import OutOfDomain
 from fairopt.exact.rationals import Rational, as_rational, rational, total
-from fairopt.in_fractions import as_fraction
 from fairopt.instance import Instance
+from fairopt.instance.in_fractions import as_fraction
 
 __all__ = ["Cluster", "Number", "Numbers", "Row", "Rows", "Table", "text"]
 

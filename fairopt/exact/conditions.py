@@ -28,7 +28,7 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, Numbers, Row, Rows
 from fairopt.exact.goals import Goal, is_linear, smallest
 from fairopt.exact.rationals import Rational, as_rational, rational, total
-from fairopt.in_fractions import as_fraction
+from fairopt.instance.in_fractions import as_fraction
 
 __all__ = ["Imposed", "impose"]
 

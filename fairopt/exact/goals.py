@@ -14,7 +14,7 @@ from fairopt.blocks.teams import Surplus
 from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Table
 from fairopt.exact.rationals import Rational, as_rational, rational, total
-from fairopt.in_fractions import as_fraction
+from fairopt.instance.in_fractions import as_fraction
 
 __all__ = ["Goal", "Ranked", "is_linear", "is_surplus", "rank_weights", "share_of", "smallest", "terms_of"]
 

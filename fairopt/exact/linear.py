@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.exact.rationals import Rational, as_float, flint, kind, rational
-from fairopt.formulation.program import Float
-from fairopt.formulation.simplex import BASIC, Simplex
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
+from fairopt.solve.form.program import Float
+from fairopt.solve.form.simplex import BASIC, Simplex
 
 __all__ = ["LinearProgram", "Optimum"]
 

@@ -16,9 +16,9 @@ from fairopt.exact.goals import Ranked
 from fairopt.exact.linear import LinearProgram, Optimum
 from fairopt.exact.rationals import Rational, as_rational, rational, written
 from fairopt.exact.tiers import KeptGoal, Tier
-from fairopt.formulation.program import Program
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
+from fairopt.solve.form.program import Program
 
 __all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
 

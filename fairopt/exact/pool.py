@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from fairopt.errors import OutOfDomain
-from fairopt.formulation.program import Float, Program
 from fairopt.runtime.clock import check
+from fairopt.solve.form.program import Float, Program
 
 __all__ = ["fill"]
 

@@ -23,10 +23,10 @@ from fairopt.exact.conditions import impose
 from fairopt.exact.goals import is_linear, is_surplus, rank_weights, share_of, smallest, terms_of
 from fairopt.exact.rationals import Rational, as_rational, flint, total
 from fairopt.exact.tiers import guaranteed, keep_bases, limited
-from fairopt.formulation.program import Program
-from fairopt.formulation.rising import names_at_base
-from fairopt.in_fractions import as_fraction
-from fairopt.tolerances import ROUNDING
+from fairopt.instance.in_fractions import as_fraction
+from fairopt.runtime.tolerances import ROUNDING
+from fairopt.solve.form.program import Program
+from fairopt.solve.form.rising import names_at_base
 
 EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairopt.allocation import Allocation, ChangedByHand
-from fairopt.display import label
 from fairopt.errors import OutOfDomain
 from fairopt.exact.allocate import refuse_irrational, solve
 from fairopt.exact.bundles import decides_bundles
@@ -23,6 +22,7 @@ from fairopt.exact.rationals import Rational, as_rational
 from fairopt.exact.reading import reading_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.display import label
 
 __all__ = ["Written", "write"]
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.display import unit_shown, without_vendor
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Owed, Users, secured, without_rounding
+from fairopt.runtime.display import unit_shown, without_vendor
 
 TASKS = ("auto", "mean", "shapes")
 MOST_SHAPES = 6_000  # distinct requests of owners: as many take HDRF 11 s, and their means 0.2 s

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.methods.whole.servers import Placement
 from fairopt.online.waiting import WaitingJob, WholeJobs
+from fairopt.solve.whole.servers import Placement
 
 __all__ = ["BackfillScheduler"]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.formulation.whole import SAME
 from fairopt.instance import Instance
-from fairopt.methods.whole.greedy import to_36_bits
-from fairopt.methods.whole.servers import Placement
 from fairopt.online.scheduler import UNIT, in_units
 from fairopt.online.waiting import WaitingJob, WholeJobs, is_number
+from fairopt.solve.form.no_whole_task import SAME
+from fairopt.solve.whole.greedy import to_36_bits
+from fairopt.solve.whole.servers import Placement
 
 __all__ = ["HierarchicalScheduler"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidBlock, InvalidInstance
-from fairopt.methods.whole.servers import Request
 from fairopt.online.requests import MOST_TASKS, Requests, checked_demands, checked_places
+from fairopt.solve.whole.servers import Request
 
 __all__ = ["Job", "JobTable"]
 

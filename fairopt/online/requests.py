@@ -13,9 +13,9 @@ from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.labels import by_label
-from fairopt.methods.whole.servers import Request, Servers
-from fairopt.validation import as_floats
+from fairopt.instance.labels import by_label
+from fairopt.instance.validation import as_floats
+from fairopt.solve.whole.servers import Request, Servers
 
 __all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 

@@ -18,9 +18,9 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
-from fairopt.methods.whole.greedy import to_36_bits
-from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
 from fairopt.online.requests import MOST_TASKS, Asked, Requests, individual_servers
+from fairopt.solve.whole.greedy import to_36_bits
+from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
 
 __all__ = ["PlacedTask", "Scheduler"]
 

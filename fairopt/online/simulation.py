@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.methods.whole.servers import Servers
 from fairopt.online.jobs import Job, JobTable
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
@@ -24,7 +23,8 @@ from fairopt.online.waiting import WholeJobs
 from fairopt.policy import label
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
-from fairopt.tolerances import VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
+from fairopt.solve.whole.servers import Servers
 
 __all__ = ["simulate"]
 

@@ -16,10 +16,10 @@ from fairopt.allocation import part_of_capacity
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
+from fairopt.instance.validation import as_floats
 from fairopt.io.notes import counted
 from fairopt.online.jobs import JobTable
 from fairopt.runtime.lazy import later, sp
-from fairopt.validation import as_floats
 
 if TYPE_CHECKING:
     import pandas as pd

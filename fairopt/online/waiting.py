@@ -17,9 +17,9 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
-from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
 from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 from fairopt.online.scheduler import PlacedTask
+from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
 
 __all__ = ["Kinds", "WaitingJob", "WholeJobs", "is_number"]
 

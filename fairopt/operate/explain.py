@@ -15,15 +15,15 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.guarantees import TeamFloor, guaranteed_tasks, team_floors
 from fairopt.blocks.limits import limited_units
 from fairopt.blocks.teams import kept_bases
-from fairopt.display import label
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.limits import Limit
+from fairopt.instance.limits import Limit
 from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
+from fairopt.operate.team_sums import team_sums
 from fairopt.operate.words import sentences
-from fairopt.proofs.gate import BY_LEXIMIN, OPEN
-from fairopt.team_sums import team_sums
+from fairopt.proof.gate import BY_LEXIMIN, OPEN
+from fairopt.runtime.display import label
 
 __all__ = ["Explainer", "explain", "subject_of"]
 

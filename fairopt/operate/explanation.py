@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fairopt.display import visible
+from fairopt.runtime.display import visible
 from fairopt.runtime.lazy import later
 
 __all__ = ["KINDS", "Binding", "Explanation", "listed", "number"]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from fairopt.allocation import part_of_capacity
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
-from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.methods.whole.rounding import WholeTasks
-from fairopt.tolerances import VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
+from fairopt.solve.form.program import Program
+from fairopt.solve.whole.rounding import WholeTasks
 
 __all__ = ["handed_out"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.labels import whole_name
+from fairopt.instance.labels import whole_name
 
 __all__ = ["NewServer", "with_new_server"]
 

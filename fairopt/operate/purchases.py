@@ -16,14 +16,14 @@ from fairopt.derivatives.analysis import FAR, ZERO
 from fairopt.derivatives.sensitivity import Purchase, checked_costs, sensitivity
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.labels import whole_name
+from fairopt.instance.labels import whole_name
+from fairopt.instance.validation import default_labels
 from fairopt.operate.gpu_types import counts_gpus
 from fairopt.operate.new_servers import NewServer, with_new_server
 from fairopt.policy import accepted
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
-from fairopt.tolerances import ROUNDING, SAME_TASKS
-from fairopt.validation import default_labels
+from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
 
 __all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
 

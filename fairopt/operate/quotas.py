@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.display import unit_shown, visible
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.instance.labels import whole_name
+from fairopt.instance.teams import Labelling
 from fairopt.io.kubernetes.objects import PodSpec
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
@@ -28,11 +29,10 @@ from fairopt.io.quotas.present import limits_of, read_quotas, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt.io.slurm.devices import is_slice
-from fairopt.labels import whole_name
 from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
-from fairopt.teams import Labelling
+from fairopt.runtime.display import unit_shown, visible
 
 if TYPE_CHECKING:
     import pandas as pd

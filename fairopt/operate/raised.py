@@ -32,10 +32,10 @@ from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.teams import OfTeam, with_shares
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, OutOfTime
 from fairopt.instance import Instance
-from fairopt.methods.cluster import hierarchy
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock, begin
+from fairopt.solve.cluster import hierarchy
 
 __all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
 

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare
-from fairopt.display import shorter
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.operate.changed import changed, described
+from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
+from fairopt.runtime.display import shorter
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import tell, within
-from fairopt.team_sums import team_sums, teams_shown
-from fairopt.tolerances import NOISE, SAME_TASKS
+from fairopt.runtime.tolerances import NOISE, SAME_TASKS
 
 if TYPE_CHECKING:
     import pandas as pd

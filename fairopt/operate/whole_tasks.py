@@ -14,14 +14,14 @@ from fairopt.blocks.limits import beyond_limits, limited_units
 from fairopt.blocks.objectives import MaxMin, Total
 from fairopt.blocks.shares import DominantShare, Tasks
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified
-from fairopt.formulation.bundle_program import decides_bundles
-from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.methods.whole.rounding import FROM_WHOLE, WholeTasks, rounded
+from fairopt.instance.teams import Labelling
 from fairopt.operate.handed_out import handed_out
 from fairopt.policy import Policy, label
-from fairopt.teams import Labelling
-from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.solve.form.bundle_program import decides_bundles
+from fairopt.solve.form.program import Program
+from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
 
 __all__ = ["WholeAnswer", "whole_answer"]
 

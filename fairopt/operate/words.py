@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairopt.display import of_units, without_vendor
-from fairopt.fitting import too_large, why_too_large
 from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
+from fairopt.operate.fitting import too_large, why_too_large
+from fairopt.runtime.display import of_units, without_vendor
 
 if TYPE_CHECKING:
     from fairopt.operate.explain import Explainer

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.display import shortened
 from fairopt.instance import Instance
+from fairopt.operate.server_sums import capacity_of, part_of, sum_by
 from fairopt.plots.common import Inches, number_in_cell
-from fairopt.server_sums import capacity_of, part_of, sum_by
+from fairopt.runtime.display import shortened
 
 __all__ = ["LETTERS", "Classes", "cells", "classes_of"]
 

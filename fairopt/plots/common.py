@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from fairopt.display import shortened, shorter
 from fairopt.errors import InvalidBlock, optional
+from fairopt.runtime.display import shortened, shorter
 
 __all__ = [
     "COLOURS",

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
+from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shortened
 from fairopt.plots.panels import Picture
-from fairopt.team_sums import team_sums, teams_shown
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 __all__ = ["DominantShares"]
 

@@ -12,7 +12,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.plots.common import Inches, number_in_cell, shortened
 from fairopt.plots.panels import Picture, one
 from fairopt.properties.envy import WHOLE, Envy
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 __all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 

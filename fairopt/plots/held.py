@@ -14,6 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.operate.held import held_now
+from fairopt.operate.team_sums import teams_shown
 from fairopt.plots.common import (
     GREYS,
     GROUP,
@@ -32,7 +33,6 @@ from fairopt.plots.common import (
     ticks_beside,
 )
 from fairopt.plots.panels import LEGEND, NAMES, Size, given, grow, labels_outside, panels_of
-from fairopt.team_sums import teams_shown
 
 __all__ = ["check_held", "held_bars"]
 

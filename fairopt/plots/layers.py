@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
+from fairopt.operate.team_sums import team_sums
 from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shortened, shorter
-from fairopt.team_sums import team_sums
 
 __all__ = ["Layer", "by_largest", "by_size", "by_team"]
 

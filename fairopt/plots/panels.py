@@ -13,7 +13,7 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
-from fairopt.labels import whole_name
+from fairopt.instance.labels import whole_name
 from fairopt.plots.common import (
     Inches,
     check_axes,

@@ -15,7 +15,7 @@ from fairopt.plots.cells import cells, classes_of
 from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain, shortened, shorter
 from fairopt.plots.panels import Picture
 from fairopt.policy import label
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 __all__ = ["PriceBars"]
 

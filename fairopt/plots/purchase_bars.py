@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
-from fairopt.display import shortened, without_vendor
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.plots.common import COLOURS, amount, cut, fall_back_fonts, matplotlib_or_missing, new_figure, plain
 from fairopt.policy import label
+from fairopt.runtime.display import shortened, without_vendor
 
 __all__ = ["bars", "purchases"]
 

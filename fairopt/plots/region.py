@@ -13,7 +13,7 @@ from fairopt.instance import Instance
 from fairopt.plots.common import colour, cut, plain
 from fairopt.plots.frontier import frontier
 from fairopt.plots.panels import Picture, Two, two_of
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 __all__ = ["Region"]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
+from fairopt.operate.server_sums import by_type
 from fairopt.plots.common import (
     GROUP,
     HELD_OPACITY,
@@ -26,7 +27,6 @@ from fairopt.plots.common import (
     ticks_below,
 )
 from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
-from fairopt.server_sums import by_type
 
 __all__ = ["server_types"]
 

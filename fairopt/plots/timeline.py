@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.display import LONG, shortened, shorter
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.online.units import NAMES
@@ -29,6 +28,7 @@ from fairopt.plots.common import (
 from fairopt.plots.hours import in_readable_ticks
 from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, panels_of
+from fairopt.runtime.display import LONG, shortened, shorter
 
 __all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.plots.common import COLOURS, GREYS, check_axes, colour, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.frontier import Frontier
 
 __all__ = ["check", "draw_frontier"]

@@ -12,7 +12,7 @@ from fairopt.instance import Instance
 from fairopt.plots.cells import LETTERS, cells, classes_of
 from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, escaped, label_bars, lighter, plain, shortened
 from fairopt.plots.panels import Picture
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 __all__ = ["UseBars"]
 

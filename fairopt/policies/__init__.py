@@ -16,6 +16,7 @@ The files:
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
 * `hierarchical`: HDRF. `fair_tree`: the rule of Slurm. `kueue`: that of Kueue. `sequential`: SequentialMinMax.
   `dynamic`: dynamic DRF.
+* `loading`: saved answers, certified again.
 * `measured`: values and levels of tasks that were found elsewhere, without a proof.
 * `not_of_blocks`: what mechanisms say to those who add constraints.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr. `amounts`:

@@ -13,12 +13,12 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.formulation.program import require_instance
-from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.runtime.clock import begin, check
+from fairopt.solve.form.no_whole_task import refuse_whole
+from fairopt.solve.form.program import require_instance
 
 __all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
 

@@ -16,16 +16,16 @@ from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.formulation.program import Program, require_instance
-from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
-from fairopt.methods.dispatch import best
-from fairopt.methods.pool.solve import solve_waterfilling
-from fairopt.methods.settings import Settings
 from fairopt.policies.not_of_blocks import NotOfBlocks
-from fairopt.proofs import gate
+from fairopt.proof import gate
 from fairopt.runtime.clock import FIX, begin
 from fairopt.runtime.progress import tell
+from fairopt.solve.dispatch import best
+from fairopt.solve.form.no_whole_task import refuse_whole
+from fairopt.solve.form.program import Program, require_instance
+from fairopt.solve.pool.solve import solve_waterfilling
+from fairopt.solve.settings import Settings
 
 __all__ = ["DynamicDRF"]
 

@@ -14,10 +14,10 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, ResourceShare
 from fairopt.blocks.teams import OfTeam
 from fairopt.errors import InvalidBlock
-from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import Policy
+from fairopt.solve.form.program import require_instance
 
 __all__ = ["FairTree"]
 

@@ -12,16 +12,16 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
 from fairopt.exact.allocate import made_exact
-from fairopt.formulation.program import require_instance
-from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
-from fairopt.methods.cluster import exact_hierarchy
-from fairopt.methods.cluster.hierarchy import fill
-from fairopt.methods.unfit_guarantees import FIT
 from fairopt.policies.not_of_blocks import NotOfBlocks
-from fairopt.proofs import gate
+from fairopt.proof import gate
 from fairopt.runtime.clock import Clock, begin, check
-from fairopt.tolerances import VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
+from fairopt.solve.cluster import exact_hierarchy
+from fairopt.solve.cluster.hierarchy import fill
+from fairopt.solve.form.no_whole_task import refuse_whole
+from fairopt.solve.form.program import require_instance
+from fairopt.solve.unfit_guarantees import FIT
 
 __all__ = ["HDRF"]
 

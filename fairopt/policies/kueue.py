@@ -11,12 +11,12 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.exact.allocate import allocate_in_fractions
-from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.fair_tree import divided
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock
+from fairopt.solve.form.program import require_instance
 
 __all__ = ["Kueue"]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.errors import InvalidBlock
-from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.proofs.conditions import violation_at
-from fairopt.proofs.gate import of_nothing
+from fairopt.proof.feasibility import violation_at
+from fairopt.proof.gate import of_nothing
+from fairopt.solve.form.program import Program
 
 __all__ = ["levels_of", "measured"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from fairopt.display import label
 from fairopt.errors import InvalidBlock
+from fairopt.runtime.display import label
 
 __all__ = ["NotOfBlocks", "no_constraints"]
 

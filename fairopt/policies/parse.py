@@ -10,7 +10,6 @@ from typing import Any
 from fairopt.blocks import bundles, constraints, efficiency, ideal, objectives, shares, teams
 from fairopt.blocks.base import Block
 from fairopt.blocks.inline import Inline
-from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.bottleneck import BottleneckFairness
@@ -20,6 +19,7 @@ from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policy import Policy
+from fairopt.runtime.display import LONG
 
 BLOCKS: dict[str, Any] = {
     name: kind

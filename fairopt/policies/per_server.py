@@ -17,16 +17,16 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
-from fairopt.formulation.program import require_instance
-from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import accepted, is_mechanism, label
-from fairopt.proofs import gate
-from fairopt.proofs.gate import MeasuredPart
+from fairopt.proof import gate
+from fairopt.proof.gate import MeasuredPart
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import by_itself, tell, within
 from fairopt.scale.many import allocate_many
+from fairopt.solve.form.no_whole_task import refuse_whole
+from fairopt.solve.form.program import require_instance
 
 __all__ = ["NaivePerServer"]
 

@@ -10,15 +10,15 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified
-from fairopt.formulation.program import require_instance
-from fairopt.formulation.whole import refuse_whole
 from fairopt.instance import Instance
-from fairopt.methods.arrays import Float
-from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.policies.not_of_blocks import NotOfBlocks
-from fairopt.proofs import gate
-from fairopt.proofs.psdsf import largest_gain
+from fairopt.proof import gate
+from fairopt.proof.server_rises import largest_gain
 from fairopt.runtime.clock import Clock, begin, check
+from fairopt.solve.arrays import Float
+from fairopt.solve.cluster.psdsf import equilibrium
+from fairopt.solve.form.no_whole_task import refuse_whole
+from fairopt.solve.form.program import require_instance
 
 __all__ = ["PSDSF"]
 

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
-from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.bargaining import KalaiSmorodinsky, NashBargaining
@@ -34,6 +33,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFairness
 from fairopt.policy import Policy, is_mechanism
+from fairopt.runtime.display import LONG, shorter
 
 __all__ = [
     "Notion",

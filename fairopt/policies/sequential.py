@@ -12,15 +12,15 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.shares import DominantShare, Share, coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.formulation.program import Float, require_instance
-from fairopt.formulation.whole import slack
 from fairopt.instance import Instance
-from fairopt.methods.whole.greedy import one_after_the_other
-from fairopt.methods.whole.servers import Placement, Servers, placement_rule
 from fairopt.policies.not_of_blocks import NotOfBlocks
-from fairopt.proofs import gate
-from fairopt.proofs.maximal import measured
+from fairopt.proof import gate
+from fairopt.proof.whole_tasks import measured
 from fairopt.runtime.clock import begin, check
+from fairopt.solve.form.no_whole_task import slack
+from fairopt.solve.form.program import Float, require_instance
+from fairopt.solve.whole.greedy import one_after_the_other
+from fairopt.solve.whole.servers import Placement, Servers, placement_rule
 
 __all__ = ["SequentialMinMax"]
 

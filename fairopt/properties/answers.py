@@ -13,13 +13,13 @@ from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
 from fairopt.runtime.clock import Clock, Late, current
+from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.scale.many import allocate_batch
-from fairopt.tolerances import VIOLATION_TOLERANCE
+from fairopt.solve.form.many_instances import Batch
 
 __all__ = [
     "Outcomes",

@@ -32,7 +32,7 @@ from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.properties.within import ASIDE, judged
 from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 
 __all__ = ["OwnSlices", "check"]
 

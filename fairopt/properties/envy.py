@@ -26,7 +26,7 @@ from fairopt.properties.work import Work
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp, spatial
 from fairopt.runtime.progress import tell
-from fairopt.tolerances import EPS, NOISE
+from fairopt.runtime.tolerances import EPS, NOISE
 
 __all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
 

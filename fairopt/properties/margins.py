@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.formulation.batch import Batch
 from fairopt.properties.answers import Outcomes
 from fairopt.properties.envy import at_own_weights, whole
 from fairopt.properties.exact import pool as exact_pool
 from fairopt.properties.exact.pool import ExactAnswer, ExactPool, cut, own_slice
 from fairopt.properties.units import TRACE
-from fairopt.tolerances import SUM_ROUNDING
+from fairopt.runtime.tolerances import SUM_ROUNDING
+from fairopt.solve.form.many_instances import Batch
 
 __all__ = ["MARGINS", "Margins", "exact_envy"]
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, OutOfDomain
-from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.answers import checked
@@ -23,6 +22,7 @@ from fairopt.properties.verdicts import Verdict
 from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
+from fairopt.solve.form.program import require_instance
 
 __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
 

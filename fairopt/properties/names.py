@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.runtime.clock import Clock
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 
 __all__ = [
     "ALIASES",

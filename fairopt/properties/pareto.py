@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.errors import Infeasible, NotCertified
-from fairopt.formulation.program import servers_symmetric
 from fairopt.instance import Instance
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
@@ -36,7 +35,8 @@ from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.progress import tell
-from fairopt.tolerances import BLOCK_TOLERANCE, EPS, NOISE, SUM_ROUNDING
+from fairopt.runtime.tolerances import BLOCK_TOLERANCE, EPS, NOISE, SUM_ROUNDING
+from fairopt.solve.form.program import servers_symmetric
 
 __all__ = ["Dominating", "dominating"]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
-from fairopt.tolerances import GAP_TOLERANCE, NOISE
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 __all__ = ["error_bound", "left_open"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 
 __all__ = ["TRACE", "first_largest", "gain_units", "own_units", "quotient"]
 

@@ -16,16 +16,16 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.model import Point
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, OutOfDomain, SolverUnavailable
-from fairopt.formulation import solvers
-from fairopt.formulation.highs import silence_banner
-from fairopt.formulation.problem import first_program
-from fairopt.formulation.program import Program
 from fairopt.instance import Instance
 from fairopt.policies.measured import levels_of
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy
-from fairopt.proofs.read import judge_problem
+from fairopt.proof.read_problem import judge_problem
 from fairopt.runtime.lazy import cp
+from fairopt.solve.form import solvers
+from fairopt.solve.form.highs import silence_banner
+from fairopt.solve.form.problem import first_program
+from fairopt.solve.form.program import Program
 
 __all__ = [
     "CERTIFIED",

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, units_of
-from fairopt.display import shortened, unit_shown, with_all_digits, without_vendor
 from fairopt.instance import Instance
 from fairopt.operate.held import HeldNow, held_now, most_used
 from fairopt.operate.purchases import leading
+from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
 from fairopt.report.held import held_tables
 from fairopt.report.tables import Column, Table, allocation_tables, numbers
-from fairopt.team_sums import team_sums, teams_shown
+from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
 
 __all__ = ["answer_tables"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
-from fairopt.formulation import solvers
 from fairopt.policies.registry import known_policies
+from fairopt.solve.form import solvers
 
 __all__ = ["policy_rows", "solver_rows"]
 

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import fairopt
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, optional
-from fairopt.formulation import solvers
 from fairopt.instance import Instance
+from fairopt.instance.labels import whole_name
 from fairopt.io.saving import replacing
-from fairopt.labels import whole_name
 from fairopt.operate.explain import Explainer
 from fairopt.operate.explanation import Explanation
 from fairopt.operate.held import described_held
@@ -31,6 +30,7 @@ from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import Listener, by_itself, tell, within
+from fairopt.solve.form import solvers
 
 __all__ = ["ClusterReport", "Findings", "Origin", "Saved", "cluster_report"]
 

@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
-from fairopt.display import short, shorter, unit_shown, visible, without_vendor
 from fairopt.errors import optional
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now, most_used
+from fairopt.operate.server_sums import part_of
+from fairopt.operate.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
 from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.entitlements import without_tasks
 from fairopt.report.tables import Column, numbers, percents
-from fairopt.server_sums import part_of
-from fairopt.team_sums import TeamSums, guaranteed_units, team_sums, teams_shown
+from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
 if TYPE_CHECKING:
     import jinja2

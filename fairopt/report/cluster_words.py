@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.display import CORES, of_units, unit_shown, visible, without_vendor
-from fairopt.fitting import too_large, why_too_large
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number, tasks_of
+from fairopt.operate.fitting import too_large, why_too_large
 from fairopt.operate.held import OVER, UNDER, held_now
 from fairopt.operate.purchases import BY_ANSWERS, Purchases
+from fairopt.operate.server_names import server_kinds, server_names
+from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
-from fairopt.server_names import server_kinds, server_names
-from fairopt.team_sums import team_sums, teams_shown
+from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
 if TYPE_CHECKING:
     from fairopt.report.cluster import ClusterReport

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairopt.allocation import Allocation, units_of
-from fairopt.display import sentence, visible
 from fairopt.errors import FairoptError, InvalidBlock, optional
-from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.operate.held import most_used
+from fairopt.operate.server_sums import ByType, by_type, several_types
+from fairopt.operate.team_sums import team_sums
 from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
@@ -36,9 +36,9 @@ from fairopt.report.tables import (
     type_tables,
     users_column,
 )
-from fairopt.server_sums import ByType, by_type, several_types
-from fairopt.team_sums import team_sums
-from fairopt.tolerances import ROUNDING, SAME_TASKS
+from fairopt.runtime.display import sentence, visible
+from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
+from fairopt.solve.form import solvers
 
 if TYPE_CHECKING:
     import pandas as pd

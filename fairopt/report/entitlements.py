@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fairopt.allocation import Allocation, units_of
-from fairopt.fitting import too_large
 from fairopt.instance import Instance
-from fairopt.team_sums import team_sums
+from fairopt.operate.fitting import too_large
+from fairopt.operate.team_sums import team_sums
 
 __all__ = ["Entitled", "at_full_demand", "entitled", "without_tasks"]
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.shares import DominantShare
-from fairopt.display import with_all_digits
 from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.instance import Instance
 from fairopt.io.tables import escaped
 from fairopt.operate.held import HeldNow, held_now
+from fairopt.operate.team_sums import team_sums
 from fairopt.report.tables import price_columns
-from fairopt.team_sums import team_sums
+from fairopt.runtime.display import with_all_digits
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairopt.display import LONG, shorter
 from fairopt.report.tables import MOST, Column, Table, numbers, percents
+from fairopt.runtime.display import LONG, shorter
 from fairopt.tradeoff.frontier import Frontier
 
 __all__ = ["frontier_table", "remarks"]

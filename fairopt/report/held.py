@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.display import of_units
 from fairopt.instance import Instance
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
+from fairopt.operate.team_sums import teams_shown
 from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
-from fairopt.team_sums import teams_shown
-from fairopt.tolerances import VIOLATION_TOLERANCE
+from fairopt.runtime.display import of_units
+from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 
 __all__ = ["held_sentence", "held_sentences", "held_tables"]
 

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.datasets import library
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
-from fairopt.formulation import solvers
 from fairopt.instance import Instance
-from fairopt.methods.dispatch import METHODS
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy
 from fairopt.report import attempts
@@ -35,7 +33,9 @@ from fairopt.report.attempts import (
 from fairopt.runtime import clock, subprocesses
 from fairopt.runtime.lazy import cp, pandas
 from fairopt.runtime.progress import by_itself
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.solve.dispatch import METHODS
+from fairopt.solve.form import solvers
 
 if TYPE_CHECKING:
     import pandas as pd

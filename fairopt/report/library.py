@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fairopt.display import sentence
 from fairopt.instances.library.answers import Answer
 from fairopt.instances.library.cases import Case
 from fairopt.instances.library.library import Library
 from fairopt.report.pages import page
 from fairopt.report.tables import Column, Table, instance_tables
+from fairopt.runtime.display import sentence
 
 __all__ = ["case_page", "case_parts", "library_page", "library_parts"]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fairopt.display import sentence, visible
+from fairopt.runtime.display import sentence, visible
 
 if TYPE_CHECKING:
     from fairopt.report.tables import Column, Table

@@ -7,13 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
-from fairopt.display import sentence, visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.verdicts import ByProperty
 from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.report.held import held_sentences, held_tables
 from fairopt.report.tables import Column, Table, allocation_tables, instance_tables
+from fairopt.runtime.display import sentence, visible
 from fairopt.tradeoff.frontier import Frontier
 
 if TYPE_CHECKING:

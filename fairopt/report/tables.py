@@ -13,14 +13,14 @@ from rich.cells import cell_len
 from fairopt.allocation import Allocation, units_of
 from fairopt.blocks.shares import DominantShare
 from fairopt.derivatives.optimum import first_term
-from fairopt.display import LEAST, short, shortened, visible, with_all_digits
 from fairopt.instance import Instance
 from fairopt.operate.held import described_held, most_used
+from fairopt.operate.server_names import server_names
+from fairopt.operate.server_sums import ByType, part_of
+from fairopt.operate.team_sums import guaranteed_units, team_sums
 from fairopt.policy import label
-from fairopt.server_names import server_names
-from fairopt.server_sums import ByType, part_of
-from fairopt.team_sums import guaranteed_units, team_sums
-from fairopt.tolerances import GAP_TOLERANCE, NOISE
+from fairopt.runtime.display import LEAST, short, shortened, visible, with_all_digits
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 __all__ = [
     "PLACEMENT",

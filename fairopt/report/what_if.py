@@ -12,7 +12,7 @@ from fairopt.policy import label
 from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
 from fairopt.report.tables import MOST, Column, Table, numbers, percents, shortened
-from fairopt.tolerances import ROUNDING
+from fairopt.runtime.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd

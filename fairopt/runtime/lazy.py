@@ -103,8 +103,8 @@ def later(place: str) -> Callable[..., Any]:
 
     Examples
     --------
-    >>> later("fairopt.reading:save").__module__
-    'fairopt.reading'
+    >>> later("fairopt.policies.loading:save").__module__
+    'fairopt.policies.loading'
     """
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -108,7 +108,7 @@ def main() -> None:
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # before the first request comes
 
-    runpy.run_path(str(Path(__file__).parents[1] / "formulation" / "highs.py"))["silence_banner"]()
+    runpy.run_path(str(Path(__file__).parents[1] / "solve" / "form" / "highs.py"))["silence_banner"]()
 
     while True:
         try:

@@ -8,7 +8,7 @@ The files:
 * `many`: `allocate_many`, which returns `Allocations`.
 * `sharded`: `allocate_sharded`, which returns a `ShardedAllocation`.
 
-The methods are in `fairopt.methods.batch` and `fairopt.methods.sharded`.
+The methods are in `fairopt.solve.batch` and `fairopt.solve.sharded`.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -16,21 +16,21 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
-from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
-from fairopt.evidence.pool import Bottlenecked, TotalPrices
-from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
-from fairopt.methods import dispatch
-from fairopt.methods.arrays import Bool, Float
-from fairopt.methods.batch.alpha_fair import alpha_fair_of_chunk
-from fairopt.methods.batch.max_sum import max_sum_of_chunk
-from fairopt.methods.batch.waterfilling import leximin_of_chunk
-from fairopt.proofs import gate
-from fairopt.proofs.batch import judge_batch
-from fairopt.proofs.gate import MeasuredPart
+from fairopt.proof import gate
+from fairopt.proof.evidence.pool import Bottlenecked, TotalPrices
+from fairopt.proof.gate import MeasuredPart
+from fairopt.proof.many_pool_gaps import judge_batch
 from fairopt.runtime.clock import Clock
+from fairopt.runtime.display import label
 from fairopt.runtime.progress import by_itself
-from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.solve import dispatch
+from fairopt.solve.arrays import Bool, Float
+from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
+from fairopt.solve.batch.max_sum import max_sum_of_chunk
+from fairopt.solve.batch.waterfilling import leximin_of_chunk
+from fairopt.solve.form.many_instances import Batch, BatchChunk, wrong_shape
 
 
 @dataclass

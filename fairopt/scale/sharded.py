@@ -18,13 +18,15 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.constraints import MaxShare, MaxTasks, MinShare, MinTasks, Reserve
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
-from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, within_memory
+from fairopt.instance.labels import refuse_labels
 from fairopt.io.saving import unwritable, write_whole
-from fairopt.labels import refuse_labels
-from fairopt.methods.arrays import Float
-from fairopt.methods.sharded.shards import ParquetShard, Shard, named_capacities, shards_of, with_servers
-from fairopt.methods.sharded.solve import (
+from fairopt.proof import gate
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.display import label
+from fairopt.solve.arrays import Float
+from fairopt.solve.sharded.shards import ParquetShard, Shard, named_capacities, shards_of, with_servers
+from fairopt.solve.sharded.solve import (
     Judged,
     ShardedUsers,
     require_as_before,
@@ -32,9 +34,7 @@ from fairopt.methods.sharded.solve import (
     solve_in_shards,
     tasks_again,
 )
-from fairopt.methods.sharded.workers import DaskWorkers, InProcess, ShardedProblem
-from fairopt.proofs import gate
-from fairopt.runtime.clock import Clock
+from fairopt.solve.sharded.workers import DaskWorkers, InProcess, ShardedProblem
 
 SLACK = 1e-6  # a resource with more slack, and a price below this part of the largest, has the price 0
 PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that can be the same for every user

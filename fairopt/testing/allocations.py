@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.proofs import gate
+from fairopt.proof import gate
 from fairopt.properties.misreports.best import lying_instance, tasks_on
 from fairopt.properties.units import quotient
 from fairopt.testing.instances import instances, whole

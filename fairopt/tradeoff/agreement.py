@@ -20,7 +20,7 @@ from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
 from fairopt.runtime.clock import begin
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 
 __all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
 

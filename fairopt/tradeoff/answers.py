@@ -14,11 +14,11 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.instance.labels import by_label, refuse_labels
+from fairopt.instance.validation import as_floats, labels
 from fairopt.io.tables import Column, read_table
-from fairopt.labels import by_label, refuse_labels
 from fairopt.policy import Policy
-from fairopt.tolerances import NOISE
-from fairopt.validation import as_floats, labels
+from fairopt.runtime.tolerances import NOISE
 
 __all__ = ["Options", "checked_options", "order_of", "read"]
 

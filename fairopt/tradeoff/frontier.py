@@ -19,17 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import blocks_within, brief, is_ours
-from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, UnknownName, nearest
-from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
 from fairopt.runtime.clock import begin
+from fairopt.runtime.display import LONG, shorter
 from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import by_itself
+from fairopt.solve.form.problem import natural_problem
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfTime, nearest
 from fairopt.instance import Instance
+from fairopt.instance.validation import as_floats
 from fairopt.policies.registry import named_family
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later, ndimage, vq
 from fairopt.runtime.progress import tell
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 from fairopt.tradeoff.answers import Options, checked_options, order_of, read
-from fairopt.validation import as_floats
 
 __all__ = ["Survey", "compatible", "consistency", "intervals", "read", "respondents"]
 

@@ -13,7 +13,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.runtime.lazy import optimize
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
 
 __all__ = ["largest_price", "price_bound"]
 

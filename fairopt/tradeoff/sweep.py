@@ -19,14 +19,14 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
 from fairopt.instance import Instance
-from fairopt.methods import dispatch
 from fairopt.metrics import f_beta
 from fairopt.policies.dominant import DRF
 from fairopt.policies.tradeoff import MostTasks
 from fairopt.policy import Policy, label
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock, Late
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.solve import dispatch
 from fairopt.tradeoff.price_of_fairness import price_bound
 
 __all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]

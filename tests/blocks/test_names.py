@@ -8,7 +8,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.blocks.base import brief
-from fairopt.display import LONG, label
+from fairopt.runtime.display import LONG, label
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 MATRIX = tuple(tuple(row) for row in np.random.default_rng(0).random((6, 6)).tolist())

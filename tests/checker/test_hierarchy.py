@@ -16,8 +16,8 @@ from oracle.hierarchy import drawn, filled
 
 import fairopt as fo
 from fairopt.errors import Infeasible, NotCertified
-from fairopt.methods.cluster.filling import Filling
-from fairopt.proofs import gate
+from fairopt.proof import gate
+from fairopt.solve.cluster.filling import Filling
 
 POOL = fo.Instance(
     [[4, 2], [4, 2], [1, 0]],

@@ -17,7 +17,7 @@ import fairopt as fo
 from fairopt.checker.bundles import Dominance
 from fairopt.checker.instance import Cluster
 from fairopt.checker.policy import block
-from fairopt.formulation.whole import number_of, whole_instance
+from fairopt.solve.form.no_whole_task import number_of, whole_instance
 
 EXAMPLE = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], counts=[2, 1], task_limits=[6, None])
 SHORT = fo.Instance([[6, 4], [5, 7], [2, 0]], [9, 10])  # one task of each user asks for more than there is

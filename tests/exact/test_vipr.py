@@ -17,7 +17,7 @@ from fairopt.cli import app
 from fairopt.errors import NotCertified
 from fairopt.exact import vipr
 from fairopt.exact.cluster import Cluster
-from fairopt.methods.cluster import exact_hierarchy
+from fairopt.solve.cluster import exact_hierarchy
 
 VIPRCHK = shutil.which("viprchk")
 PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])

@@ -14,10 +14,10 @@ from cvxpy.reductions.solution import Solution
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fairopt.formulation import solvers
-from fairopt.formulation.compiled import Compiled, Known, Left
-from fairopt.methods.cone.levels import BySimplex, LevelProblem, LevelSolution
-from fairopt.proofs import conic
+from fairopt.proof import conic
+from fairopt.solve.cone.levels import BySimplex, LevelProblem, LevelSolution
+from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Compiled, Known, Left
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")

@@ -14,8 +14,8 @@ from oracle.hierarchy import Problem, below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
-from fairopt.methods.cluster.filling import Tree
 from fairopt.properties.misreports.best import verified_misreport
+from fairopt.solve.cluster.filling import Tree
 
 
 def shared(demands: Any, capacities: Any, team: Any, policy: fo.HDRF | None = None, **arguments: Any) -> list[float]:

@@ -11,11 +11,11 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.policies.psdsf import PSDSF
-from fairopt.proofs.psdsf import largest_gain
+from fairopt.proof.server_rises import largest_gain
 from fairopt.report.outcomes import outcome
 from fairopt.runtime.clock import Clock
+from fairopt.solve.cluster.psdsf import equilibrium
 
 
 @given(clusters())

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.proofs import gate
-from fairopt.proofs.maximal import measured
+from fairopt.proof import gate
+from fairopt.proof.whole_tasks import measured
 
 
 @st.composite

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.formulation.batch import Batch
 from fairopt.properties import answers as many
 from fairopt.properties.answers import checked, differing, outcomes_of
 from fairopt.properties.uncertainty import error_bound, left_open
+from fairopt.solve.form.many_instances import Batch
 from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 
 import fairopt as fo
-from fairopt.formulation.batch import Batch
 from fairopt.properties import monotone
 from fairopt.properties.audit.measure import measure
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.runtime.clock import Clock
+from fairopt.solve.form.many_instances import Batch
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import pools
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.formulation.batch import Batch
-from fairopt.proofs import gate
+from fairopt.proof import gate
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import violations
+from fairopt.solve.form.many_instances import Batch
 
 
 @st.composite

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, Unbounded
 from fairopt.instance import Instance
+from fairopt.instance.validation import as_floats
 from fairopt.runtime.lazy import later
-from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.validation import as_floats
+from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

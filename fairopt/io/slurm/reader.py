@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
-from fairopt.hostlists import hosts, names_of
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
@@ -22,6 +21,7 @@ from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_serv
 from fairopt.io.slurm.places import satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
+from fairopt.runtime.hostlists import hosts, names_of
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
 _RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --policy slurm is what it steers to"

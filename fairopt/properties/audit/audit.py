@@ -21,7 +21,6 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share, require_share
 from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, nearest
-from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.answers import (
@@ -57,6 +56,7 @@ from fairopt.properties.work import work_by
 from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
+from fairopt.solve.form.many_instances import Batch, is_one_pool
 
 __all__ = [
     "CONDITIONS",

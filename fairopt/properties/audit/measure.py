@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.batch import Batch
 from fairopt.properties.answers import Outcomes, outcomes_of
 from fairopt.properties.margins import MARGINS
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.units import first_largest
+from fairopt.solve.form.many_instances import Batch
 
 __all__ = ["Measurement", "measure", "violations"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
+from fairopt.solve.form.many_instances import Batch
 
 __all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools", "with_guarantees", "with_teams"]
 

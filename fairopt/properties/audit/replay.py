@@ -12,7 +12,6 @@ import numpy as np
 
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidInstance
-from fairopt.formulation.batch import is_one_pool
 from fairopt.instance import Instance
 from fairopt.policies.parse import parse_policy, parse_share
 from fairopt.policies.registry import known_policies
@@ -35,6 +34,7 @@ from fairopt.properties.misreports.teams import verified_team_lie
 from fairopt.properties.names import OF_TEAMS, percent, property_name
 from fairopt.properties.within import decided_on_pools
 from fairopt.runtime.progress import by_itself
+from fairopt.solve.form.many_instances import is_one_pool
 
 __all__ = ["Replayed", "replay"]
 

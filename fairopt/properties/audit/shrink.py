@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import FairoptError, InvalidInstance
-from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import Measurement, measure
@@ -27,6 +26,7 @@ from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
 from fairopt.runtime.clock import Clock, Late
+from fairopt.solve.form.many_instances import Batch
 
 __all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
 

@@ -18,7 +18,6 @@ from fairopt.blocks.shares import (
     Share,
 )
 from fairopt.errors import FairoptError, OutOfDomain
-from fairopt.formulation.solvers import CONE_CHAIN, installed
 from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
@@ -40,7 +39,8 @@ from fairopt.properties.margins import MARGINS, exact_envy
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.units import quotient
-from fairopt.tolerances import NOISE
+from fairopt.runtime.tolerances import NOISE
+from fairopt.solve.form.solvers import CONE_CHAIN, installed
 
 __all__ = [
     "Counterexample",

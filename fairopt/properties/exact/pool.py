@@ -1,6 +1,6 @@
 """Notions on one pool, written from their definitions in fractions, or to fifty digits where there are roots.
 
-For small witnesses: slow, and without any code of `fairopt.methods`.
+For small witnesses: slow, and without any code of `fairopt.solve`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize
-from fairopt.tolerances import ROUNDING
+from fairopt.runtime.tolerances import ROUNDING
 
 __all__ = [
     "ExactAnswer",

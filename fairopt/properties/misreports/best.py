@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
-from fairopt.formulation.batch import Batch, is_one_pool
-from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
@@ -26,6 +24,8 @@ from fairopt.properties.work import Work, work_by
 from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import Listener, by_itself
+from fairopt.solve.form.many_instances import Batch, is_one_pool
+from fairopt.solve.form.program import require_instance
 
 __all__ = [
     "FLOOR",

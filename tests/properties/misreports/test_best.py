@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.formulation.batch import Batch
 from fairopt.properties.misreports import best
 from fairopt.properties.misreports import families as lie_families
 from fairopt.properties.misreports.best import (
@@ -23,6 +22,7 @@ from fairopt.properties.misreports.best import (
 )
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import progress
+from fairopt.solve.form.many_instances import Batch
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import cluster, pools
 

@@ -1,0 +1,117 @@
+"""Limits on what users and teams take of a resource together on some servers, as data of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.instance.labels import whole_name
+
+__all__ = ["Limit", "limits_of", "limits_on", "masks_of"]
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most of a resource that users take together.
+
+    ``of`` holds, by name of a user or team, the server rows on which its use counts, None for all.
+    """
+
+    name: str
+    resource: str
+    amount: float
+    of: tuple[tuple[str, tuple[bool, ...] | None], ...]
+
+    def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Mask:
+        """The (user, server) pairs whose use counts, shape (n_users, n_servers)."""
+        out = np.zeros((n_users, n_servers), dtype=np.bool_)
+        for who, where in self.of:
+            if (rows := members.get(who)) is not None:
+                out[rows] |= True if where is None else np.array(where, dtype=np.bool_)
+        return out
+
+    def entry(self, servers: Sequence[str], known: Collection[str]) -> dict[str, Any]:
+        """The form in which files hold it, with the users and teams that are known."""
+        of = {
+            who: None if where is None else [name for name, some in zip(servers, where, strict=True) if some]
+            for who, where in self.of
+            if who in known
+        }
+        return {"name": self.name, "resource": self.resource, "amount": self.amount, "of": of}
+
+
+def masks_of(limits: Iterable[Limit]) -> list[tuple[bool, ...]]:
+    """The masks of servers in limits, each object once."""
+    return list({id(where): where for one in limits for _, where in one.of if where is not None}.values())
+
+
+def limits_on(limits: Sequence[Limit], rows: Any) -> tuple[Limit, ...]:
+    """Limits on some server rows."""
+    new = {id(where): tuple(np.array(where)[rows].tolist()) for where in masks_of(limits)}
+    return tuple(
+        Limit(
+            one.name,
+            one.resource,
+            one.amount,
+            tuple((who, None if where is None else new[id(where)]) for who, where in one.of),
+        )
+        for one in limits
+    )
+
+
+def limits_of(
+    given: Iterable[Any], known: Sequence[str], resources: Sequence[str], servers: Sequence[str]
+) -> tuple[Limit, ...]:
+    """The limits given to an `Instance`, checked; ``known`` are the names of users and teams."""
+    names, out = set[str](), list[Limit]()
+    for one in given:
+        limit = one if isinstance(one, Limit) else _limit(one, known, resources, servers)
+        if limit.name in names:
+            raise InvalidInstance(f"two limits are named {limit.name!r}; rename one")
+        names.add(limit.name)
+        out.append(limit)
+    if any(len(where) != len(servers) for where in masks_of(out)):
+        raise InvalidInstance("the limits are of other servers; give limits by names of servers too, or limits=()")
+    return tuple(out)
+
+
+def _limit(given: Any, known: Sequence[str], resources: Sequence[str], servers: Sequence[str]) -> Limit:
+    """A limit given as a dict."""
+    if not isinstance(given, Mapping) or not {"resource", "amount", "of"} <= given.keys():
+        raise InvalidInstance(
+            f"limits hold {given!r}; give dicts such as "
+            '{"name": "a100 of vision", "resource": "gpu", "amount": 8, "of": {"vision": ["a100-1"]}}'
+        )
+    amount, of = given["amount"], given["of"]
+    of = of if isinstance(of, Mapping) else dict.fromkeys(of)
+    resource = whole_name(given["resource"], resources)
+    if resource not in resources:
+        raise InvalidInstance(f"a limit names an unknown resource {resource!r}; {nearest(str(resource), resources)}")
+    if isinstance(amount, bool) or not isinstance(amount, (int, float, np.number)) or not 0 < amount < np.inf:
+        fix = "give a finite number above 0; to leave nothing, make users not eligible on the servers"
+        raise InvalidInstance(f"the amount of a limit on {resource!r} is {amount!r}; {fix}")
+    for who in of:
+        if who not in known:
+            raise InvalidInstance(f"a limit names an unknown user or team {who!r}; {nearest(str(who), known)}")
+    name = given.get("name") or f"{resource} of {', '.join(of)}"
+    return Limit(str(name), resource, float(amount), tuple((who, _rows(of[who], servers)) for who in of))
+
+
+def _rows(names: Any, servers: Sequence[str]) -> tuple[bool, ...] | None:
+    """Servers by name, or as a mask, as a mask; None for all."""
+    if names is None or (isinstance(names, tuple) and names and isinstance(names[0], bool)):
+        return names
+    position = {name: s for s, name in enumerate(servers)}
+    out = np.zeros(len(servers), dtype=np.bool_)
+    for name in names:
+        if name not in position:
+            raise InvalidInstance(f"a limit names an unknown server {name!r}; {nearest(str(name), servers)}")
+        out[position[name]] = True
+    return tuple(out.tolist())

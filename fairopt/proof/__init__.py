@@ -1,0 +1,26 @@
+"""Proofs of answers from the data as given, the final point and evidence; a solver's status is not evidence.
+
+The files:
+
+* `gate`: makes points feasible, measures them, and is the only maker of certificates.
+* `proposal`: proposals of methods, and the interface of evidence; `evidence`: its kinds.
+* `feasibility`: repair of points, violations of constraints, and constraints as multipliers see them.
+* `bound`: users' largest gains at given costs, for all bounds by weak duality.
+* `least_squares`: minimum-norm solutions of equations, within the time limit.
+* `ranges`: ranges of variables that linear rows and cones imply. `polish`: dual points made exact.
+* `exact_filling`: leximin on small pools in fractions, where rounding decides levels.
+* `pool_gaps`: bottlenecks and dual bounds on one pool. `user_bounds`: sums of one function per user.
+* `envy_levels`: bottlenecks under envy-freeness.
+* `server_bounds`: the dual bound on several servers.
+* `level_bounds`: leximin on several servers and under further constraints.
+* `fraction_levels`: leximin on servers in fractions, where rounding decides levels.
+* `number_level_bounds`: leximin of teams, or of what is above a base.
+* `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
+* `dual_bound`: the gaps of these bounds.
+* `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.
+* `read_problem`: answers of CVXPY problems that the user solved (`Policy.certify`).
+* `filling_states`: hierarchical DRF, from the levels at its events.
+* `many_pool_gaps`: answers of many instances at once. `server_rises`: PS-DSF.
+* `whole_tasks`: whole tasks placed one by one.
+* `entries`: names of rows in files.
+"""

@@ -1,0 +1,158 @@
+"""Bounds by weak duality (Boyd and Vandenberghe 2004), user by user: the largest gain at given costs.
+
+At any prices >= 0 the optimum is at most the right-hand sides times their prices plus each user's largest gain: its
+utility less the cost of its tasks. Gains have a closed form, or are bounded by a tangent. `pool`, `batch`, `servers`
+and `lagrangian` sum them. Rounding is counted: `TERM_ROUNDING` times the absolute terms is added to each bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.powers import boxcox
+from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.solve.form.program import Float
+
+BISECTIONS = 70  # of a logarithm: an interval of 70 shrinks to 1e-19
+
+
+class Gain(NamedTuple):
+    """Utility and cost of users' best responses."""
+
+    utility: Float
+    cost: Float
+
+    @property
+    def most(self) -> Float:
+        """Utility less cost."""
+        return self.utility - self.cost
+
+    @property
+    def size(self) -> Float:
+        """The sum of absolute terms."""
+        return np.abs(self.utility) + np.abs(self.cost)
+
+    def sums(self, weigh: Callable[[Float], float], mixed: bool) -> tuple[float, float]:
+        """Weighted sums of `most` and `size`; utilities have one sign unless ``mixed``."""
+        utility, cost = weigh(self.utility), weigh(self.cost)
+        return utility - cost, (weigh(np.abs(self.utility)) if mixed else abs(utility)) + cost
+
+
+@np.errstate(all="ignore")  # zeros and infinities are expected
+def level_at(price: Float, alpha: float, low: Any, high: Any) -> Float:
+    """The maximiser of ``u(z) - price z`` over low <= z <= high; for alpha < 0, where u is convex, the minimiser."""
+    best: Float = np.divide(1.0, price)
+    best **= 1.0 / alpha
+    if isinstance(low, float) and isinstance(high, float) and low == 0 and high == np.inf and price.min() > 0:
+        return best
+    if not price.min() > 0:
+        best = np.where(price > 0, best, high if alpha > 0 else low)
+    return np.clip(best, low, high, out=best)
+
+
+def power(z: Float, alpha: float, shift: float = 1.0) -> Float:
+    """``u(z) = (z^(1-alpha) - shift) / (1-alpha)``, the logarithm at alpha = 1.
+
+    A shift of 1 makes u continuous in alpha at 1; a shift of 0 keeps the digits of tiny powers.
+    """
+    return boxcox(z, 1.0 - alpha) if shift or alpha == 1 else z ** (1.0 - alpha) / (1.0 - alpha)
+
+
+@np.errstate(all="ignore")
+def gain_of_power(price: Float, alpha: float, low: Any, high: Any, shift: float = 1.0) -> Gain:
+    """``max over low <= z <= high of u(z) - price z``, u as in `power`; for alpha < 0 the minimum."""
+    best = level_at(price, alpha, low, high)
+    utility = power(best, alpha, shift)
+    best[best == np.inf] = 0.0  # at a price of 0, where a finite utility costs nothing
+    best *= price
+    return Gain(utility, best)
+
+
+def gain_of_total(utility: Float, cost: Float, low: Any, high: Any) -> Gain:
+    """``max over low <= x <= high of (utility - cost) x``, from above; both coefficients are nonnegative."""
+    best = np.where(utility - cost + TERM_ROUNDING * (utility + cost) > 0, high, low)
+    return Gain(utility * best, cost * best)
+
+
+def gap_of_means(bound: float, value: float, weight: float, alpha: float, shift: float = 1.0) -> float:
+    """The logarithm of (bound on a weighted power mean / mean achieved), from sums of ``w u(z)``.
+
+    Its absolute value: a mean above the bound is owed to capacity that rounding adds.
+    """
+    exponent, bound, value = 1.0 - alpha, bound / weight, value / weight
+    if not (np.isfinite(bound) and np.isfinite(value)):
+        return np.inf
+    if exponent == 0:
+        return abs(bound - value)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log1p if shift else np.log
+        gap = float(log(exponent * bound) - log(exponent * value)) / exponent
+    return abs(gap) if np.isfinite(gap) else np.inf
+
+
+@np.errstate(all="ignore")
+def fair_gap(weights: Float, z: Float, log_price: Float, alpha: float, low: Any, high: Any, log_limit: Any) -> Any:
+    """The logarithm of (bound on a weighted power mean of levels z / mean achieved); users are along the first axis.
+
+    ``log_price`` is the log cost of a unit of level per weight, ``log_limit`` that of prices times capacities and
+    limits. Levels are divided by the smallest one, so that no power overflows, and differences of terms are summed for
+    accuracy. Users of weight 0 are left out.
+    """
+    exponent, active = 1.0 - alpha, weights > 0
+    smallest = np.where(active, z, np.inf).min(axis=0)
+    z, log_unit = z / smallest, np.log(smallest)
+    gain = gain_of_power(np.exp(log_price + alpha * log_unit), alpha, low / smallest, high / smallest)
+    limit = np.exp(log_limit - exponent * log_unit)
+    excess = np.where(active, weights * (gain.utility - boxcox(z, exponent) - gain.cost), 0.0).sum(axis=0) + limit
+    excess = np.maximum(excess, 0.0) + TERM_ROUNDING * (np.where(active, weights * gain.size, 0.0).sum(axis=0) + limit)
+    whole = np.where(active, weights * np.exp(exponent * np.log(z)), 0.0).sum(axis=0)
+    gap = np.log1p(np.maximum(exponent * excess / whole, -1.0)) / exponent if exponent else excess / whole
+    return np.where(active.any(axis=0), gap, 0.0)
+
+
+def rounded_up_sum(parts: Float, constant: float) -> float:
+    """A sum, rounded up."""
+    return float(parts.sum() + constant + TERM_ROUNDING * (np.abs(parts).sum() + abs(constant)))
+
+
+def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
+    """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
+    constant = np.zeros(len(cost))
+    curved = []
+    for c, factor, alpha in terms:
+        if alpha == 0:
+            cost = cost - factor * c - TERM_ROUNDING * (np.abs(cost) + np.abs(factor * c))
+            constant = constant - factor
+        elif np.any(factor != 0):
+            curved.append((c, factor, alpha))
+    if not curved:
+        return constant - cost * np.where(cost < 0, high, low)
+    high = np.where(high > 0, high, 1e-300)
+    if len(curved) == 1:
+        ((c, factor, alpha),) = curved
+        found = factor * gain_of_power(cost / (factor * c), alpha, c * low, c * high).most
+        return constant + np.where(factor == 0, -cost * np.where(cost < 0, high, low), found)
+
+    def gain(x: Float) -> Float:
+        out = constant - cost * x
+        for c, factor, alpha in curved:
+            out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
+        return out
+
+    def slope(x: Float) -> Float:
+        out = -cost
+        for c, factor, alpha in curved:
+            out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
+        return out
+
+    left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (left + right)
+        up = slope(np.exp(middle)) > 0
+        left, right = np.where(up, middle, left), np.where(up, right, middle)
+    a, b = np.clip(np.exp(left), low, high), np.clip(np.exp(right), low, high)
+    rise = np.maximum(slope(a), 0.0) * (b - a)  # by concavity the gain between a and b is at most this much larger
+    return np.maximum(gain(a) + np.where(np.isfinite(rise), rise, 0.0), gain(b))

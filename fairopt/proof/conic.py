@@ -1,0 +1,665 @@
+"""The dual bound of a cone program, for objectives that only CVXPY knows (Bound 7.3).
+
+CVXPY turns any problem into ``min c'z + d subject to A z + s = b, s in K``. By weak duality (Ben-Tal and Nemirovski
+2001) ``c'z >= r'z - b'y`` with ``r = c + A'y`` for any y in the dual cone. A solver's y is moved into the dual cone
+until r vanishes on the variables that CVXPY added; the rest of r is charged at the range of each variable. Tasks have
+proven ranges. For the 1e-16 that rounding leaves on CVXPY's variables a range far beyond their size at the answer is
+assumed, and the certificate says so.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.base import brief
+from fairopt.blocks.own import ranges
+from fairopt.proof.feasibility import charged_conditions
+from fairopt.proof.lagrangian import Multipliers, charged_at
+from fairopt.proof.least_squares import by_iteration, least_squares
+from fairopt.proof.polish import Curves, cancelled
+from fairopt.proof.ranges import ranges_within_cones
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import Late, check, current
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Compiled, Left
+from fairopt.solve.form.program import ConeModel, Float, Indices
+from fairopt.solve.form.program_rows import BlockRows
+
+REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
+CANCELLED = 1e-11  # of the largest terms: rounding leaves less
+FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
+NEWTON = 10  # steps onto the boundaries of cones
+NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
+MATRICES = (
+    "binding constraints on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved; use linear terms, "
+    "norms, logarithms or powers instead"
+)
+RESHAPED = ("symmetric", "diag", "PSD", "NSD", "hermitian", "complex", "imag", "sparsity")  # other columns in CVXPY
+
+
+class ConicBound(NamedTuple):
+    """A bound on the optimum, and what it assumes, if anything."""
+
+    value: float
+    assumed: str
+
+
+def assumption(names: Sequence[str]) -> str:
+    """What charges of variables without a proven range assume; some of these are named."""
+    which = f" ({', '.join(map(brief, names))})" if names else ""
+    return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
+
+
+def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float, left: Left | None = None) -> ConicBound | None:
+    """An upper bound on the maximum of a concave expression; None for cones other than those below.
+
+    The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
+    CLARABEL's cone form (linear, second-order, exponential and power cones). ``top``, flat in column order, are proven
+    upper bounds on the nonnegative ``unknowns``.
+    """
+    form = _cone_form(problem, unknowns, None if left is None else left.compiled)
+    if form is None:
+        return None
+    compiled, columns = form
+    data, offset = compiled.data, compiled.offset
+    dims, ours = data["dims"], columns[unknowns.id]
+    z, y = _solve(data, dims) if left is None or left.points is None else left.points
+    if y is None or z is None or offset is None:
+        return None
+    c, b = np.asarray(data["c"]), np.asarray(data["b"])
+    transposed = sp.csr_array(data["A"]).T.tocsr()
+    others = np.setdiff1d(np.arange(len(c)), ours)
+    least, most = _ranges(problem, columns, len(c))
+    least[ours], most[ours] = 0.0, top
+    least, most = ranges_within_cones(sp.csr_array(data["A"]), b, dims, least, most)
+    curves = Curves.of(sp.csr_array(data["A"]), b, dims, np.isfinite(least) & np.isfinite(most))
+    aim = _aim(data, c, transposed, y, least, most)[others]
+    y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
+    free = np.isinf(least) & np.isinf(most)
+    y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
+    residual = c + transposed @ y
+    rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
+    of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
+    exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
+    residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
+    low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
+    charge = charged_at(residual - rounding, residual + rounding, least, most)
+    proven = np.isfinite(charge)
+    low += float(charge[proven].sum())
+    unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
+    assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
+    return ConicBound(-(low - unknown + offset), assumed)
+
+
+def reach_of_variables(cone: ConeModel) -> dict[str, float]:
+    """The largest absolute value of each variable of blocks that bounds and linear rows imply, in natural units.
+
+    Without any bound it is that at the last solve.
+    """
+    problem = cp.Problem(cp.Minimize(0), cone.all_constraints)
+    form = _cone_form(problem, cone.unknowns)
+    if form is None:
+        return {}
+    data, columns = form[0].data, form[1]
+    least, most = _ranges(problem, columns, data["A"].shape[1])
+    least[columns[cone.unknowns.id]] = 0.0
+    most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
+    least, most = ranges_within_cones(sp.csr_array(data["A"]), np.asarray(data["b"]), data["dims"], least, most)
+    out = dict[str, float]()
+    for key, own in cone.model.own.held.items():
+        at = columns.get(own.variable.id)
+        reach = np.inf if at is None else float(np.abs([least[at], most[at]]).max(initial=0.0))
+        bounds = np.abs(ranges(own.variable))
+        if reach == np.inf and own.variable.value is not None and not bounds[np.isfinite(bounds)].any():
+            reach = float(np.abs(own.variable.value).max(initial=0.0))
+        if 0 < reach < np.inf:
+            out[key] = reach * own.unit
+    return out
+
+
+def _named(problem: cp.Problem, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
+    """The names of variables that blocks named, of which some columns are chosen."""
+    held = [v for v in problem.variables() if v.id in columns and some[columns[v.id]].any()]
+    return [v.name() for v in held if not is_unnamed(v)]
+
+
+def is_unnamed(variable: cp.Variable) -> bool:
+    """Whether CVXPY named a variable."""
+    return bool(variable.name() == f"{cp.settings.VAR_PREFIX}{variable.id}")
+
+
+def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
+    """The ranges of variables by column, from their attributes."""
+    least, most = np.full(size, -np.inf), np.full(size, np.inf)
+    for variable in problem.variables():
+        if variable.id in columns and not any(variable.attributes[name] for name in RESHAPED):
+            least[columns[variable.id]], most[columns[variable.id]] = ranges(variable)
+    return least, most
+
+
+def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
+    """What to leave of variables: where only one side has a bound, beyond rounding, so that this bound suffices.
+
+    Bounds that CVXPY gives as such to a solver have no multipliers, and take what these leave.
+    """
+    some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + abs(transposed) @ np.abs(y), 1.0)
+    aim = np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
+    low, high = data.get("lower_bounds"), data.get("upper_bounds")
+    if low is not None or high is not None:
+        left = c + transposed @ y
+        taken = np.zeros(len(c), dtype=bool) if low is None else np.isfinite(low) & np.isfinite(least) & (left > aim)
+        if high is not None:
+            taken |= np.isfinite(high) & np.isfinite(most) & (left < aim)
+        aim = np.where(taken, left, aim)
+    return aim
+
+
+def _cone_form(
+    problem: cp.Problem, unknowns: cp.Variable, compiled: Compiled | None = None
+) -> tuple[Compiled, dict[int, Indices]] | None:
+    """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
+
+    None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than linear, second-order, exponential
+    and power cones.
+    """
+    compiled = compiled or _compiled(problem)
+    if compiled is None:
+        return None
+    dims, columns = compiled.data["dims"], compiled.columns()
+    if compiled.data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
+        return None
+    return (compiled, columns) if unknowns.id in columns else None
+
+
+def _compiled(problem: cp.Problem) -> Compiled | None:
+    """A problem compiled for CLARABEL; None if CVXPY cannot."""
+    if "CLARABEL" not in solvers.installed():
+        return None
+    if _too_long(problem):
+        raise Late
+    try:
+        options = {"use_quad_obj": False}
+        with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
+            warnings.simplefilter("ignore")
+            return Compiled.of(problem, "CLARABEL", options, keep=False)
+    except cp.error.SolverError:
+        return None
+
+
+def _too_long(problem: cp.Problem) -> bool:
+    """Whether CVXPY would compile a problem for longer than the current call may take."""
+    clock = current()
+    return clock is not None and time.perf_counter() + solvers.compiling(problem) > clock.hard
+
+
+def has_matrices(problem: cp.Problem) -> bool:
+    """Whether a problem has semidefinite cones, for which there are no bounds; `MATRICES` is the advice."""
+    convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)
+    compiled = _compiled(convex)
+    return compiled is not None and bool(compiled.data["dims"].psd)
+
+
+def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
+    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
+
+    Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
+    exponential cones by multiples of themselves, on which exp(v / u) depends.
+    """
+
+    def moved(y: Float) -> Float:
+        return _into_dual_cone(y if curves is None else curves.at(y), dims)
+
+    best, least, y = y, np.inf, moved(y)
+    for _ in range(20 if len(c) else 0):
+        residual = c + on_others @ y
+        size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
+        left = np.abs(residual).max(initial=0.0)
+        if not left < least:  # also NaN
+            break
+        best, least = y, left
+        if left <= 1e-15 * size:
+            break
+        check("the proof by CLARABEL (its dual point)")
+        unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)
+        step = by_iteration(sp.csr_array(on_others @ sp.diags_array(unit)), residual)
+        y = moved(y - unit * step)
+    return best if least < np.inf else y
+
+
+def conic_excess(
+    expression: cp.Expression,
+    constraints: Sequence[cp.Constraint],
+    unknowns: cp.Variable,
+    top: Float,
+    value: float,
+    left: Left | None = None,
+) -> tuple[float, str]:
+    """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
+    problem = cp.Problem(cp.Maximize(expression), list(constraints))
+    unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
+    if unknown:
+        return np.inf, ""
+    check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
+    found = conic_bound(problem, unknowns, top, left)
+    if found is None or not np.isfinite(found.value - value):
+        return np.inf, ""
+    return found.value - value, found.assumed
+
+
+@dataclass(frozen=True)
+class Cones:
+    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
+    cones.
+    """
+
+    zero: int
+    nonneg: int
+    soc: tuple[int, ...] = ()
+    exp: int = 0
+    p3d: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConicConditions:
+    """Constraints as ``on_ours @ z + on_others @ v + s = right, s in K``: z the unknowns, v variables that CVXPY added.
+
+    At any y of the dual cone at which v cancels, z costs ``on_ours' y``, and no feasible point costs more than ``right
+    @ y``. ``scale`` (n_unknowns,) are tasks per unknown; ``further`` are variables of blocks, with their columns among
+    v; ``rows`` are known linear rows, with their places. ``reach`` are bounds on the absolute values of v, infinite if
+    there is none.
+    """
+
+    on_ours: sp.csr_array
+    on_others: sp.csr_array
+    right: Float
+    dims: Cones
+    scale: Float
+    further: Sequence[tuple[cp.Variable, Indices]]
+    rows: Sequence[tuple[BlockRows, slice]]
+    reach: Float
+
+    @property
+    def assumed(self) -> str:
+        """What charges assume, if anything."""
+        open_ = ~np.isfinite(self.reach)
+        names = [v.name() for v, columns in self.further if open_[columns].any() and not is_unnamed(v)]
+        return assumption(names) if open_.any() else ""
+
+    def _reach(self, sizes: Float) -> Float:
+        """The largest absolute values of the variables, proved or assumed."""
+        return np.where(np.isfinite(self.reach), self.reach, REACH * np.maximum(1.0, sizes))
+
+    @cached_property
+    def variable(self) -> cp.Variable:
+        """The variables that CVXPY added, for use in programs."""
+        return cp.Variable(max(self.on_others.shape[1], 1))
+
+    @cached_property
+    def cone_of_row(self) -> Indices:
+        """The cone of each row; each equation and inequality is a cone."""
+        dims = self.dims
+        sizes = [1] * (dims.zero + dims.nonneg) + list(dims.soc) + [3] * (dims.exp + len(dims.p3d))
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @property
+    def curved(self) -> bool:
+        """Whether there are cones besides linear ones."""
+        return bool(self.dims.soc or self.dims.exp or self.dims.p3d)
+
+    def conditions(self, unknowns: cp.Variable) -> list[cp.Constraint]:
+        """The constraints on unknowns and `variable`, whose dual values are `dual`."""
+        s = self.right - self.on_ours @ unknowns
+        if self.on_others.shape[1]:
+            s = s - self.on_others @ self.variable
+        dims, out = self.dims, []
+        at = dims.zero + dims.nonneg
+        out += [-s[: dims.zero] == 0] if dims.zero else []
+        out += [s[dims.zero : at] >= 0] if dims.nonneg else []
+        for size in dims.soc:
+            out.append(cp.SOC(s[at], s[at + 1 : at + size]))
+            at += size
+        for _ in range(dims.exp):
+            out.append(cp.ExpCone(s[at], s[at + 1], s[at + 2]))
+            at += 3
+        for power in dims.p3d:
+            out.append(cp.PowCone3D(s[at], s[at + 1], s[at + 2], float(power)))
+            at += 3
+        return out
+
+    def dual(self, conditions: Sequence[cp.Constraint]) -> Float:
+        """The dual values of `conditions` after a solve, in the order of rows; zeros if a solver left none."""
+        duals = [v for c in conditions for v in c.dual_variables]
+        values = [np.zeros(v.size) if v.value is None else np.ravel(v.value) for v in duals]
+        return np.nan_to_num(np.concatenate([*values, np.zeros(0)]).astype(float))
+
+    def sizes(self) -> Float:
+        """The absolute values of the variables that CVXPY added, at the last solve; also sets the values of blocks'
+        variables.
+        """
+        if not self.on_others.shape[1]:
+            return np.zeros(0)
+        at = np.asarray(self.variable.value, dtype=float)
+        self.save(at)
+        return np.abs(at)
+
+    def save(self, values: Float) -> None:
+        """Set the values of blocks' variables among those that CVXPY added."""
+        for variable, columns in self.further:
+            variable.save_value(values[columns].reshape(variable.shape, order="F"))
+
+    def charges(self, y: Float, sizes: Float, n_rows: int) -> Multipliers:
+        """The multipliers of the constraints at a point near y.
+
+        What rounding leaves on v is charged at its reach, by default `REACH` times the sizes, at least 1; a point that
+        leaves more proves nothing.
+        """
+        none = np.zeros(self.on_others.shape[1])
+        to_others, to_ours = self.on_others.T.tocsr(), self.on_ours.T.tocsr()
+        y = _balanced(y, none, to_others, self.dims)
+        terms = abs(to_others) @ np.abs(y)
+        left = np.abs(to_others @ y) + TERM_ROUNDING * terms
+        rest = float((left * self._reach(sizes)).sum())
+        constant, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
+        if (left > CANCELLED * terms.max(initial=0.0)).any():
+            constant = np.inf
+        size = (abs(to_ours) @ np.abs(y)) / self.scale
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, constant, size=size, constant_size=whole)
+
+    def exact_charges(
+        self, y: Float, sizes: Float, prices: Float, loads: sp.csr_array, usable: Float
+    ) -> tuple[Float, float]:
+        """As `charges`, together with capacities at ``prices``, with each sum rounded once: the costs of pairs and the
+        right-hand side.
+
+        Under curved constraints large multiples of a lower level's multipliers prove a later level, and terms cancel.
+        """
+        to_others = sp.csr_array(self.on_others.T)
+        y = _balanced(y, np.zeros(self.on_others.shape[1]), to_others, self.dims)
+        at, rows, coefficients = self._alone
+        y[rows] = (coefficients * y[rows] - exact_sums(to_others[at], y)) / coefficients
+        y = _into_dual_cone(y, self.dims)
+        both = np.concatenate([prices, y])
+        per_task = sp.csr_array(sp.diags_array(1.0 / self.scale) @ self.on_ours.T)
+        costs = exact_sums(sp.csr_array(sp.hstack([sp.csr_array(loads).T, per_task])), both)
+        left = np.abs(exact_sums(to_others, y))
+        if (left > CANCELLED * (abs(to_others) @ np.abs(y)).max(initial=0.0)).any():
+            return costs, np.inf
+        of_sizes = float((left * self._reach(sizes)).sum())
+        constant = sp.csr_array(np.concatenate([usable, self.right])[None, :])
+        return costs, float(exact_sums(constant, both)[0]) + of_sizes
+
+    @cached_property
+    def _alone(self) -> tuple[Indices, Indices, Float]:
+        """Variables that CVXPY added which are alone in some row, these rows, and the coefficients there.
+
+        The multipliers of these rows make them cancel up to rounding. Linear rows are preferred; the first row of a
+        second-order cone is excluded, since it follows from the others.
+        """
+        dims, columns = self.dims, sp.csc_array(self.on_others)
+        alone = np.diff(self.on_others.indptr) == 1
+        alone[dims.zero + dims.nonneg + np.cumsum([0, *dims.soc])[: len(dims.soc)].astype(int)] = False
+        found = []
+        for k in range(columns.shape[1]):
+            part = slice(*columns.indptr[k : k + 2])
+            place = np.flatnonzero(alone[columns.indices[part]])
+            if len(place):
+                found.append((k, columns.indices[part][place[0]], columns.data[part][place[0]]))
+        at, rows, coefficients = np.array(found).reshape(-1, 3).T
+        return at.astype(np.intp), rows.astype(np.intp), coefficients
+
+    def charging_nothing(self, y: Float, costs: Float, free: Indices) -> Float:
+        """A point near y at which the tasks of ``free`` pairs, which cost ``costs`` by capacities, have a total cost of
+        0.
+
+        At the optimum of a level, users above it have zero costs, and dual points are on the boundaries of their cones.
+        A solver's point misses both by first-order noise; here Newton's method removes it, so that the bound is off by
+        second-order noise. Returns y itself if it finds no such point.
+        """
+        rows = sp.csr_array(sp.vstack([self.on_others.T, self.on_ours.T.tocsr()[free]]))
+        aim = np.concatenate([np.zeros(self.on_others.shape[1]), costs * self.scale[free]])
+        with_aim = sp.csr_array(sp.hstack([rows, sp.csr_array(aim[:, None])]))
+        found, least, cones = y, CANCELLED, self.cone_of_row
+        for _ in range(NEWTON):
+            y = _into_dual_cone(y, self.dims)
+            near = boundaries(y, self.dims)
+            left = np.concatenate([exact_sums(with_aim, np.append(y, 1.0)), [boundary.inside for boundary in near]])
+            terms = np.concatenate([np.abs(aim), abs(rows) @ np.abs(y)]).max(initial=0.0)
+            error = np.abs(left).max(initial=0.0)
+            if error <= least * terms:
+                found, least = y, error / max(terms, 1e-300)
+            elif least < CANCELLED:  # as near as rounding allows
+                break
+            size = np.zeros(cones.max(initial=-1) + 1)  # of a cone's point: multipliers of 0 stay 0
+            np.maximum.at(size, cones, np.abs(y))
+            system = sp.vstack([rows, by_row(near, len(y))]) @ sp.diags_array(size[cones])
+            y = y - size[cones] * least_squares(system, left)
+            if not np.isfinite(y).all():
+                break
+        return found
+
+    def multipliers(self, y: Float) -> list[tuple[BlockRows, Float]]:
+        """The multipliers of the known linear rows in natural units, at a point y."""
+        return [(one, one.rows.valid(y[at] / one.rows.units(self.scale))) for one, at in self.rows]
+
+    def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
+        """The cost by cone per task of each pair and per unit of v: (n_pairs, n_cones) and (n_v, n_cones)."""
+        cones = self.cone_of_row
+        by_cone = sp.csr_array((y, (np.arange(len(y)), cones)), shape=(len(y), cones.max(initial=-1) + 1))
+        per_task = sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone)
+        return sp.csr_array(per_task), sp.csr_array(self.on_others.T @ by_cone)
+
+
+def further_conditions(cone: ConeModel) -> ConicConditions | None:
+    """The constraints of a model besides capacities and bounds on levels, in cone form; known linear rows stay as they
+    are.
+
+    None without such constraints, or with cones that `conic_bound` does not support.
+    """
+    conditions = [condition for _, condition in charged_conditions(cone)]
+    conditions[len(cone.rest) : len(cone.rest)] = cone.required
+    known = [cone.known.get(condition.id) for condition in conditions]
+    compiled = _compiled_conditions(cone, [c for c, one in zip(conditions, known, strict=True) if one is None])
+    if compiled is None or not conditions:
+        return None
+    on_ours, on_others, right, dims, further, reach = compiled
+    first, at = known.index(None) if None in known else len(known), dims.zero + dims.nonneg
+    of_cvxpy = [(on_ours[cut], on_others[cut], right[cut], None) for cut in map(slice, (0, dims.zero), (dims.zero, at))]
+    pieces: list[list[tuple[sp.csr_array, sp.csr_array, Float, BlockRows | None]]] = [[], []]  # equations, inequalities
+    for k, one in enumerate([*known[:first], None, *known[first:]]):
+        if one is not None:
+            scaled, sides = one.rows.in_units(cone.scale)
+            none = sp.csr_array((len(sides), on_others.shape[1]))
+            pieces[not one.rows.equal].append((scaled, none, sides, one))
+        elif k == first:
+            for own, piece in zip(pieces, of_cvxpy, strict=True):
+                own.append(piece)
+    every = [*pieces[0], *pieces[1], (on_ours[at:], on_others[at:], right[at:], None)]
+    ends = np.cumsum([len(piece[2]) for piece in every])
+    equations, inequalities = (sum(len(piece[2]) for piece in own) for own in pieces)
+    return ConicConditions(
+        sp.csr_array(sp.vstack([piece[0] for piece in every])),
+        sp.csr_array(sp.vstack([piece[1] for piece in every])),
+        np.concatenate([piece[2] for piece in every]),
+        Cones(equations, inequalities, dims.soc, dims.exp, dims.p3d),
+        cone.scale,
+        further,
+        [(one, slice(end - len(one.rows), end)) for (*_, one), end in zip(every, ends.tolist(), strict=True) if one],
+        reach,
+    )
+
+
+def _compiled_conditions(
+    cone: ConeModel, conditions: Sequence[cp.Constraint]
+) -> tuple[sp.csr_array, sp.csr_array, Float, Cones, Sequence[tuple[cp.Variable, Indices]], Float] | None:
+    """Constraints as CVXPY compiles them: the fields of `ConicConditions`; None if it cannot."""
+    if not conditions:
+        return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), (), np.zeros(0)
+    problem = cp.Problem(cp.Minimize(0), list(conditions))
+    form = _cone_form(problem, cone.unknowns)
+    if form is None:
+        return None
+    data, columns = form[0].data, form[1]
+    ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
+    others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
+    linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)
+    sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # x >= 0
+    a, right = a[~sign], right[~sign]
+    dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), tuple(cones.soc), cones.exp, tuple(cones.p3d))
+    own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
+    further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
+    least, most = _ranges(problem, columns, a.shape[1])
+    least[ours], most[ours] = 0.0, cone.program.most[cone.program.pairs.user] / cone.scale
+    least, most = ranges_within_cones(a, right, dims, least, most)
+    reach = np.maximum(np.abs(least), np.abs(most))[others]
+    return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further, reach
+
+
+def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
+    """CLARABEL's primal and dual solution; None if these are not finite or time ran out."""
+    import clarabel
+    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
+    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
+    clock = current()
+    if clock is not None:
+        options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
+    if clock is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
+        arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": subprocesses.cones(dims), "options": options}
+        try:
+            y, z = subprocesses.solve("CLARABEL", clock.hard, **arrays)
+        except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
+            return None, None
+    else:
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        for name, value in options.items():
+            setattr(settings, name, value)
+        size = len(data["c"])
+        found = clarabel.DefaultSolver(
+            sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
+        ).solve()
+        y, z = np.asarray(found.z), np.asarray(found.x)
+    return (z, y) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+
+
+def exact_sums(matrix: sp.csr_array, at: Float) -> Float:
+    """The product of a matrix and a vector, each entry rounded once.
+
+    Products of floats are sums of two floats (Dekker 1971), and `math.fsum` adds exactly.
+    """
+    left, right = matrix.data, at[matrix.indices]
+    product = left * right
+    (a, b), (c, d) = _halves(left), _halves(right)
+    rest = ((a * c - product) + a * d + b * c) + b * d
+    terms = np.stack([product, np.where(np.isfinite(rest), rest, 0.0)], axis=1).ravel()
+    ends = (2 * matrix.indptr).tolist()
+    if not np.isfinite(product).all():
+        return np.asarray(matrix @ at)
+    return np.array([math.fsum(terms[i:j].tolist()) for i, j in pairwise(ends)])
+
+
+def _halves(x: Float) -> tuple[Float, Float]:
+    """Floats as sums of two floats with half the digits."""
+    upper = 134217729.0 * x
+    upper = upper - (upper - x)
+    return upper, x - upper
+
+
+class Boundary(NamedTuple):
+    """A curved dual cone whose boundary a point is near: its rows, the distance from the boundary, and that distance's
+    gradient and (optionally) Hessian.
+    """
+
+    rows: slice
+    inside: float
+    gradient: Float
+    hessian: Float | None
+
+
+def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
+    """The boundaries of curved dual cones that a point is near.
+
+    Near is within `NEAR` of the point's size. If a primal point is at its cone's apex, the dual point may be anywhere
+    in the cone.
+    """
+    at, found = dims.zero + dims.nonneg, list[Boundary]()
+    for size in dims.soc:
+        norm = float(np.linalg.norm(y[at + 1 : at + size]))
+        if norm > 0:
+            direction = y[at + 1 : at + size] / norm
+            gradient, hessian = np.concatenate([[1.0], -direction]), None
+            if hessians:
+                hessian = np.zeros((size, size))
+                hessian[1:, 1:] = (np.outer(direction, direction) - np.eye(size - 1)) / norm
+            found.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
+        at += size
+    for _ in range(dims.exp):
+        u, v, w = y[at : at + 3].tolist()
+        if u < 0:  # w >= -u exp(v / u - 1)
+            e, direction = np.exp(v / u - 1.0), np.array([-v / u, 1.0, 0.0])
+            gradient, hessian = np.array([e * (1.0 - v / u), e, 1.0]), e / u * np.outer(direction, direction)
+            found.append(Boundary(slice(at, at + 3), w + u * e, gradient, hessian))
+        at += 3
+    for power in dims.p3d:
+        a, (u, v, w) = float(power), y[at : at + 3].tolist()
+        b = 1.0 - a
+        if u > 0 and v > 0:  # (u / a)^a (v / b)^b >= |w|
+            most = (u / a) ** a * (v / b) ** b
+            gradient = np.array([a * most / u, b * most / v, -np.sign(w)])
+            direction = np.array([1.0 / u, -1.0 / v, 0.0])
+            hessian = -a * b * most * np.outer(direction, direction)
+            found.append(Boundary(slice(at, at + 3), most - abs(w), gradient, hessian))
+        at += 3
+    return [f for f in found if np.isfinite(f.gradient).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
+
+
+def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
+    """The gradients of boundaries as the rows of a matrix."""
+    gradients = sp.lil_array((len(boundaries), size))
+    for row, boundary in enumerate(boundaries):
+        gradients[row, boundary.rows] = boundary.gradient
+    return sp.csr_array(gradients)
+
+
+def _into_dual_cone(y: Float, dims: Any) -> Float:
+    """A point of the dual cone near y: one coordinate per cone is moved as far as needed."""
+    y = y.copy()
+    at = dims.zero
+    y[at : at + dims.nonneg] = np.maximum(y[at : at + dims.nonneg], 0.0)
+    at += dims.nonneg
+    for size in dims.soc:
+        y[at] = max(y[at], float(np.linalg.norm(y[at + 1 : at + size])))
+        at += size
+    if dims.exp:
+        # dual exponential cone: u < 0 and w >= -u exp(v/u - 1), or u = 0 and v, w >= 0
+        block = y[at : at + 3 * dims.exp].reshape(-1, 3)
+        u = np.minimum(block[:, 0], 0.0)
+        v = np.where(u == 0, np.maximum(block[:, 1], 0.0), block[:, 1])
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            least = np.where(u < 0, -u * np.exp(np.where(u < 0, v / np.where(u < 0, u, -1.0), 0.0) - 1.0), 0.0)
+        y[at : at + 3 * dims.exp] = np.stack([u, v, np.maximum(block[:, 2], least)], axis=1).ravel()
+        at += 3 * dims.exp
+    for power in dims.p3d:
+        # dual power cone: (u/a)^a (v/(1-a))^(1-a) >= |w|
+        a = float(power)
+        u, v, w = np.maximum(y[at], 0.0), np.maximum(y[at + 1], 0.0), abs(y[at + 2])
+        have = (u / a) ** a * (v / (1 - a)) ** (1 - a)
+        if have < w:
+            grow = w / have if have > 0 else 1.0
+            y[at], y[at + 1] = (u * grow, v * grow) if have > 0 else (a * w, (1 - a) * w)
+        else:
+            y[at], y[at + 1] = u, v
+        at += 3
+    return y

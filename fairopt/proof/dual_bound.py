@@ -1,0 +1,118 @@
+"""The gap by weak duality at given multipliers, with the factor on them that fits best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairopt.blocks.form import Form, shares_at
+from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import Objective
+from fairopt.blocks.shares import best_server
+from fairopt.proof.lagrangian import Lagrangian, Multipliers
+from fairopt.proof.number_lagrangian import NumbersLagrangian
+from fairopt.runtime.lazy import optimize
+from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
+from fairopt.solve.form.program import Float, Program
+
+
+def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> Lagrangian:
+    """The Lagrangian bound of an objective, of users' shares or of other numbers."""
+    if all(form.of_users for form in (majorant, *(extra for extra, _ in multipliers.extra))):
+        return Lagrangian(program, majorant, multipliers, point)
+    return NumbersLagrangian(program, majorant, multipliers, point)
+
+
+@dataclass(frozen=True)
+class LagrangianBound:
+    """A bound in the units of the majorant, the gap, and the factor on the multipliers."""
+
+    value: float
+    gap: float
+    factor: float
+
+
+@np.errstate(all="ignore")
+def lagrangian_bound(
+    program: Program,
+    majorant: Form,
+    objective: Objective,
+    multipliers: Multipliers,
+    tasks: Float,
+    *,
+    natural: bool = True,
+    start: float | None = None,
+    refine: bool = True,
+    point: Point | None = None,
+) -> LagrangianBound:
+    """Bound the objective from above, and measure the gap at the tasks.
+
+    If the multipliers are not in ``natural`` units, because an increasing transform was solved, a common factor is
+    fitted first, from ``start`` if given. With ``refine`` a better factor is searched for unless the gap is small
+    already.
+    """
+    point = program.point(tasks) if point is None else point
+    value = majorant.value(point)
+    lagrangian = lagrangian_at(program, majorant, multipliers, point)
+    candidates = [1.0] if natural else [start] if start else []
+    if majorant.ranked:
+        candidates.append(0.0)  # no resource is scarce: the smallest levels are at their limits
+    fitted = lagrangian.fitted_factor()
+    if fitted is not None:
+        candidates.append(fitted)
+    if not candidates:
+        candidates.append(1.0)
+    best = LagrangianBound(np.inf, np.inf, 1.0)
+    for factor in candidates:
+        top = lagrangian(factor)
+        gap = _relative_gap(objective, top, value, point)
+        if (gap, top) < (best.gap, best.value) or not np.isfinite(best.gap):
+            best = LagrangianBound(top, gap, factor)
+    if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
+        found = optimize.minimize_scalar(
+            lambda t: lagrangian(best.factor * np.exp(t)),
+            bounds=(-0.5, 0.5),
+            method="bounded",
+            options={"xatol": 1e-12},
+        )
+        gap = _relative_gap(objective, float(found.fun), value, point)
+        if gap < best.gap:
+            best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))
+    unproved = not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0
+    if unproved and (_is_rounding(program, majorant, best.value) or _allows_nothing(program, majorant, multipliers)):
+        return LagrangianBound(0.0, 0.0, best.factor)
+    return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
+
+
+def _is_rounding(program: Program, majorant: Form, top: float) -> bool:
+    """Whether a bound on sorted numbers is rounding beside what each could be alone, so that they are 0."""
+    if majorant.curves or majorant.constant or not majorant.ranked:
+        return False
+    alone = [best_server(r.c, program.instance) * program.most for r in majorant.ranked]
+    sums = [a if r.numbers is None else r.numbers.above(a) for a, r in zip(alone, majorant.ranked, strict=True)]
+    return top <= ROUNDING * sum(r.value(z) for r, z in zip(majorant.ranked, sums, strict=True))
+
+
+def _allows_nothing(program: Program, majorant: Form, multipliers: Multipliers) -> bool:
+    """Whether rows with right-hand side 0 prove that a majorant is at most its value at zero tasks, which is 0.
+
+    Their multipliers prove ``forced @ x <= 0``, so tasks x are 0 where ``forced`` is positive, if it is nowhere
+    negative. A bound that is small beside its rounding would prove nothing: the optimum may be as small.
+    """
+    pairs, curves = program.pairs, majorant.curves
+    forced = np.broadcast_to(multipliers.forced, len(pairs))
+    most = np.where(forced > 0, 0.0, program.most[pairs.user])
+    if forced.min(initial=0.0) < 0 or not (curves or majorant.ranked):  # a tangent is part of the costs
+        return False
+    if any((pairs.of(curve.factor) * pairs.of(curve.c) * most).any() for curve in curves):
+        return False
+    return all(r.value(shares_at(r.c, program.point(most))) == 0 for r in majorant.ranked)
+
+
+def _relative_gap(objective: Objective, top: float, value: float, point: Point) -> float:
+    """The objective's own gap; 0 if the bound is reached, infinite if a number is NaN or infinite."""
+    if not (np.isfinite(top) and np.isfinite(value)):
+        return np.inf
+    gap = 0.0 if top <= value else objective.relative_gap(top, value, point)
+    return gap if np.isfinite(gap) else np.inf

@@ -1,0 +1,155 @@
+"""Leximin and max-min on one pool under envy-freeness: the gap from the bottleneck condition (Proposition 4.14).
+
+With ``u_j`` tasks per weight and ``v_jk = min_i d_ki / d_ji``, no user envies another if ``u_j >= v_jk u_k`` for all
+j, k. User j is *bound by envy* of k if this is an equality; each user is bound by itself. Then j falls only if k does,
+and k rises only if j does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fairopt.blocks.constraints import BLOCK, MANY, tasks_of_each
+from fairopt.blocks.shares import Share
+from fairopt.runtime.tolerances import NOISE, ROUNDING
+from fairopt.solve.form.program import Float, Indices, Mask, Program
+
+TIGHT = 1e-13  # relative: rows with less slack are binding
+NEAR = 1e-6  # of a capacity: resources with more slack are not full
+
+
+class EnvyRatios:
+    """The ratios ``v_jk`` of one pool, in blocks of users j, kept in memory if there are few."""
+
+    def __init__(self, demands: Float) -> None:
+        self.demands, self.n = demands, len(demands)
+        self.step = max(1, BLOCK // max(self.n, 1))
+        self.kept: list[Float] | None = None
+        if self.n <= MANY:
+            self.kept = [self._block(first) for first in range(0, self.n, self.step)]
+
+    def _block(self, first: int) -> Float:
+        return tasks_of_each(self.demands[first : first + self.step], self.demands)
+
+    def blocks(self) -> Iterator[tuple[slice, Float]]:
+        """Users j, and the ratios of (j, k)."""
+        for b, first in enumerate(range(0, self.n, self.step)):
+            yield slice(first, min(first + self.step, self.n)), self.kept[b] if self.kept else self._block(first)
+
+    def least_above(self, at: Float) -> Float:
+        """``max_k v_jk at_k``: the least point without envy in which every k has at least ``at_k``."""
+        return np.concatenate([(block * at).max(axis=1) for _, block in self.blocks()])
+
+    def most_below(self, at: Float) -> Float:
+        """``min_j at_j / v_jk``: the largest point without envy in which no j has more than ``at_j``."""
+        out = np.full(self.n, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for part, block in self.blocks():
+                np.fmin(out, np.fmin.reduce(at[part, None] / block, axis=0), out=out)
+        return out
+
+
+@dataclass(frozen=True)
+class EnvyProgram:
+    """A program on one pool under envy-freeness."""
+
+    program: Program
+
+    @cached_property
+    def ratios(self) -> EnvyRatios:
+        """The coefficients of the rows."""
+        return EnvyRatios(self.program.instance.per_server_demands[:, 0])
+
+    def share(self) -> Share:
+        """The share that is levelled."""
+        (share,) = self.program.objective.share_blocks()
+        return share
+
+    def at(self, tasks: Float) -> Point:
+        """Levels and bounds at tasks."""
+        program = self.program
+        with np.errstate(invalid="ignore"):
+            return Point(
+                tasks / program.instance.weights,
+                tasks * self.share().coefficients(program.instance, True) / program.instance.weights,
+                tasks <= program.low * (1 + NOISE),
+                tasks >= program.high * (1 - NOISE),
+            )
+
+
+@dataclass(frozen=True)
+class Point:
+    """Tasks per weight, level and active bounds of each user."""
+
+    tasks: Float
+    level: Float
+    at_low: Mask
+    at_high: Mask
+
+
+def envy_gap(envy: EnvyProgram, tasks: Float) -> float:
+    """The relative distance of tasks from the condition."""
+    program, at = envy.program, envy.at(tasks)
+    if not (np.isfinite(at.level) & (at.level > 0)).all():
+        return np.inf
+    loads, usable = program.pairs.loads, program.usable
+    _, stops, tops = _binding_users(envy, at, tasks)
+    allowed = np.where(at.at_high, 0.0, tops.min(axis=0))[stops]
+    gap = float(np.max(np.maximum(allowed / at.level - 1.0, 0.0), initial=0.0))
+    left, free = np.maximum(usable - loads @ tasks, 0.0), ~at.at_high[stops]
+    by = tops.argmin(axis=0)[stops]  # the resource that stops each user below its limit
+    for i in np.unique(by[free]):
+        if left[i] > ROUNDING * usable[i]:
+            stopped = np.unique(stops[free & (by == i)])
+            gap = max(gap, float(left[i] / (loads[i, stopped] @ tasks[stopped])))
+    return gap if gap == gap else np.inf
+
+
+def binding_envy_rows(envy: EnvyProgram, tasks: Float) -> list[int]:
+    """The indices of the rows by which `envy_gap` proves that tasks are fair."""
+    n, (roots, stops, _) = len(tasks), _binding_users(envy, envy.at(tasks), tasks)
+    all_rows = np.concatenate([np.arange(n) * n + roots, stops * n + np.arange(n)])
+    return [int(row) for row in np.unique(all_rows) if row // n != row % n]
+
+
+def _binding_users(envy: EnvyProgram, at: Point, tasks: Float) -> tuple[Indices, Indices, Float]:
+    """For each user, one of whose envy it is bound, one bound by its envy, and the highest level on each nearly full
+    resource.
+
+    The levels, shape (n_resources, n_users), are those to which the resource's users can fall; infinite for users who
+    do not need it.
+    """
+    program, ratios = envy.program, envy.ratios
+    loads, usable = program.pairs.loads, program.usable
+    roots = lowest_binding(ratios, at)
+    base = np.where(at.at_low, 0.0, at.level)[roots]
+    near = usable - loads @ tasks <= NEAR * usable
+    top = np.where(loads > 0, base, 0.0).max(axis=1)
+    tops = np.where((loads > 0) & near[:, None], top[:, None], np.inf)
+    return roots, first_stopped(ratios, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
+
+
+def lowest_binding(ratios: EnvyRatios, at: Point) -> Indices:
+    """Among the users of whose envy each user is bound, one at its lower bound, or the one at the lowest level."""
+    base, out = np.where(at.at_low, 0.0, at.level), np.arange(ratios.n)
+    for part, block in ratios.blocks():
+        tight = block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)
+        found = np.where(tight, base, np.inf).argmin(axis=1)
+        out[part] = np.where(base[found] < base[part], found, out[part])
+    return out
+
+
+def first_stopped(ratios: EnvyRatios, at: Point, stopped: Float) -> Indices:
+    """Among the users bound by envy of each user, the one with the smallest ``stopped``."""
+    best, out = stopped.copy(), np.arange(ratios.n)
+    for part, block in ratios.blocks():
+        tight = (block * at.tasks >= at.tasks[part, None] * (1 - TIGHT)) & (block > 0)
+        found = np.where(tight, stopped[part, None], np.inf)
+        row = found.argmin(axis=0)
+        least = found[row, np.arange(ratios.n)]
+        out, best = np.where(least < best, row + part.start, out), np.minimum(best, least)
+    return out

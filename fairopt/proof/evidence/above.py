@@ -1,0 +1,83 @@
+"""Evidence of a surplus on one pool: that of the plain program above the base."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairopt.proof.entries import Named, price_entry
+from fairopt.proof.evidence.number_levels import NumberLevels
+from fairopt.proof.number_level_bounds import NumberBounds, bottleneck_duals
+from fairopt.proof.proposal import Evidence, Measured, Proposal
+from fairopt.runtime.tolerances import TINY
+from fairopt.solve.form.above import Above
+from fairopt.solve.form.program import Float, Program
+
+Proposals = Generator[Proposal, Any, None]
+
+
+@dataclass(frozen=True)
+class AboveBase(Evidence):
+    """Evidence of the program ``above`` the base of a program."""
+
+    program: Program
+    above: Above
+    found: Evidence
+
+    @property
+    def by_level(self) -> bool:
+        return self.found.by_level
+
+    def applies(self, program: Program) -> bool:
+        return self.program is program and self.found.applies(self.above)
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        found = self.found.measured(self.above, self.above.part(tasks), None)
+        violation, beyond = None, 0.0
+        if found.load is not None and program.given.n_servers == 1:
+            violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
+        whole = self.above.whole(found.tasks, found.tasks)
+        if not program.unlimited:
+            limited = np.isfinite(program.high)
+            over = (whole - program.high)[limited] / np.maximum(program.high[limited], TINY)
+            beyond = float(over.max(initial=0.0))
+        short = np.maximum(self.above.base - tasks, 0.0) / np.maximum(self.above.base, TINY)  # cut from the part above
+        beyond = max(beyond, float(short.max(initial=0.0)))
+        gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
+        return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
+
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        if program.term.is_smallest:
+            duals = bottleneck_duals(program, tasks)
+            if program.term.is_order:
+                return NumberLevels(duals, np.zeros(0)).entry(program, tasks, names)
+            bounds = NumberBounds(program)
+            lowest = int(np.argmin(bounds.at(tasks) / bounds.numbers.weights))
+            prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
+            paid[lowest] = 1.0  # it is at its limit, or
+            for dual in duals:
+                if lowest in dual.numbers:
+                    prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
+            scale = 1.0 / paid.sum()
+            return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
+        entry = self.found.entry(self.above, self.above.part(tasks), names)
+        if program.merge:  # the prices of one row, for each of the servers that it stands for
+            entry["prices"] = np.asarray(entry["prices"])[program.unmerged._server_classes].tolist()
+        return entry
+
+
+def lifted(program: Program, inner: Above, proposals: Proposals) -> Proposals:
+    """Proposals above the base as proposals of the program."""
+    answer: Any = None
+    while True:
+        try:
+            proposal = proposals.send(answer)
+        except StopIteration:
+            return
+        if proposal.evidence is not None and proposal.tasks is not None:
+            evidence = AboveBase(program, inner, proposal.evidence)
+            proposal = replace(proposal, tasks=inner.whole(proposal.tasks), evidence=evidence)
+        answer = yield proposal

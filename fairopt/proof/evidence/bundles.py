@@ -1,0 +1,87 @@
+"""Evidence of bundles: prices in closed form (`fairopt.solve.form.division`), or the dual of a cone program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from fairopt.allocation import feasibility
+from fairopt.blocks.algebra import in_units
+from fairopt.blocks.bundle_model import cut_at_limits
+from fairopt.proof import feasibility as conditions
+from fairopt.proof.conic import conic_excess
+from fairopt.proof.evidence.written import Written
+from fairopt.proof.proposal import Evidence, Measured
+from fairopt.solve.form.bundle_program import BundleConeModel, BundleProgram
+from fairopt.solve.form.division import Division
+from fairopt.solve.form.program import Float, Program
+
+
+@dataclass(frozen=True)
+class Divided(Evidence):
+    """A policy that divides each resource by itself; its prices prove any bundles, by default its own."""
+
+    division: Division
+
+    has_point: ClassVar[bool] = True
+
+    def applies(self, program: Program) -> bool:
+        return isinstance(program, BundleProgram) and self.division is program.division
+
+    def measured(self, program: Program, tasks: Any, bundles: Float | None) -> Measured:
+        assert isinstance(program, BundleProgram)
+        instance, factor = program.instance, sum(c for c, _ in program.objective.summands())
+        found = self.division.answer(None if bundles is None else bundles / instance.counts[:, None])
+        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+        return Measured(
+            tasks,
+            found.gap,
+            found.part_violation,
+            factor * found.prices,
+            bundles=bundles,
+            violation=max(found.violation, feasibility(program.given, program.expand(tasks))),
+            value=factor * found.value,
+        )
+
+
+@dataclass(frozen=True)
+class SolvedBundles(Evidence):
+    """A cone program over bundles, with prices per whole capacity by row of `Program.capacity_rows`."""
+
+    written: Written
+    capacity: Float
+
+    @classmethod
+    def of(cls, cone: BundleConeModel) -> Self:
+        """What a solver left in a cone program."""
+        return cls(Written.of(cone), conditions.dual_values(cone.capacity))
+
+    def applies(self, program: Program) -> bool:
+        return self.written.program is program
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        cone = self.written.model
+        assert isinstance(cone, BundleConeModel) and bundles is not None
+        program, (form, factor) = cone.program, cone.maximand
+        cone.save_point(bundles, tasks)
+        typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
+        blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
+        top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
+        excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
+        if excess == np.inf:
+            gap = np.inf
+        elif factor is not None:
+            point = program.point(tasks, bundles)
+            gap = in_units(excess * factor, program.objective.unit(point), program.objective.value(point))
+        else:  # of a transform, in units of its fall
+            gap = in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
+        prices = None
+        if not cone.rest and factor is not None:
+            whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)
+            prices = np.zeros(whole.size)
+            prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
+            prices = prices.reshape(whole.shape) * factor / whole
+        variables = cone.model.own.values()
+        return Measured(tasks, gap, blocks, prices, assumed, bundles=bundles, variables=variables)

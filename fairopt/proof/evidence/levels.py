@@ -1,0 +1,130 @@
+"""Evidence of leximin by programs: a dual solution for each level (`fairopt.proof.level_bounds`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fairopt.blocks.base import is_ours
+from fairopt.proof import feasibility as conditions
+from fairopt.proof.conic import ConicConditions, further_conditions
+from fairopt.proof.entries import Named, price_rows, priced
+from fairopt.proof.evidence.solved import of_blocks
+from fairopt.proof.evidence.supporting import is_small, supporting_levels
+from fairopt.proof.evidence.written import Written
+from fairopt.proof.level_bounds import LevelDual, judge_levels, self_contained_duals
+from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
+from fairopt.solve.form.program import ConeModel, Float, Program
+
+
+@dataclass(frozen=True)
+class LevelDuals(Evidence):
+    """Dual solutions, by level, that fix every user below its limit.
+
+    ``written`` is the cone program if there are constraints besides bounds, and ``further`` are these constraints;
+    ``prices`` (n_rows,) are the derivatives of the max-min level by each row.
+    """
+
+    holdings: Sequence[LevelDual]
+    written: Written | None = None
+    prices: Float | None = None
+    further: ConicConditions | None = None
+
+    kind = "levels"
+
+    @property
+    def by_level(self) -> bool:
+        return True
+
+    def applies(self, program: Program) -> bool:
+        of_program = not program.rest if self.written is None else self.written.program is program
+        return program.term.is_order and of_program
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
+        gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
+        cone, variables = None, dict[str, Float]()
+        if self.written is not None and not conditions.all_known(program):
+            cone, variables = self.written.settled(tasks)
+        of_blocks = conditions.violation_at(program, tasks, cone)
+        prices = None if self.prices is None else program.term.factor * self.prices
+        return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,), variables=variables or None)
+
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        further, levels = self.further, []
+        if not all(map(is_ours, program.rest)):  # what has no code in the file is for readers with that code
+            return self.numbers()
+        for one in self_contained_duals(program, self.holdings, further, tasks):
+            entry = {"users": one.users.tolist(), **priced(program, one.prices)}
+            if further is not None and one.dual is not None:
+                entry |= names.multipliers(program, further.multipliers(one.dual))
+            levels.append(entry)
+        later = any(getattr(block, "added", False) for block in program.constraints)  # keeps what earlier tiers reach
+        if (later or (further is not None and further.curved)) and is_small(program):
+            with suppress(ValueError):
+                levels = _supported(program, tasks, names)
+        held = {"kind": self.kind, "levels": levels} | ({} if self.prices is None else priced(program, self.prices))
+        # the gate has no bound by the multipliers of curves; policies of several tiers are solved again when loaded
+        return held if further is None or _is_linear(further) or later else held | {"loaded": self.numbers()}
+
+    def numbers(self) -> dict[str, Any]:
+        """The dual solutions as the solver left them."""
+        names = ("users", "prices", "dual", "sizes")
+        holdings = [{name: as_list(getattr(h, name)) for name in names} for h in self.holdings]
+        held = {"kind": "level duals", "holdings": holdings, "prices": as_list(self.prices)}
+        return held if self.written is None else held | self.written.numbers()
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        rows, n = len(program.usable_rows), program.instance.n_users
+        free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
+        further = None if free else further_conditions(ConeModel(program, read.solver))
+        shapes = {"dual": (0,), "sizes": (0,)}
+        if further is not None:
+            shapes = {"dual": further.right.shape, "sizes": further.on_others.shape[1:]}
+        holdings = []
+        for h in held["holdings"]:
+            dual = {name: None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items()}
+            holdings.append(LevelDual(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **dual))
+        written = None if free else Written.restored(program, read.solver, held)
+        return cls(holdings, written, as_numbers(held["prices"], (rows,)), further)
+
+    @classmethod
+    def of_entry(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        """By the prices and multipliers of an entry, if all constraints are linear rows."""
+        n, written, further, holdings = program.instance.n_users, None, None, list[LevelDual]()
+        if program.rest or any("rows" in level for level in held["levels"]):
+            written = Written.restored(program, read.solver, {})
+            further = further_conditions(ConeModel(program, read.solver))
+        if further is not None and not _is_linear(further):
+            raise ValueError("levels under constraints that are not linear rows")
+        for level in held["levels"]:
+            dual, sizes = None, None
+            if further is not None:
+                given = {(one.block, one.name): y for one, y in read.names.restored(program, level)}
+                dual, sizes = np.zeros(further.right.shape), np.zeros(0)
+                for one, at in further.rows:
+                    y = given.get((one.block, one.name))
+                    dual[at] = 0.0 if y is None else y * one.rows.units(further.scale)
+            holdings.append(LevelDual(as_indices(level["users"], n), price_rows(program, level), dual, sizes))
+        return cls(holdings, written, price_rows(program, held) if "prices" in held else None, further)
+
+
+def _supported(program: Program, tasks: Float, names: Named) -> list[dict[str, Any]]:
+    """Levels of an entry by multipliers that support the tasks."""
+    out = []
+    for users, found, costs in supporting_levels(program, tasks):
+        level = {"users": users.tolist(), **priced(program, found.prices)}
+        out.append(level | of_blocks(program, names, found.rows, found.kept, (), found.mixtures_of_kept))
+        out[-1]["costs"] = costs.tolist()
+    return out
+
+
+def _is_linear(further: ConicConditions) -> bool:
+    """Whether all constraints are known linear rows, so that their multipliers are all of a dual solution."""
+    known = sum(len(one.rows) for one, _ in further.rows) == len(further.right)
+    return known and not further.curved and not further.on_others.shape[1]

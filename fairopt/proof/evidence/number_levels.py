@@ -1,0 +1,68 @@
+"""Evidence of leximin of teams, or of what is above a base: a dual solution for each level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fairopt.proof import feasibility as conditions
+from fairopt.proof.entries import Named, price_rows, priced
+from fairopt.proof.number_level_bounds import (
+    NumberBounds,
+    NumberDual,
+    further_multipliers,
+    judge_number_levels,
+    n_further,
+)
+from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
+from fairopt.solve.form.program import Float, Program
+
+
+@dataclass(frozen=True)
+class NumberLevels(Evidence):
+    """Dual solutions, by level, that fix every number; ``prices`` (n_rows,) are derivatives of the max-min level."""
+
+    duals: Sequence[NumberDual]
+    prices: Float
+
+    kind = "number levels"
+
+    @property
+    def by_level(self) -> bool:
+        return True
+
+    def applies(self, program: Program) -> bool:
+        sizes = {(len(dual.prices), len(dual.further)) for dual in self.duals}
+        return program.term.is_order and sizes <= {(len(program.usable_rows), n_further(program))}
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
+        gap, gaps, _ = judge_number_levels(program, self.duals, tasks)
+        of_blocks = conditions.violation_at(program, tasks)
+        return Measured(tasks, gap, of_blocks, program.term.factor * self.prices, gaps=gaps or (gap,))
+
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        labels, levels = program.term.share._names(program.instance), []
+        for dual in self.duals:
+            paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.numbers.tolist()
+            entry = {"numbers": [labels[t] for t in ends], **priced(program, dual.prices)}
+            entry["of_numbers"] = {labels[t]: float(dual.of_numbers[t]) for t in paying}
+            levels.append(entry | names.multipliers(program, further_multipliers(program, dual)))
+        return {"kind": self.kind, "levels": levels} | (priced(program, self.prices) if len(self.prices) else {})
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        place = {label: t for t, label in enumerate(program.term.share._names(program.instance))}
+        duals, n = list[NumberDual](), len(NumberBounds(program).most)
+        for level in held["levels"]:
+            numbers, of_numbers = as_indices([place[label] for label in level["numbers"]], n), np.zeros(n)
+            for label, price in level["of_numbers"].items():
+                of_numbers[place[label]] = float(price)
+            given = {id(one.rows): y for one, y in read.names.restored(program, level)}
+            further = [given.get(id(one.rows), np.zeros(len(one.rows))) for one in program.rows.further]
+            every = np.concatenate([np.zeros(0), *further])
+            duals.append(NumberDual(numbers, price_rows(program, level), of_numbers, every))
+        return cls(duals, price_rows(program, held) if "prices" in held else np.zeros(program.usable_rows.shape))

@@ -1,0 +1,697 @@
+"""Evidence of cone programs: a solver's dual values, or else a dual point of the cone form.
+
+A solver's objective value and bound are not used: expressions are evaluated at the point that is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from fairopt.blocks.algebra import AtLeast, Objective, in_units
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
+from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
+from fairopt.blocks.form import Curve, Form
+from fairopt.blocks.model import Point
+from fairopt.blocks.normal_form import Term
+from fairopt.proof import feasibility as conditions
+from fairopt.proof.conic import conic_excess
+from fairopt.proof.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
+from fairopt.proof.entries import Named, price_entry
+from fairopt.proof.evidence.prices import Prices, natural_units
+from fairopt.proof.evidence.supporting import NEAR, is_small, supporting
+from fairopt.proof.evidence.written import Written
+from fairopt.proof.feasibility import dual_values
+from fairopt.proof.lagrangian import Lagrangian, LinearRows, Multipliers
+from fairopt.proof.plane_bound import LEAST, LineLagrangian, Optimum, log_mean
+from fairopt.proof.proposal import Measured, Reader, as_numbers
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.solve.form.compiled import Left
+from fairopt.solve.form.program import ConeModel, Float, Program, unique
+from fairopt.solve.form.program_rows import BlockRows
+
+STEP = 1e-5  # relative, of finite differences along a ray
+IDLE = 1e-13  # of the largest price of a row: smaller ones are noise
+
+
+class Dual(NamedTuple):
+    """The dual values of a constraint of a cone program: of a block's, or of bounds on tasks.
+
+    ``rows`` are the constraint as linear rows, None if only CVXPY knows it; ``name`` is the block's name for it.
+    """
+
+    block: Constraint | Objective | None
+    rows: BlockRows | None
+    values: Float
+    name: str = ""
+
+    def multipliers(self, scale: Float) -> Float:
+        """Multipliers of the rows in natural units, if unknowns are ``scale`` tasks each."""
+        assert self.rows is not None
+        return self.rows.rows.valid(self.values / self.rows.rows.units(scale))
+
+
+@dataclass(frozen=True)
+class Solved(Optimum):
+    """The dual values that a solver left of a cone program, per unit of the expression that was maximised.
+
+    That expression is the objective in multiples of ``factor`` natural units, or an increasing transform of it
+    (``factor`` is None). The objective's majorant changes at the optimum by ``rate`` per unit of the transform (NaN if
+    unknown, None if not computed). Or the expression ``stands_in``: it has the same optimum as the objective and no
+    other relation to it. ``unit`` is the factor if it is not that of `ConeModel.maximand`. If dual values leave a gap,
+    the cone form is solved once ``more``. ``left`` is a dual point of the form that was solved, if there is one.
+    ``capacity`` are prices of capacities, per whole capacity, by row of
+    `Program.capacity_rows`, and ``duals`` those of the other constraints.
+    """
+
+    written: Written
+    capacity: Float
+    duals: Sequence[Dual]
+    factor: float | None
+    rate: float | None = None
+    stands_in: bool = False
+    unit: float | None = None
+    more: bool = True
+    left: Left | None = None
+
+    kind = "duals"
+
+    @property
+    def program(self) -> Program:
+        """The program that was solved."""
+        return self.written.program
+
+    @classmethod
+    def of(
+        cls, cone: ConeModel, stands_in: cp.Expression | None = None, unit: float | None = None, keep: bool = False
+    ) -> Self:
+        """What a solver left in a cone program, with an objective in another unit or an expression that stands in for
+        it; see `Written.of` for ``keep``.
+        """
+        factor, rate = (cone.maximand[1] if unit is None and stands_in is None else unit), None
+        if factor is None:
+            tasks = cone.tasks()
+            point = cone.program.point(tasks)
+            majorant = cone.program.objective.majorant(point)
+            form = cone.maximand[0] if stands_in is None else stands_in
+            rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
+        capacity, duals = dual_values(cone.capacity), _duals_of(cone)
+        left = cone.left if keep and stands_in is None and unit is None and cone.left.points is not None else None
+        return cls(Written.of(cone, keep), capacity, duals, factor, rate, stands_in is not None, unit, left=left)
+
+    @classmethod
+    def of_prices(cls, program: Program, prices: Float, solver: str | None) -> Self:
+        """Prices of capacities only, by row of `Pairs.loads`, per whole capacity in natural units of the objective."""
+        cone = ConeModel(program, solver)
+        factor = cone.maximand[1]
+        none = [one._replace(values=np.zeros(one.values.shape)) for one in _duals_of(cone)]
+        return cls(Written.of(cone), prices[program.capacity_rows] / (factor or 1.0), none, factor)
+
+    @cached_property
+    def maximand(self) -> tuple[cp.Expression, float | None]:
+        """The expression that was maximised (unless another stood in for it), and natural units per unit of it, None
+        for a transform.
+        """
+        if self.unit is None or self.stands_in:
+            return self.written.model.maximand
+        return cp.sum(self.program.objective.expression(self.written.model.model)) / self.unit, self.unit
+
+    def applies(self, program: Program) -> bool:
+        return self.program is program and not program.term.is_order
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        return judge_solved(program, self, conditions.repair(program, tasks))
+
+    def multipliers_at(self, tasks: Float) -> Multipliers:
+        """The dual values as multipliers of linear rows and of concave functions.
+
+        Nonlinear constraints are linearised at the tasks: the tangent of a convex constraint only relaxes it. Levels of
+        objectives are replaced by their majorants, which are closer. Rows with variables of blocks are left out if one
+        of these has no bound on the side where it has a cost.
+        """
+        out, rows = self.charges_at(tasks)
+        joint = self.charged_jointly(rows, tasks)
+        if rows and np.isfinite(joint.constant):
+            out.plus(joint)
+        return out
+
+    def charged_jointly(
+        self,
+        rows: Sequence[tuple[LinearRows, Float]],
+        tasks: Float,
+        slopes: Mapping[cp.Variable, Float] | None = None,
+    ) -> Multipliers:
+        """The multipliers of rows with variables of blocks, less the objective's slopes by these."""
+        joint = Multipliers(np.zeros(len(self.program.usable_rows)), np.zeros(len(self.program.pairs)))
+        joint.charge_jointly(rows, tasks / self.scale, self.scale, self.top, slopes)
+        return joint
+
+    def charges_at(self, tasks: Float) -> tuple[Multipliers, list[tuple[LinearRows, Float]]]:
+        """The multipliers of rows in tasks only, and the rows with variables of blocks, with their dual values."""
+        program = self.program
+        out, point, scale = Multipliers(self.prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
+        joined = list[tuple[LinearRows, Float]]()
+        for k in self.charged_duals:
+            check()
+            block, rows, values, _ = one = self.duals[k]
+            if rows is not None:
+                out.charge_rows(rows.rows, one.multipliers(scale))
+                continue
+            majorant = None
+            if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
+                majorant = block.objective.majorant(point)
+            if isinstance(block, AtLeast) and majorant is not None:
+                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)
+                out.extra += ((Form().plus(majorant, 1.0), times),)
+                out.constant -= times * block.level
+                continue
+            cone = self.written.model
+            others = [own.variable for own in cone.model.own.held.values()]
+            with conditions.values_kept([cone.unknowns]):
+                cone.unknowns.save_value(tasks / scale)
+                linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns, others)
+            if linear is not None and linear.others:
+                joined.append((linear, values))
+            elif linear is not None:
+                out.charge(linear, values, tasks / scale, scale)
+        return out, joined
+
+    def natural_multipliers(self, unit: float) -> dict[str, Float]:
+        """The multipliers of blocks' inequalities and equations by name, if a dual value is ``unit`` natural units.
+
+        Without rows that are made when an answer breaks them.
+        """
+        found, held = dict[str, Float](), list[tuple[Dual, Float]]()
+        for k, one in enumerate(self.duals):
+            if one.block is None or isinstance(one.block, MadeRows) or getattr(one.block, "added", False):
+                continue
+            if one.rows is not None:
+                held.append((one, one.multipliers(self.scale)))
+                continue
+            condition = _conditions(self.written.model)[1 + k]
+            if (
+                isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
+                and condition.id not in self.written.model.rewritten
+            ):
+                sign = np.maximum(one.values, 0.0) if isinstance(condition, cp.constraints.Inequality) else one.values
+                per = abs(one.block.level) or 1.0 if isinstance(one.block, AtLeast) else 1.0
+                held.append((one, sign.reshape(condition.shape, order="F") / per))
+        names = [one.name for one, _ in held]
+        for one, values in held:
+            key = one.name if names.count(one.name) == 1 else f"{one.name} of `{one.block}`"
+            found[unique(key, found)] = values * unit
+        return found
+
+    def _supported(
+        self, program: Program, tasks: Float, names: Named, held: dict[str, Any], gap: float
+    ) -> dict[str, Any]:
+        """The entry, or one by multipliers that support the tasks, if that has a smaller gap.
+
+        An infinite gap stands for one that is small only by ranges of each user's tasks on each server, of which the
+        checker knows the sum.
+        """
+        of_sums = gap == np.inf
+        unit, objective, point = float(held["unit"]), program.objective, program.point(tasks)
+        majorant = objective.majorant(point)
+        assert majorant is not None
+        per, value = natural_units(program, majorant, point, unit), majorant.value(point)
+        for near in NEAR:
+            try:
+                found = supporting(program, tasks, near)
+            except ValueError:
+                continue
+            top = value + max(found.excess, 0.0)
+            smaller = max(objective.relative_gap(top, value, point), 0.0) if top > value else 0.0
+            rows = [(one, y * per) for one, y in found.rows]
+            kept = [(block, times * per) for block, times in found.kept]
+            if not of_sums:  # curves at their best instead of tangents
+                again = Prices(program, found.prices * per, rows, kept, unit).measured(program, tasks, None).gap
+                smaller = min(smaller, again) if found.mixtures or any(found.mixtures_of_kept) else again
+            if smaller < gap and not (of_sums and smaller > GAP_TOLERANCE / 4):
+                gap = smaller
+                held = price_entry(program, found.prices * per, unit)
+                held |= of_blocks(program, names, rows, kept, found.mixtures, found.mixtures_of_kept)
+            if gap <= GAP_TOLERANCE / 4:
+                break
+        return held
+
+    @property
+    def prices(self) -> Float:
+        """The prices of capacities by row of `Pairs.loads`, at least 0."""
+        prices = np.zeros(len(self.program.usable_rows))
+        prices[self.program.capacity_rows] = np.maximum(self.capacity, 0.0)
+        return prices
+
+    @property
+    def scale(self) -> Float:
+        """Tasks per unknown, by pair."""
+        return self.program.units[self.program.pairs.user]
+
+    @property
+    def top(self) -> Float:
+        """Proven upper bounds on unknowns."""
+        return self.program.most[self.program.pairs.user] / self.scale
+
+    @property
+    def charged_duals(self) -> list[int]:
+        """The indices of constraints with multipliers: those of blocks, and bounds that are not bounds on shares."""
+        of_blocks = [k for k, one in enumerate(self.duals) if one.block is not None]
+        if conditions.bounds_are_charged(self.program):
+            of_blocks += [k for k, one in enumerate(self.duals) if one.block is None]
+        return of_blocks
+
+    def rate_at(self, majorant: Form, tasks: Float) -> float | None:
+        """The change of a majorant per unit of the expression that was maximised; None if unknown."""
+        if self.factor is not None:
+            return self.factor / majorant.unit
+        if self.rate is not None:
+            return None if np.isnan(self.rate) else self.rate
+        return slope(majorant, self.maximand[0], self.program.point(tasks), self.written.model, tasks)
+
+    def is_of_cut(self, cut: Program) -> bool:
+        return self.program is cut
+
+    def line_lagrangian(self, program: Program, tasks: Float, powers: Form, unit: float) -> LineLagrangian:
+        point, (term,) = program.point(tasks), powers.curves
+        majorant = program.objective.majorant(point)
+        assert majorant is not None
+        lagrangian = Lagrangian(program, powers, self.multipliers_at(tasks), point)
+        of_sum = sum(float(one.values[0]) for one in self.duals if isinstance(one.block, TotalIs))
+        rate = self.rate_at(majorant, tasks)
+        factors = None if rate is None else float(rate * unit ** (term.alpha - 1.0)), lagrangian.fitted_factor()
+        return LineLagrangian(lagrangian, of_sum, factors, in_units=False)
+
+    def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
+        if self.stands_in:
+            return None
+        kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
+        left: dict[ManyRows, Float] = {}
+        for block, _, values, _ in self.duals:
+            if isinstance(block, MadeRows):
+                if len(values) != len(block.made):
+                    return None
+                some = values > IDLE * values.max(initial=0.0)
+                kept[block.block], left[block.block] = tuple(np.array(block.made)[some].tolist()), values[some]
+        fewer, duals = program.with_rows(kept), list[Dual]()
+        made = {block.block: block for block in fewer.rest if isinstance(block, MadeRows)}
+        for one in self.duals:
+            if not isinstance(one.block, MadeRows):
+                duals.append(one)
+            elif one.block.block in made:
+                block = made[one.block.block]
+                duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
+        return (
+            fewer,
+            replace(self, written=replace(self.written, program=fewer), duals=duals, left=None),
+            tuple(kept.values()),
+        )
+
+    def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
+        """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit.
+
+        As the solver left them where only CVXPY can evaluate a block: what has no code in the file is for readers with
+        that code.
+        """
+        if not self._is_natural():
+            own = [term for _, term in program.objective.summands() if not is_ours(term)]
+            why = f"the objective {own[0]!r} is user-defined, and its code is not in the file" if own else ""
+            return ({"why": why} if why else {}) | self.numbers()
+        found = lagrangian_of(program, self, tasks)
+        try:
+            held = self._natural_entry(program, tasks, names, found)
+            if found is not None and "lines" not in held and is_small(program):
+                curved = any(t.is_curved for t in program.objective.terms())  # tangents would prove less
+                by_server = not curved and getattr(found.lagrangian, "reference", None) is not None
+                if not found.gap <= GAP_TOLERANCE / 4:
+                    held = self._supported(program, tasks, names, held, found.gap)
+                elif by_server:
+                    held = self._supported(program, tasks, names, held, np.inf)
+        except ValueError as error:
+            held = {"why": str(error)}
+        return held
+
+    def _is_natural(self) -> bool:
+        """Whether prices, multipliers of named rows and of levels of objectives are all of it."""
+        program = self.program
+        return all(is_ours(term) for _, term in program.objective.summands()) and all(
+            is_ours(block)
+            and (
+                isinstance(block, ManyRows)
+                or program.rows_of(block) is not None
+                or (isinstance(block, AtLeast) and block.objective.majorant_is_natural)
+            )
+            for block in program.rest
+        )
+
+    def _natural_entry(self, program: Program, tasks: Float, names: Named, found: Scaled | None) -> dict[str, Any]:
+        """Prices and multipliers, or a line; `ValueError` if the objective has no bound by these."""
+        if found is None:
+            raise ValueError(f"{program.objective} has no bound by prices")
+        point, term, unit = program.point(tasks), program.term, 1.0
+        scale = found.factor * found.lagrangian.majorant.unit
+        if term.is_curved:
+            weight = float(point.weights_of(term.share).sum())
+            scale, unit = term.factor * found.factor * weight, point.level(term.share)
+        if term.kind.in_levels:
+            scale *= point.level(term.share)
+        line: dict[str, Any] = {}
+        if term.measure is not None and term.alpha is None:
+            line = _touching(program, term.measure, found, tasks)
+            scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
+        ranked = sum(map(_is_ranked, program.objective.terms()))
+        mixtures, of_kept = found.lagrangian.mixtures(found.factor), list[list[Float]]()
+        mixed, further = mixtures[:ranked], mixtures[ranked:]
+        rows, kept = self.charged_rows(scale * found.per_dual)
+        for block, _ in kept:
+            n = sum(map(_is_ranked, block.objective.terms()))
+            of_kept.append(further[:n])
+            further = further[n:]
+        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit)
+        held |= of_blocks(program, names, rows, kept, mixed, of_kept)
+        at = [(term.share, unit) for term in program.objective.terms() if _has_levels(term)]
+        at += [(term.share, 1.0) for block, _ in kept for term in block.objective.terms() if _has_levels(term)]
+        levels = found.lagrangian.tangent_levels(found.factor)  # in units of shares per weight, or of the entry
+        if levels and len(levels) == len(at):
+            held["at"] = [(z * (point.level(share) / of)).tolist() for z, (share, of) in zip(levels, at, strict=True)]
+        return {"kind": "lines", "lines": [held | line]} if line else held
+
+    def charged_rows(self, scale: float) -> tuple[list[tuple[BlockRows, Float]], list[tuple[AtLeast, float]]]:
+        """The multipliers of rows, and of levels of objectives, if a dual value is ``scale`` natural units."""
+        found, kept = list[tuple[BlockRows, Float]](), list[tuple[AtLeast, float]]()
+        for one in map(self.duals.__getitem__, self.charged_duals):
+            if one.rows is not None:
+                found.append((one.rows, one.multipliers(self.scale) * scale))
+            elif isinstance(one.block, AtLeast) and one.block.objective.majorant_is_natural:
+                kept.append((one.block, max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0)))
+        return found, kept
+
+    def multipliers(self, names: Named, scale: float) -> dict[str, Any]:
+        return of_blocks(self.program, names, *self.charged_rows(scale))
+
+    def numbers(self) -> dict[str, Any]:
+        """The dual values as the solver left them."""
+        duals = [self.capacity.tolist(), *(one.values.tolist() for one in self.duals)]
+        held = {"kind": self.kind, "duals": duals, "stands_in": self.stands_in, "unit": self.unit}
+        return held | self.written.numbers()
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        cone = Written.restored(program, read.solver, held).model
+        conditions, (capacity, *duals) = _conditions(cone), held["duals"]
+        if len(conditions) != len(held["duals"]):
+            raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
+        found = [
+            one._replace(values=as_numbers(values, one.values.shape))
+            for one, values in zip(_duals_of(cone), duals, strict=True)
+        ]
+        unit, stands_in = held.get("unit"), bool(held["stands_in"])
+        if unit is not None and not 0 < float(unit) < np.inf:
+            raise ValueError(f"the unit is {unit!r}, not a number > 0")
+        factor = float(unit) if unit is not None else None if stands_in else cone.maximand[1]
+        prices = as_numbers(capacity, program.capacity_rows.shape)
+        unit = None if unit is None else float(unit)
+        written = Written.restored(program, read.solver, held)
+        return cls(written, prices, found, factor, stands_in=stands_in, unit=unit)
+
+
+def of_blocks(
+    program: Program,
+    names: Named,
+    rows: Sequence[tuple[BlockRows, Float]],
+    kept: Sequence[tuple[AtLeast, float]],
+    own: Sequence[Float] = (),
+    of_kept: Sequence[Sequence[Float]] = (),
+) -> dict[str, Any]:
+    """Multipliers of rows and kept levels, with mixtures of the objective's ranked terms and of those of kept levels.
+
+    That the smallest number of teams keeps a level is a row for each.
+    """
+    mixtures, left, of_numbers = list(own), list[tuple[AtLeast, float]](), list[list[Any]]()
+    for (block, times), mixed in zip(kept, of_kept or [()] * len(kept), strict=True):
+        term = block.objective.term
+        if mixed and term.is_smallest and not term.share._is_plain:
+            place, labels = names.place(program, block), term.share._names(program.instance)
+            weights = term.share._numbers(program.instance, levelled=True).weights
+            y = mixed[0] * (times * term.factor / (mixed[0].sum() or 1.0) / weights)
+            of_numbers += [[place, labels[t], float(y[t])] for t in np.flatnonzero(y).tolist()]
+        elif times:
+            mixtures += mixed
+            left.append((block, times))
+    held = names.multipliers(program, rows, left)
+    if of_numbers:
+        held["rows"] = held.get("rows", []) + of_numbers
+    return held | ({"mixtures": [u.tolist() for u in mixtures]} if mixtures else {})
+
+
+def _is_ranked(term: Term) -> bool:
+    """Whether a term sorts shares, so that a mixture bounds it."""
+    return not (term.is_linear or term.is_curved)
+
+
+def _has_levels(term: Term) -> bool:
+    """Whether a term is a sum of curves of teams, or above a base, whose tangents are at levels of an entry."""
+    return bool(term.is_curved and not term.share._is_plain)
+
+
+def _conditions(cone: ConeModel) -> list[cp.Constraint]:
+    """The constraints whose dual values are evidence: capacities, bounds on tasks, and blocks."""
+    return [cone.capacity, *cone.box, *(condition for _, _, condition in cone.rest), *_of_objective(cone)]
+
+
+def _of_objective(cone: ConeModel) -> list[cp.Constraint]:
+    """The constraints that a user-defined objective requires."""
+    if cone.program.objective.is_known:
+        return []
+    _ = cone.maximand
+    return cone.required
+
+
+def _duals_of(cone: ConeModel) -> list[Dual]:
+    """The dual values of constraints besides capacities; zeros if a solver left none."""
+    every: list[tuple[Constraint | Objective | None, str, cp.Constraint]] = [(None, "", c) for c in cone.box]
+    every += cone.rest
+    every += [(cone.program.objective, c.label or "required", c) for c in _of_objective(cone)]
+    return [Dual(block, cone.known.get(c.id), dual_values(c), name) for block, name, c in every]
+
+
+def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
+    """Bound the gap of the tasks.
+
+    If the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; otherwise the tangent at
+    the tasks. If that leaves a gap, the dual of the cone form may be tighter.
+    """
+    objective, cone, variables = program.objective, None, dict[str, Float]()
+    known: dict[str, Float] | None = variables
+    if not conditions.all_known(program):
+        cone, variables = evidence.written.settled(tasks)
+        known = variables if variables or not cone.model.own.held else None
+    point = program.point(tasks, variables=variables)
+    blocks, proof, left, fit = conditions.violation_at(program, tasks, cone), Proved(), evidence.left, None
+    prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
+    by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
+    if by_cone:
+        proof = _conic_gap(program, evidence, None, tasks, point, left)
+    if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
+        fit = _fit(program, evidence, tasks, point)
+        if fit is None:
+            gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
+        else:
+            gap, prices, scale = _of_fit(evidence, fit, objective, point)
+        proof = min(proof, Proved(gap), key=Proved.missing)
+        if left is not None and not (by_cone or fit is None or proof.plainly):
+            proof = min(proof, _conic_gap(program, evidence, fit.majorant, tasks, point, left), key=Proved.missing)
+    multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}
+    if not proof.gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
+        again = _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
+        proof = min(proof, again, key=Proved.missing)
+    return Measured(tasks, proof.gap, blocks, prices, proof.assumed, variables=known, multipliers=multipliers)
+
+
+def _of_fit(evidence: Solved, fit: _Fit, objective: Objective, point: Point) -> tuple[float, Float, float]:
+    """The gap and prices by a `lagrangian_bound`, and natural units per dual value."""
+    majorant, scale = fit.majorant, fit.found.factor * fit.majorant.unit
+    prices, scale = fit.multipliers.prices * scale, scale * (evidence.factor or 1.0)
+    if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
+        low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
+        run = majorant.unit * (majorant.value(high) - majorant.value(low))
+        slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
+        prices, scale = prices * slope_of_value, scale * slope_of_value
+    return fit.found.gap, prices, scale
+
+
+class Proved(NamedTuple):
+    """A gap, and what its proof assumes, if anything."""
+
+    gap: float = np.inf
+    assumed: str = ""
+
+    @property
+    def plainly(self) -> bool:
+        """Whether it is small without assumptions."""
+        return self.gap <= GAP_TOLERANCE and not self.assumed
+
+    def missing(self) -> tuple[bool, bool, float]:
+        """A sort key: small gaps first, without assumptions before others."""
+        return not self.gap <= GAP_TOLERANCE, bool(self.assumed), self.gap
+
+
+def _conic_gap(
+    program: Program,
+    evidence: Solved,
+    majorant: Form | None,
+    tasks: Float,
+    point: Point,
+    left: Left | None = None,
+) -> Proved:
+    """The gap by the dual of the cone form, at the point that a solver left or else from a second solve."""
+    cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
+    alone = all(v.id == cone.unknowns.id for v in form.variables())
+    if majorant is None:
+        per_form = factor  # None for a transform, whose excess has no natural units
+    elif not alone:
+        per_form = None
+    else:
+        per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
+    if not per_form:
+        return Proved()
+    cone.unknowns.save_value(tasks / cone.scale)
+    at = conditions.number(form)
+    if not alone:  # without values of variables, the best ones
+        at = np.nan if factor is None else objective.value(point) / factor
+    top = program.most[program.pairs.user] / cone.scale
+    excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at, left)
+    value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
+
+    def gap(excess: float) -> float:
+        if value is None:
+            return plain_gap(program, point, excess * per_form)
+        return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
+
+    if assumed and excess < 0 and not gap(-excess) <= GAP_TOLERANCE:  # the point itself shows that it does not hold
+        return Proved()
+    return Proved(gap(excess), assumed)
+
+
+class _Fit(NamedTuple):
+    """The `lagrangian_bound` of a solved program, its majorant, the multipliers in units of it, and the change of the
+    majorant per unit of the expression that was solved (None if unknown).
+    """
+
+    majorant: Form
+    multipliers: Multipliers
+    per_form: float | None
+    found: LagrangianBound
+
+
+def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit | None:
+    """The bound of an objective that has a majorant in the units that were solved; None for others."""
+    objective, factor = program.objective, evidence.factor
+    natural = factor is not None
+    majorant = objective.majorant(point)
+    if majorant is None or (natural and not objective.majorant_is_natural):
+        return None
+    multipliers = evidence.multipliers_at(tasks).times(1.0 if factor is None else factor)
+    per_form = evidence.rate_at(majorant, tasks)
+    start = None if natural else per_form
+    found = lagrangian_bound(
+        program, majorant, objective, multipliers, tasks, natural=natural, start=start, point=point
+    )
+    return _Fit(majorant, multipliers, per_form, found)
+
+
+class Scaled(NamedTuple):
+    """A Lagrangian with the factor of its smallest bound, units of its multipliers per unit of dual values, and the
+    gap.
+    """
+
+    lagrangian: Lagrangian
+    factor: float
+    per_dual: float
+    gap: float
+
+
+def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | None:
+    """The Lagrangian by which `judge_solved` bounds an objective with a majorant; None for others."""
+    fit, factor = _fit(program, evidence, tasks, program.point(tasks)), evidence.factor
+    if fit is None:
+        return None
+    by_units = fit.per_form if factor is None else 1.0  # for a bound that proves nothing or needs no prices
+    closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
+    lagrangian = lagrangian_at(program, fit.majorant, fit.multipliers, program.point(tasks))
+    return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0, fit.found.gap)
+
+
+def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
+    """The line tangent to the power mean M (``size``) at an optimum of a concave measure.
+
+    Its levels maximise the users' parts of the Lagrangian, where errors of prices enter by their square only.
+    """
+    point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
+    c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
+    levels = point.share(measure.share) / point.weights
+    size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
+    slope = -second * size / (first * float(levels @ w))
+    relative = (c.T / (point.weights * size)).T
+    charged = found.lagrangian.multipliers.times(found.factor / first)
+    charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
+        pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
+    )
+    if not charged.extra:
+        powers = Form(curves=(Curve(relative, w, measure.beta),))
+        best = Lagrangian(program, powers, charged, point).levels(1.0)
+        levels = size * np.maximum(best, LEAST * best.max())
+    return {"levels": levels.tolist(), "slope": slope, "size": size}
+
+
+def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
+    """The derivative of the majorant by the transform that was solved, along the ray through the tasks."""
+    if any(v.id != cone.unknowns.id for v in form.variables()):
+        return None  # the values of other variables along the ray are unknown
+    ends = []
+    with conditions.values_kept([cone.unknowns]):
+        for factor in (1 - STEP, 1 + STEP):
+            cone.unknowns.save_value(tasks / cone.scale * factor)
+            ends.append((majorant.value(point.scaled(factor)), conditions.number(form)))
+    rise, run = ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]
+    return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
+
+
+def _tangent_gap(program: Program, evidence: Solved, tasks: Float, point: Point) -> tuple[float, Float, float]:
+    """Gap and prices by the tangent of the objective at the tasks and the variables of blocks, and natural units per
+    dual value, for objectives without a majorant.
+    """
+    cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
+    out, rows = evidence.charges_at(tasks)
+    of_form = factor is not None and not evidence.stands_in
+    natural = form * factor if of_form else cone.natural
+    tangent = conditions.tangent(cone, natural, tasks)
+    scale = 1.0 if factor is None else factor
+    cone.unknowns.save_value(tasks / cone.scale)
+    if tangent is None:
+        return np.inf, out.prices * scale, scale
+    majorant, slopes, of_others = tangent
+    if factor is None:  # prices of a transform, times the objective's slope by it
+        own = conditions.tangent(cone, form, tasks)
+        scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
+    charged = out.times(scale)
+    joint = evidence.charged_jointly([(one, scale * values) for one, values in rows], tasks, of_others)
+    if np.isfinite(joint.constant) or of_others:
+        charged.plus(joint)
+    charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
+    charged.pair_cost = charged.pair_cost - slopes
+    value = objective.value(point)
+    found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False, point=point)
+    return plain_gap(program, point, found.value - value), charged.prices, scale
+
+
+def plain_gap(program: Program, point: Point, excess: float) -> float:
+    """An excess in units of the objective."""
+    objective = program.objective
+    return in_units(excess, objective.unit(point), objective.value(point))

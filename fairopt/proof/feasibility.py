@@ -1,0 +1,473 @@
+"""Feasibility: repairing points, measuring violations, and constraints as multipliers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.algebra import AtLeast, drop_towards_zero
+from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.constraints import Constraint, ManyRows, MinShare
+from fairopt.blocks.form import Form
+from fairopt.blocks.guarantees import TeamGuarantees
+from fairopt.blocks.rows import TYPICAL
+from fairopt.instance.validation import distinct
+from fairopt.proof.lagrangian import LinearRows
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.solve.form.bundle_program import BundleProgram
+from fairopt.solve.form.own_values import best_values
+from fairopt.solve.form.program import ConeModel, Float, Indices, Mask, Program
+
+ROUNDED = 1e-12  # a relative violation that rounding explains
+
+
+@contextmanager
+def values_kept(variables: Iterable[cp.Variable]) -> Iterator[None]:
+    """Restore the values of variables on exit."""
+    before = [(variable, variable.value) for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in before:
+            variable.save_value(value)
+
+
+def number(expression: cp.Expression) -> float:
+    """The value of an expression; NaN if it has none."""
+    return float("nan") if expression.value is None else float(expression.value)
+
+
+def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> float:
+    """By how much an expression falls as these variables shrink to zero; see `drop_towards_zero`."""
+    at = [np.array(variable.value) for variable in variables]
+
+    def value(factor: float) -> float:
+        for variable, held in zip(variables, at, strict=True):
+            variable.save_value(held * factor)
+        return number(expression)
+
+    with values_kept(variables):
+        return drop_towards_zero(value)
+
+
+def repair(program: Program, tasks: Float) -> Float:
+    """Scale tasks by pair down to task limits, then to each server's capacity, so that both hold exactly (Proposition
+    9.2).
+    """
+    pairs = program.pairs
+    total = pairs.sum(tasks)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cut = np.where(total > program.high, program.high / total, 1.0)
+    tasks = tasks * cut[pairs.user]
+    tasks = np.where(program.zero_pairs, 0.0, tasks)
+    rows = program.rows.load(tasks)
+    usable = program.usable_rows
+    over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
+    worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
+    return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
+
+
+def nothing_but_violations(program: Program, tasks: Float, violation: float) -> Mask:
+    """Users without a lower bound who hold no more than relative violations of lower bounds, or rounding, leave them,
+    shape (n_users,).
+
+    Rounding is relative to typical tasks: by small weights alone users hold 1e-14 of what they could run.
+    """
+    floors = distinct(program.low).any() or any(isinstance(c, (MinShare, TeamGuarantees)) for c in program.rest)
+    if isinstance(program, BundleProgram) or not floors:
+        return np.broadcast_to(np.False_, program.low.shape)
+    little = (violation + TERM_ROUNDING) * program.most + ROUNDING * np.minimum(program.size, program.most)
+    return (program.low <= 0) & (program.pairs.sum(tasks) <= little)
+
+
+def without_rounding(program: Program, tasks: Float) -> Float:
+    """Tasks without those of users who hold nothing but what violations of lower bounds, or rounding, leave them."""
+    held = program.pairs.sum(tasks)
+    if not (held <= (BLOCK_TOLERANCE + ROUNDING) * program.most).any():  # the violations are not needed
+        return tasks
+    violation = violation_at(program, tasks) if all_known(program) else 0.0
+    nothing = nothing_but_violations(program, tasks, min(violation, BLOCK_TOLERANCE))
+    return np.where(nothing[program.pairs.user], 0.0, tasks) if nothing.any() else tasks
+
+
+def has_rounding_for_share(program: Program, tasks: Float, violation: float) -> bool:
+    """Whether an objective that is minus infinity where a user has nothing is finite by violations or rounding only."""
+    alpha = program.term.alpha
+    if alpha is None or alpha < 1 or not program.of_users:
+        return False
+    return bool(nothing_but_violations(program, tasks, violation).any())
+
+
+def room_left(program: Program, tasks: Float) -> Float:
+    """How many more tasks each user could run while the others keep theirs, shape (n_users,)."""
+    pairs, loads = program.pairs, program.pairs.loads
+    left = np.maximum(program.usable_rows - loads @ tasks, 0.0)
+    room = np.full(len(pairs), np.inf)
+    if program.single:
+        for ratio, rest in zip(loads, left, strict=True):
+            room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
+    else:
+        entries = sp.coo_array(loads)
+        np.minimum.at(room, entries.col, left[entries.row] / entries.data)
+    return np.minimum(pairs.sum(room), np.maximum(program.high - pairs.sum(tasks), 0.0))
+
+
+def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
+    """A bound on how many more tasks each user can run while none runs fewer, at any prices by row, shape (n_users,).
+
+    All rises together cost at most the value of capacities less the cost of the tasks at their cheapest servers.
+    """
+    pairs, prices = program.pairs, np.maximum(prices, 0.0)
+    cost, total = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
+    limit = float(prices @ program.usable_rows)
+    slack = max(limit - float(cost @ total), 0.0) + 2 * TERM_ROUNDING * limit
+    with np.errstate(divide="ignore"):
+        return np.minimum(slack / cost, np.maximum(program.high - total, 0.0))
+
+
+def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
+    """For each of `Program.many_rows` the most violated rows, ``each`` per user, and their violations."""
+    point = program.point(tasks)
+    least = TYPICAL * min(1.0, float((tasks / program.size[program.pairs.user]).max(initial=0.0))) * program.size
+    return [block.broken(point, least, each) for block in program.many_rows]
+
+
+def bounds_violation(program: Program, tasks: Float) -> float:
+    """The largest relative violation of bounds on users' tasks, from task limits and the policy's blocks."""
+    totals = program.pairs.sum(tasks)
+    short = np.divide(program.low - totals, program.low, out=np.zeros(len(totals)), where=program.low > 0)
+    beyond = np.where(np.isfinite(program.high), totals - program.high, 0.0)
+    return max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
+
+
+def rows_violation(program: Program, tasks: Float) -> float:
+    """The largest relative violation of constraints that are linear rows."""
+    scale, worst = program.size[program.pairs.user], [0.0]
+    typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # as all tasks shrink, so do violations
+    for block in program.rest:
+        if not isinstance(block, ManyRows):
+            worst += [one.rows.broken(tasks, typical).max() for one in program.rows_of(block) or ()]
+    worst += [by.max(initial=0.0) for _, by in broken_rows(program, tasks)]
+    return float(max(worst))
+
+
+def all_known(program: Program) -> bool:
+    """Whether the program has only linear rows, bounds and a known objective."""
+    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
+    return known and program.objective.is_known
+
+
+def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
+    """`block_violation` of a program; a cone model is built only for constraints that are not linear rows."""
+    if all_known(program):
+        return max(bounds_violation(program, tasks), rows_violation(program, tasks))
+    cone = cone or ConeModel(program)
+    if len(cone.model.own.values()) < len(cone.model.own.held):  # no solver left them
+        settle(cone, tasks)
+    return block_violation(cone, tasks)
+
+
+def block_violation(cone: ConeModel, tasks: Float) -> float:
+    """The largest relative violation of the policy's constraints, and of those that its blocks require, at tasks by
+    pair.
+
+    Constraints on variables that fairopt's own objectives add are left out: the objectives are evaluated without them.
+    """
+    program = cone.program
+    worst = max(bounds_violation(program, tasks), rows_violation(program, tasks))
+    conditions = [] if program.objective.is_known else list(cone.required)
+    point, levels = program.point(tasks), dict[int, AtLeast]()
+    for block, _, condition in cone.rest:
+        if condition.id in cone.known:
+            continue
+        if type(block) is AtLeast and block.objective.is_known and _has_more(condition, cone.unknowns):
+            levels[id(block)] = block  # evaluated without the variables that it adds
+        else:
+            conditions.append(condition)
+    worst = max(worst, *(own.beyond for own in cone.model.own.held.values()), 0.0)
+    for block in levels.values():
+        short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
+        worst = max(worst, short if short == short else np.inf)
+    if conditions:
+        size = program.size[program.pairs.user]
+        usual = size * min(1.0, float((tasks / size).max(initial=0.0)))  # as all tasks shrink, so do violations
+        typical = {cone.unknowns.id: usual / cone.scale}
+        with values_kept([cone.unknowns]):
+            cone.unknowns.save_value(tasks / cone.scale)
+            for condition in conditions:
+                check()
+                worst = max(worst, relative_violation(condition, typical))
+    return worst
+
+
+def variables_at(program: Program, tasks: Float) -> dict[str, Float]:
+    """The best values of blocks' variables at tasks by pair, by key."""
+    blocks = blocks_within((program.objective, *program.rest))
+    if program.empty or not program.decides_tasks or all(map(is_ours, blocks)) or all_known(program):
+        return {}
+    return settle(ConeModel(program), tasks)
+
+
+def settle(cone: ConeModel, tasks: Float) -> dict[str, Float]:
+    """The values of blocks' variables at tasks by pair, by key, which are left in the model.
+
+    They are those that the model has if all constraints hold there, else the best at these tasks.
+    """
+    own = cone.model.own
+    if not (cone.program.objective.is_known or cone.program.term.is_order):
+        _ = cone.maximand  # its variables
+    if not own.held:
+        return {}
+    values = own.values()
+    if len(values) == len(own.held):
+        own.save(values)  # within their bounds
+        if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
+            return values
+    best = best_values(cone, tasks)
+    own.save(best)
+    return best or values
+
+
+def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
+    """Whether a constraint has variables besides the unknowns."""
+    return any(variable.id != unknowns.id for variable in condition.variables())
+
+
+def bounds_are_charged(program: Program) -> bool:
+    """Whether bounds on tasks need multipliers, because they are not bounds on shares."""
+    return any(s._numbers(program.instance).per_task.ndim == 2 for s in program.objective.share_blocks())
+
+
+def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Constraint]]:
+    """The constraints of a model that have multipliers, with their blocks."""
+    out: list[tuple[Constraint | None, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
+    if bounds_are_charged(cone.program):
+        out += [(None, condition) for condition in cone.box]
+    return out
+
+
+def row_prices(program: Program, capacity: cp.Constraint) -> Float:
+    """Nonnegative dual values of a program's capacity constraint by row of loads, shape (n_rows,)."""
+    prices = np.zeros(program.instance.capacities.size)
+    prices[program.capacity_rows] = np.maximum(dual_values(capacity), 0.0)
+    return prices
+
+
+def linear_rows(
+    condition: cp.Constraint, unknowns: cp.Variable, others: Sequence[cp.Variable] = ()
+) -> LinearRows | None:
+    """A constraint ``g(z) <= 0`` (or == 0), linearised at its value.
+
+    None for other kinds, without a gradient, and with variables besides the unknowns and the ``others``: leaving a row
+    out only relaxes a bound.
+    """
+    kinds = cp.constraints
+    inequality = isinstance(condition, (kinds.Inequality, kinds.NonPos, kinds.NonNeg))
+    more = [variable for variable in condition.variables() if variable.id != unknowns.id]
+    if any(v.id not in {o.id for o in others} or v.value is None for v in more):  # they have no known range
+        return None
+    if not inequality and not isinstance(condition, (kinds.Equality, kinds.Zero)):
+        return None
+    expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
+    sign = -1.0 if isinstance(condition, kinds.NonNeg) else 1.0
+    jacobian, *of_more = gradients_of(expression, [unknowns, *more])
+    found = dict(zip(more, of_more, strict=True))
+    if jacobian is None and more and unknowns.id not in {v.id for v in expression.variables()}:
+        jacobian = sp.csr_array((unknowns.size, expression.size))
+    if jacobian is None or expression.value is None or any(slopes is None for slopes in found.values()):
+        return None
+    values = np.asarray(expression.value, dtype=float).ravel(order="F")
+    by_others = {variable: sp.csr_array(slopes * sign) for variable, slopes in found.items() if slopes is not None}
+    return LinearRows(sp.csr_array(jacobian * sign), values * sign, inequality, by_others)
+
+
+def dual_values(condition: cp.Constraint) -> Float:
+    """Dual values of a constraint, flat in column order; zeros if the solver left none."""
+    value = condition.dual_value
+    size = int(np.prod(condition.shape)) if condition.shape else 1
+    if value is None or isinstance(value, list):
+        return np.zeros(size)
+    return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
+
+
+def tangent(
+    cone: ConeModel, expression: cp.Expression, tasks: Float
+) -> tuple[Form, Float, dict[cp.Variable, Float]] | None:
+    """The tangent of a concave expression at the tasks and the values of blocks' variables.
+
+    A constant, slopes (n_pairs,), and those by variable, flat; None without a gradient, or with other variables.
+    """
+    own = {one.variable.id for one in cone.model.own.held.values()}
+    others = [v for v in expression.variables() if v.id != cone.unknowns.id]
+    if any(v.id not in own or v.value is None for v in others):  # otherwise it is no bound
+        return None
+    with values_kept([cone.unknowns]):
+        cone.unknowns.save_value(tasks / cone.scale)
+        (gradient, *of_others), value = gradients_of(expression, [cone.unknowns, *others]), expression.value
+    if gradient is None and others and cone.unknowns.id not in {v.id for v in expression.variables()}:
+        gradient = sp.csr_array((cone.unknowns.size, 1))
+    if gradient is None or value is None or not np.isfinite(value):
+        return None
+    slopes, constant = gradient.toarray().ravel() / cone.scale, float(value)
+    constant -= float(slopes @ tasks)
+    by_others = dict[cp.Variable, Float]()
+    for variable, found in zip(others, of_others, strict=True):
+        if found is None:
+            return None
+        by_others[variable] = found.toarray().ravel()
+        constant -= float(by_others[variable] @ np.asarray(variable.value, dtype=float).ravel(order="F"))
+    return Form(constant=constant), slopes, by_others
+
+
+def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
+    """The gradient of an expression at its variables' values, (n_unknowns, n_rows); None if there is none."""
+    return gradients_of(expression, [unknowns])[0]
+
+
+def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
+    """The same by each of several variables."""
+    try:
+        found = expression.grad
+    except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
+        return [None] * len(variables)
+    each = [found.get(variable) for variable in variables]
+    return [None if gradient is None else as_matrix(gradient) for gradient in each]
+
+
+def as_matrix(gradient: Any) -> sp.csr_array:
+    """A gradient of CVXPY (a plain number for one unknown) as a sparse matrix."""
+    dense: Any = gradient if sp.issparse(gradient) else np.atleast_2d(gradient)
+    return sp.csr_array(dense)
+
+
+def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
+    """The largest violation of a constraint's rows, each relative to the size of its terms.
+
+    Both sides of a homogeneous row may vanish, so terms count one by one. Constants on both sides count as one, since
+    adding a constant to both changes only rounding. ``typical`` are typical values of variables by id: a row's size is
+    at least `TYPICAL` of its terms there. A curved term may vanish because its arguments cancel, as in the norm of a
+    difference (`_cancelled`).
+    """
+    if any(variable.value is None for variable in condition.variables()):  # a block's variable that was not solved for
+        return np.inf
+    violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
+    if not np.isfinite(violation).all():
+        return np.inf
+    if not violation.max(initial=0.0) > 0:
+        return 0.0
+    near = _violation_at_most(condition, violation)
+    if near <= ROUNDED:
+        return near
+    size, constant, rounding = np.zeros(len(violation)), np.zeros(len(violation)), np.zeros(len(violation))
+
+    def by_row(part: Float) -> Float:  # a cone has one violation for all its entries, and a side may be a scalar
+        if len(part) == len(size):
+            return part
+        return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
+
+    signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
+    curved = []
+    for sign, argument in zip(signs, condition.args, strict=False):
+        for term, its_sign in _terms(argument, sign):
+            value = np.asarray(term.value, dtype=float).ravel(order="F")
+            rounding = np.maximum(rounding, by_row(np.abs(value)))
+            if not term.is_affine():
+                size = np.maximum(size, by_row(np.abs(value)))
+                curved.append(term)
+                continue
+            own, rest = _sizes(term, typical)
+            size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
+    size = np.maximum(size, np.abs(constant))
+    beyond = np.maximum(violation - TERM_ROUNDING * rounding, 0.0)
+    relative = beyond / np.where(size > 0, size, 1.0)
+    if curved and relative.max() > BLOCK_TOLERANCE:
+        relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))
+    return float(relative.max())
+
+
+def _violation_at_most(condition: cp.Constraint, violation: Float) -> float:
+    """A bound on `relative_violation` for affine constraints with a row per entry: terms are at least what they differ
+    by from their values at 0, which takes no gradients. Infinite for others.
+    """
+    sides = [argument for argument in condition.args if argument.size > 1 or len(violation) == 1]
+    linear = isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
+    if not linear or len(sides) < len(condition.args) or not all(a.is_affine() for a in condition.args):
+        return np.inf
+    terms = [
+        term for sign, argument in zip((1.0, -1.0), condition.args, strict=True) for term in _terms(argument, sign)
+    ]
+
+    def values() -> list[Float]:
+        return [np.asarray(term.value, dtype=float).ravel(order="F") for term, _ in terms]
+
+    at, variables = values(), condition.variables()
+    with values_kept(variables):
+        for variable in variables:
+            variable.save_value(np.zeros(variable.shape))
+        at_zero = values()
+    if any(len(value) != len(violation) for value in at):
+        return np.inf
+    constant = sum((sign * value for (_, sign), value in zip(terms, at_zero, strict=True)), np.zeros(len(violation)))
+    size = np.max([np.abs(constant), *(np.abs(a - b) for a, b in zip(at, at_zero, strict=True))], axis=0)
+    rounding = TERM_ROUNDING * np.max(np.abs(at), axis=0)
+    beyond = np.maximum(violation - rounding, 0.0)
+    return float(np.divide(beyond, size, out=np.where(beyond > 0, np.inf, 0.0), where=size > 0).max())
+
+
+def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:
+    """The size of the variable terms in each row of an affine expression, and its constant."""
+    value = np.asarray(term.value, dtype=float).ravel(order="F")
+    size = np.zeros(len(value))
+    for variable, gradient in term.grad.items():
+        slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
+        value = value - slopes @ at
+        size = np.maximum(size, abs(slopes) @ np.abs(at))
+        if typical is not None and variable.id in typical:
+            size = np.maximum(size, TYPICAL * (abs(slopes) @ typical[variable.id]))
+    return size, value
+
+
+def _cancelled(beyond: Float, grown: Callable[[float], Float | int]) -> Float:
+    """The smallest relative change of cancelling arguments in curved terms that explains each row's violation, or
+    infinity.
+
+    Linear rows are measured by terms that may cancel, and so are the arguments of a norm or a square: the square of an
+    argument that cancels to 1e-7 of its terms is 1e-14 of their square.
+    """
+    found = np.full(len(beyond), np.inf)
+    for part in np.geomspace(1.0, 1e-16, 65).tolist():
+        found = np.where(beyond <= grown(part), part, found)
+    return found
+
+
+def _grown(term: cp.Expression, part: float) -> Float:
+    """The change of a curved term as its cancelling arguments move from 0 by ``part`` of their terms."""
+    change = np.abs(_moved(term, part) - term.value).ravel(order="F")
+    return np.where(np.isfinite(change), change, 0.0)
+
+
+def _moved(expression: cp.Expression, part: float) -> Float:
+    """An expression's value with cancelling affine arguments moved from 0 by ``part`` of their terms."""
+    if not expression.is_affine():
+        moved = [cp.Constant(_moved(argument, part)) for argument in expression.args]
+        return np.asarray(expression.copy(moved).value, dtype=float)
+    value = np.asarray(expression.value, dtype=float)
+    own, rest = _sizes(expression)
+    size = (own + np.abs(rest)).reshape(value.shape, order="F")
+    return np.asarray(value + np.where(np.abs(value) <= TYPICAL * size, np.copysign(part * size, value), 0.0))
+
+
+def _terms(expression: cp.Expression, sign: float) -> list[tuple[cp.Expression, float]]:
+    """The terms of a sum, with their signs."""
+    affine = cp.atoms.affine
+    args: list[cp.Expression] = expression.args
+    if isinstance(expression, affine.add_expr.AddExpression) and all(a.shape == expression.shape for a in args):
+        return [term for argument in args for term in _terms(argument, sign)]
+    if isinstance(expression, affine.unary_operators.NegExpression):
+        return _terms(expression.args[0], -sign)
+    return [(expression, sign)]

@@ -1,0 +1,372 @@
+"""Upper bounds on the optimum by weak duality (Boyd and Vandenberghe 2004; Bound 7.1).
+
+With prices p of capacities ``A x <= u``, multipliers y of further constraints ``g(x) <= 0``, and a majorant G of the
+objective f (``G >= f``, with equality at the point), every feasible x has ``f(x) <= max_x G(x) - p'(A x - u) -
+y'g(x)``. The maximum separates by user and has a closed form over the user's proven range of tasks. Inaccurate
+multipliers weaken the bound and cannot falsify it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.form import Curve, Form, Sorted, shares_at
+from fairopt.blocks.model import Point
+from fairopt.blocks.own import ranges
+from fairopt.blocks.rows import Rows
+from fairopt.proof.bound import best_response, level_at, rounded_up_sum
+from fairopt.proof.least_squares import by_iteration
+from fairopt.proof.ranges import implied_ranges
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.solve.form.program import Float, Indices, Program
+
+BALANCING = 10  # steps
+
+
+class LinearRows(NamedTuple):
+    """Rows ``values <= 0`` (or == 0) of a constraint, with slopes (n_unknowns, n_rows).
+
+    ``others`` are slopes by variables of blocks, in their units.
+    """
+
+    slopes: sp.csr_array
+    values: Float
+    inequality: bool
+    others: Mapping[cp.Variable, sp.csr_array] = {}
+
+    def valid(self, dual: Float) -> Float:
+        """Multipliers of the right sign."""
+        return np.maximum(dual, 0.0) if self.inequality else dual
+
+
+@dataclass
+class Multipliers:
+    """Dual values, which may be inaccurate.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity. ``pair_cost`` (n_pairs,) is the cost of a task
+    by further constraints, ``constant`` the multipliers times right-hand sides. ``extra`` are concave functions with
+    lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and ``constant_size`` are
+    ``pair_cost`` and ``constant`` with absolute terms, to which rounding is relative. ``forced`` (n_pairs,) is the part
+    of ``pair_cost`` by rows with right-hand side 0, rounded down.
+    """
+
+    prices: Float
+    pair_cost: Float
+    constant: float = 0.0
+    extra: tuple[tuple[Form, float], ...] = ()
+    size: Float | None = None
+    constant_size: float = 0.0
+    forced: Float | float = 0.0
+
+    def charge(
+        self, rows: LinearRows, dual: Float, at: Float, unit: Float | float = 1.0, place: Indices | slice = slice(None)
+    ) -> None:
+        """Add a constraint ``g(z) <= 0`` (or == 0) at multipliers y: the costs ``y'Dg`` and the constant ``y'(Dg z -
+        g)``.
+
+        ``place`` are the unknowns of pairs, of ``unit`` tasks each; the others are zero.
+        """
+        dual = rows.valid(dual)
+        per_unit = np.asarray(rows.slopes @ dual).ravel()[place]
+        size = np.asarray(abs(rows.slopes) @ np.abs(dual)).ravel()[place]
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + size / unit
+        self.pair_cost = self.pair_cost + per_unit / unit
+        self.constant += float(per_unit @ at) - float(rows.values @ dual)
+        self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+
+    def charge_jointly(
+        self,
+        rows: Sequence[tuple[LinearRows, Float]],
+        at: Float,
+        unit: Float,
+        top: Float,
+        slopes: Mapping[cp.Variable, Float] | None = None,
+    ) -> None:
+        """Add rows with other variables as `charge` does, and what they leave of these less the objective's slopes.
+
+        That is charged at the variables' ranges, which follow from their bounds and the rows, the unknowns being at
+        most ``top``. The constant is infinite if a variable without a bound has a cost.
+        """
+        reach = _reach([one for one, _ in rows], at, top, list(slopes or {}))
+        duals = _balanced(rows, slopes or {}, reach)
+        costs = {variable: -slope for variable, slope in (slopes or {}).items()}
+        sizes = {variable: np.abs(slope) for variable, slope in (slopes or {}).items()}
+        for (one, _), y in zip(rows, duals, strict=True):
+            self.charge(one, y, at, unit)
+            for variable, of_rows in one.others.items():
+                held = np.asarray(variable.value, dtype=float).ravel(order="F")
+                cost, size = np.asarray(of_rows @ y).ravel(), np.asarray(abs(of_rows) @ np.abs(y)).ravel()
+                self.constant += float(cost @ held)
+                self.constant_size += float(size @ np.abs(held))
+                costs[variable], sizes[variable] = costs.get(variable, 0.0) + cost, sizes.get(variable, 0.0) + size
+        for variable, cost in costs.items():
+            rounding = TERM_ROUNDING * sizes[variable]
+            least = charged_at(cost - rounding, cost + rounding, *reach[variable])
+            self.constant -= float(least.sum())
+            self.constant_size += float(np.abs(least).sum())
+
+    def plus(self, other: Multipliers) -> None:
+        """Add the costs and constants of others."""
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + (
+            np.abs(other.pair_cost) if other.size is None else other.size
+        )
+        self.pair_cost = self.pair_cost + other.pair_cost
+        self.constant += other.constant
+        self.constant_size += other.constant_size
+
+    def charge_rows(self, rows: Rows, multipliers: Float) -> None:
+        """Add linear rows at multipliers in natural units."""
+        y = rows.valid(multipliers)
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + rows.cost_size(y)
+        self.pair_cost = self.pair_cost + rows.cost(y)
+        self.constant += float(rows.right @ y)
+        self.constant_size += float(np.abs(rows.right) @ np.abs(y))
+        of_zero = np.where(rows.right == 0, y, 0.0)
+        self.forced = self.forced + rows.cost(of_zero) - TERM_ROUNDING * rows.cost_size(of_zero)
+
+    def times(self, factor: float) -> Multipliers:
+        """All multipliers times a factor."""
+        return Multipliers(
+            self.prices * factor,
+            self.pair_cost * factor,
+            self.constant * factor,
+            tuple((m, t * factor) for m, t in self.extra),
+            None if self.size is None else self.size * factor,
+            self.constant_size * factor,
+            self.forced * factor,
+        )
+
+
+def charged(program: Program, multipliers: Multipliers) -> tuple[Float, float]:
+    """The cost of a task of each pair, rounded down, so that bounds hold after cancellation, and the right-hand side,
+    rounded up.
+    """
+    of_capacity, limit = program.rows.cost(multipliers.prices), float(multipliers.prices @ program.usable_rows)
+    size = of_capacity + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
+    constant_size = limit + max(multipliers.constant_size, abs(multipliers.constant))
+    cost = of_capacity + multipliers.pair_cost - TERM_ROUNDING * size
+    return cost, limit + multipliers.constant + TERM_ROUNDING * constant_size
+
+
+def _balanced(
+    rows: Sequence[tuple[LinearRows, Float]],
+    slopes: Mapping[cp.Variable, Float],
+    reach: Mapping[cp.Variable, tuple[Float, Float]],
+) -> list[Float]:
+    """Multipliers of rows near those given, with costs of variables without a lower or upper bound on the other side.
+
+    A solver's multipliers miss that by rounding or more.
+    """
+    y = np.concatenate([np.zeros(0), *(one.valid(dual) for one, dual in rows)])
+    ends = np.cumsum([len(dual) for _, dual in rows])
+    inequality = np.concatenate([np.zeros(0, dtype=bool), *(np.full(len(d), one.inequality) for one, d in rows)])
+    parts, wanted, signs = [sp.csr_array((0, len(y)))], [np.zeros(0)], [np.zeros(0)]
+    for variable, (least, most) in reach.items():
+        open_ = np.flatnonzero(~(np.isfinite(least) & np.isfinite(most)))
+        if len(open_) and rows:
+            none = sp.csr_array((variable.size, 0))
+            every = [one.others.get(variable, sp.csr_array((variable.size, len(d)))) for one, d in rows]
+            parts.append(sp.csr_array(sp.hstack([none, *every]))[open_])
+            wanted.append(np.asarray(slopes.get(variable, np.zeros(variable.size)))[open_])
+            signs.append(np.isfinite(least[open_]) * 1.0 - np.isfinite(most[open_]))
+    matrix, aim, sign = sp.csr_array(sp.vstack(parts)), np.concatenate(wanted), np.concatenate(signs)
+    for _ in range(BALANCING if matrix.shape[0] else 0):
+        size = abs(matrix) @ np.abs(y) + np.abs(aim)
+        left = matrix @ y - aim
+        if (left * sign >= TERM_ROUNDING * size)[sign != 0].all():
+            break
+        y = y - by_iteration(matrix, left - 16 * TERM_ROUNDING * sign * size)
+        y = np.where(inequality, np.maximum(y, 0.0), y)
+    return np.split(y, ends[:-1]) if rows else []
+
+
+def charged_at(low: Float, high: Float, least: Float, most: Float) -> Float:
+    """The smallest product of a number in [low, high] and one in [least, most]; minus infinity if there is none."""
+    with np.errstate(invalid="ignore"):
+        products = [np.where(a == 0, 0.0, a * b) for a in (low, high) for b in (least, most)]
+    return np.asarray(np.min(products, axis=0))
+
+
+def _reach(
+    rows: Sequence[LinearRows], at: Float, top: Float, more: Sequence[cp.Variable]
+) -> dict[cp.Variable, tuple[Float, Float]]:
+    """The ranges of the other variables in rows that were linearised at unknowns, and of ``more`` variables."""
+    variables = list(dict.fromkeys([*more, *(variable for one in rows for variable in one.others)]))
+    if not variables:
+        return {}
+    cuts = np.cumsum([len(top), *(variable.size for variable in variables)])
+    least = np.concatenate([np.zeros(len(top)), *(ranges(variable)[0] for variable in variables)])
+    most = np.concatenate([top, *(ranges(variable)[1] for variable in variables)])
+    parts, right = [sp.csr_array((0, cuts[-1]))], [np.zeros(0)]
+    for one in rows:
+        n = len(one.values)
+        others = {variable: sp.csr_array(slopes.T) for variable, slopes in one.others.items()}
+        row = sp.hstack(
+            [one.slopes.T, *(others.get(variable, sp.csr_array((n, variable.size))) for variable in variables)]
+        )
+        side = one.slopes.T @ at - one.values
+        for variable, slopes in others.items():
+            side = side + slopes @ np.asarray(variable.value, dtype=float).ravel(order="F")
+        parts += [sp.csr_array(row)] if one.inequality else [sp.csr_array(row), sp.csr_array(-row)]
+        right += [side] if one.inequality else [side, -side]
+    least, most = implied_ranges(sp.csr_array(sp.vstack(parts)), np.concatenate(right), least, most)
+    return {v: (least[i:j], most[i:j]) for v, i, j in zip(variables, cuts[:-1], cuts[1:], strict=True)}
+
+
+class Lagrangian:
+    """The Lagrangian bound as a function of a common factor on all multipliers."""
+
+    def __init__(self, program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> None:
+        pairs = program.pairs
+        self.program, self.majorant, self.multipliers = program, majorant, multipliers
+        self.point, self.pairs = point, pairs
+        powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.curves]
+        shares = [p.c for p in powers if p.alpha]
+        shares += [r.c for m in (majorant, *(m for m, _ in multipliers.extra)) for r in m.ranked]
+        by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
+        # a user's variable: its tasks, or the share that differs by server
+        self.reference = _nowhere_zero(by_server[0]) if by_server else None
+        unit = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
+        cost, self.right_side = charged(program, multipliers)
+        self.by_pair, self.slopes = cost / unit, np.zeros(len(pairs))
+        self.linear = self.linear_extra = 0.0  # constants of linear terms, whose slopes enter pair by pair
+        if self.reference is not None:
+            for p in majorant.curves:
+                if p.alpha == 0:
+                    self.slopes = self.slopes + pairs.of(p.factor) * pairs.of(p.c) / unit
+                    self.linear += float(p.factor.sum())
+            for m, times in multipliers.extra:
+                for p in m.curves:
+                    if p.alpha == 0:
+                        self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / unit
+                        self.linear_extra += times * float(p.factor.sum())
+        self.cost = pairs.min(self.by_pair)
+        if self.reference is None:
+            self.low, self.high = program.low, program.most
+            self.at = point.tasks
+        else:
+            alone = np.where(program.instance.eligible, self.reference * program.instance.tasks_alone, 0.0).sum(axis=1)
+            most = np.where(program.instance.eligible, self.reference, 0.0).max(axis=1) * program.most
+            self.low, self.high = np.zeros(len(alone)), np.minimum(alone, most)
+            self.at = shares_at(self.reference, point)
+
+    def _per_unit(self, c: Float) -> Float:
+        """Coefficients of a share per unit of the reference."""
+        if self.reference is None:
+            return c
+        if c.ndim == 1:  # an upper bound, on the server with the smallest reference
+            least = np.where(self.program.instance.eligible, self.reference, np.inf).min(axis=1)
+            return c / least
+        return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
+
+    def _parts(self, factor: float) -> tuple[list[Curve], list[Sorted], float]:
+        powers, ranked, constant = list(self.majorant.curves), list(self.majorant.ranked), self.majorant.constant
+        for extra, times in self.multipliers.extra:
+            scaled = Form().plus(extra, factor * times)
+            powers += scaled.curves
+            ranked += scaled.ranked
+            constant += scaled.constant
+        if self.reference is not None:  # linear terms enter pair by pair
+            powers = [p for p in powers if p.alpha]
+        return powers, [r for r in ranked if r.factor > 0], constant
+
+    def _slopes(self, powers: Sequence[Curve]) -> Float:
+        out = np.zeros(len(self.cost))
+        for p in powers:
+            c = self._per_unit(p.c)
+            out = out + p.slopes(c * self.at) * c
+        return out
+
+    def fitted_factor(self) -> float | None:
+        """The factor that best matches marginal utilities and costs of users strictly inside their ranges."""
+        ranked = self.majorant.ranked
+        inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
+        if ranked:
+            if self.majorant.curves or len(ranked) > 1 or any(ranked[0].v[1:]):
+                return None
+            level = self._per_unit(ranked[0].c) * self.at  # max-min: the multipliers of the smallest levels sum to one
+            lowest = level <= level.min() * (1 + 1e-6)
+            total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[lowest].sum())
+            return float(ranked[0].factor * ranked[0].v[0] / total) if total > 0 else None
+        slopes = self._slopes(self.majorant.curves)
+        if all(p.alpha == 0 for p in self.majorant.curves) and not self.multipliers.extra:
+            return self._linear_factor(slopes)
+        cost = float((self.at * self.cost)[inside].sum())
+        utility = float(np.nan_to_num(self.at[inside] * slopes[inside], posinf=0.0).sum())
+        return utility / cost if cost * utility > 0 else None
+
+    def _linear_factor(self, slopes: Float) -> float | None:
+        """The factor of the smallest bound if utilities are linear: where the bound's slope changes sign."""
+        paying = np.flatnonzero((self.cost > 0) & (slopes > 0))
+        kinks = slopes[paying] / self.cost[paying]
+        order = np.argsort(-kinks)
+        demand = np.cumsum((self.high * self.cost)[paying][order])  # of all users who gain at a smaller factor
+        k = int(np.searchsorted(demand, self.right_side))
+        return float(kinks[order][k]) if k < len(kinks) else None
+
+    def levels(self, factor: float) -> Float:
+        """The maximising values ``c_j x_j`` of the majorant's only term, shape (n_users,)."""
+        (term,) = self.majorant.curves
+        c = self._per_unit(term.c)
+        price = factor * self.cost / (term.factor * c)
+        return level_at(price, term.alpha, c * self.low, c * self.high)
+
+    def __call__(self, factor: float) -> float:
+        """The bound with all multipliers times a factor, in the units of the majorant."""
+        return self.with_mixtures(factor)[0]
+
+    def mixtures(self, factor: float) -> list[Float]:
+        """The mixture of each ranked term."""
+        return self.with_mixtures(factor)[1]
+
+    def tangent_levels(self, factor: float) -> list[Float]:
+        """For each curve of teams, or above a base, the levels whose slopes are its prices."""
+        return []
+
+    def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
+        """The bound, and for each ranked term its mixture of shares by user."""
+        powers, ranked, constant = self._parts(factor)
+        if self.reference is None:
+            cost = factor * self.cost
+        else:
+            by_pair = factor * self.by_pair
+            cost = self.pairs.min(by_pair - self.slopes - TERM_ROUNDING * (np.abs(by_pair) + np.abs(self.slopes)))
+            constant -= self.linear + factor * self.linear_extra
+        terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
+        constant += factor * self.right_side
+        if not ranked:
+            return rounded_up_sum(best_response(cost, terms, self.low, self.high), constant), []
+        left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
+        weight = sum(r.factor * sum(r.v) for r in ranked)
+        pinned = self.at >= self.high * (1 - 1e-7)
+        best: tuple[float, list[Float]] = np.inf, []
+        for tie in (1e-9, 1e-6, 1e-4) if left.any() else (0.0,):
+            charged, mixtures = cost, []
+            for r in ranked:
+                c = self._per_unit(r.c)
+                part = r.factor * sum(r.v) / weight
+                theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
+                charged = charged - theta * c - TERM_ROUNDING * (np.abs(charged) + theta * c)
+                mixtures.append(theta)
+            top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
+            if top < best[0] or not best[1]:
+                best = top, mixtures
+        if len(ranked) == 1 and np.isfinite(self.high).all():
+            c = self._per_unit(ranked[0].c)
+            theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
+            charged = cost - theta * c - TERM_ROUNDING * (np.abs(cost) + theta * c)
+            top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
+            if top < best[0]:
+                best = top, [theta]
+        return best
+
+
+def _nowhere_zero(c: Float) -> Float:
+    """Coefficients (n_users, n_servers) with zeros replaced by the user's smallest positive one, else by 1."""
+    smallest = np.where(c > 0, c, np.inf).min(axis=1, keepdims=True)
+    return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))

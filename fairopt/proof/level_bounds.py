@@ -1,0 +1,496 @@
+"""Leximin on several servers and under further constraints: the gap of every level by its prices (Bound 5.8).
+
+On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): a user has more only if a user with no more
+than it has less. At prices p the capacities are worth at least the cost of all levels at the users' cheapest servers.
+So if all users keep their floors, their levels up to the one that p fixes, none of its users exceeds its floor by more
+than ``slack / cost``: the slack is the value of capacities less the cost of the floors, and the cost is that of a unit
+of the user's level.
+
+Small possible rises do not imply that levels are near those of leximin: with demands that are traces, the last 1e-10 of
+a level can be worth half of a later one. So two more quantities are measured. By complementary slackness users hold
+nothing at a positive reduced cost (users above the level: at a positive cost); the part of a level held there counts as
+a gap. Such pairs are closed for later levels: multiples of the earlier level's prices, and of its slack, are added to
+later ones. And the part of each capacity that earlier users could take from later ones, by rising as far as is left
+open, counts as displaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.model import Point
+from fairopt.proof.conic import CANCELLED, ConicConditions
+from fairopt.proof.lagrangian import Multipliers
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
+from fairopt.solve.form.program import Float, Indices, Mask, Program
+
+SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
+ABOVE = 1e-9  # relative: users that far above a level are not at it
+TIE = 1e-7  # relative: costs that near may be equal, since interior point methods leave 1e-8 between them
+EQUAL = 1e-14  # relative: equal sums, and equal costs at polished prices
+ONE_ROUNDING = 2.5e-16  # relative
+FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
+GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
+MOVED = "whose rounding may move them"
+ROUNDED = 1e-15  # relative: what rounding of demands, shares and sums may leave of a full capacity
+COUNTED = 3000  # pairs times levels up to which rounding counts as a gap: beyond, no exact program can decide
+DECIDED = 500  # pairs times levels up to which the worst case counts: exact programs then take up to 0.1 s
+TRACE = 1e-7  # the part of a user's level on a pair that is neglected
+
+
+@dataclass(frozen=True)
+class LevelDual:
+    """The dual solution of a level of leximin: prices that fix some ``users`` (indices) at it.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``dual`` is a point near the dual cone of the
+    further constraints, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
+    """
+
+    users: Indices
+    prices: Float
+    dual: Float | None = None
+    sizes: Float | None = None
+
+
+class LevelCosts(NamedTuple):
+    """A level's dual solution evaluated at the point.
+
+    ``further`` says whether constraints besides capacities have costs. ``pair_cost`` (n_pairs,) is the cost of a unit
+    of level, ``cost`` (n_users,) its minimum for each user, and ``reduced_cost`` (n_pairs,) the difference. ``closed``
+    are pairs that earlier levels closed; ``multiples`` of their prices are added. ``floors`` (n_users,) cost the value
+    of capacities less ``slack``, up to a ``rounding``; ``level`` is the level that is fixed. ``cost_size`` (n_pairs,)
+    is the size of a cost's terms, which may cancel under further constraints.
+    """
+
+    solution: LevelDual
+    further: bool
+    pair_cost: Float
+    cost: Float
+    reduced_cost: Float
+    closed: Mask
+    slack: float
+    rounding: float
+    level: float
+    floors: Float
+    cost_size: Float
+    multiples: Sequence[float]
+
+
+def judge_levels(
+    program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
+) -> tuple[float, tuple[float, ...], str]:
+    """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
+    levels = Levels(program, further, tasks)
+    gap, gaps = levels.judge(duals)
+    assumed = [] if further is None or not further.assumed else [further.assumed]
+    size, moved = len(program.pairs) * len(duals), 0.0
+    if further is None or not further.curved:
+        by_rounding = levels.moved_by_rounding(further is None and size <= DECIDED)
+        if size <= COUNTED:
+            gaps = tuple(np.maximum(gaps, by_rounding).tolist())
+            gap = float(np.nan_to_num(np.max([gap, *gaps]), nan=np.inf))
+        else:
+            moved = max(by_rounding, default=0.0)
+        if further is not None and size <= DECIDED:
+            moved = max(levels.moved_by_rounding(True), default=0.0)
+    # later levels change with the square root of a lower level's slack, or by jumps where ties are not decided
+    if levels.given_lower.any() or levels.has_undecided_ties():
+        assumed.append(GIVEN_LOWER)
+    elif not moved <= GAP_TOLERANCE:
+        assumed.append(f"{GIVEN_LOWER}, {MOVED} by {min(moved, 1.0):.0e} of their size")
+    return gap, gaps, "; ".join(assumed)
+
+
+def self_contained_duals(
+    program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
+) -> list[LevelDual]:
+    """Dual solutions that need no earlier ones: multiples of the prices of earlier levels are added."""
+    levels, out = Levels(program, further, tasks), list[LevelDual]()
+    levels.judge(duals)
+    for c in levels.judged:
+        prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.dual
+        for times, earlier in zip(c.multiples, out, strict=True):
+            prices = prices + times * earlier.prices
+            if earlier.dual is not None and times > 0:
+                dual = times * earlier.dual + (0.0 if dual is None else dual)
+        out.append(replace(c.solution, prices=prices, dual=dual))
+    return out
+
+
+def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, solution: LevelDual) -> float:
+    """A bound on the relative rise of a level's users, by its prices alone; infinite if there is none."""
+    levels = Levels(program, further, tasks)
+    c = levels.evaluate(solution)
+    costs = (np.maximum(c.cost, 0.0) * c.floors)[solution.users].sum()
+    return float(c.slack / costs) if costs > 0 and c.slack == c.slack else np.inf
+
+
+def further_charges(further: ConicConditions | None, solution: LevelDual) -> Multipliers | None:
+    """The multipliers of further constraints in a level's dual solution; None if there are none."""
+    if further is None or solution.dual is None or solution.sizes is None:
+        return None
+    return further.charges(solution.dual, solution.sizes, len(solution.prices))
+
+
+class Levels:
+    """The levels of a leximin's users at tasks: shares per weight, in units of about the max-min level.
+
+    ``per_task`` and ``pair_levels`` (n_pairs,) are the level of one task and of all tasks of a pair; ``values``
+    (n_users,) are users' levels. ``judged`` are the levels judged so far. ``fixed_at`` (n_users,) is the index in
+    ``judged`` of the level that fixes a user, or -1, and ``to_level`` how far the user is below it. ``low`` and
+    ``limits`` (n_users,) are levels at the bounds (limits are infinite if a task's level differs by server), ``most``
+    levels that no user can exceed. ``given_lower`` (n_users,) are users whose levels curved constraints bound only
+    given the lower ones.
+    """
+
+    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
+        share, instance = program.term.share, program.instance
+        assert program.term.is_order
+        self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
+        c = share.coefficients(instance)
+        self.by_server = c.ndim == 2
+        per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(share)
+        self.per_task = self.pairs.of(c) / per_user[self.user]
+        if not self.by_server:
+            per = c / per_user
+            self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
+        else:
+            best = np.where(instance.eligible, c, 0.0).max(axis=1) / per_user
+            alone = np.where(instance.eligible, c * instance._tasks_alone_within(program.usable), 0.0).sum(axis=1)
+            self.most = np.minimum(best * program.most, alone / per_user)
+            self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
+        self.pair_levels = tasks * self.per_task
+        self.values = self.pairs.sum(self.pair_levels)
+        self.used = self.pairs.loads @ tasks
+        check()
+        self.needs = sp.csc_array(self.pairs.loads)
+        self.judged: list[LevelCosts] = []
+        self.fixed_at, self.to_level = np.full(len(self.low), -1), np.zeros(len(self.low))
+        self.given_lower = np.zeros(len(self.low), dtype=bool)
+
+    def judge(self, duals: Sequence[LevelDual]) -> tuple[float, tuple[float, ...]]:
+        """See `judge_levels`."""
+        values = self.values
+        excess = np.where(self.program.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
+        excess = np.maximum(excess, 0.0)
+        gaps, by_prices = list[float](), np.full(len(values), np.inf)
+        for solution in duals:  # in the order in which users were fixed
+            check()
+            c = self.evaluate(solution)
+            mine = c.solution.users
+            slack = c.slack + np.where(c.cost * c.floors <= FEW_ROUNDINGS * c.rounding, c.rounding, 0.0)
+            rise = np.maximum((c.floors + slack / c.cost) / values - 1.0, 0.0)
+            rise = np.where(
+                self.at_proved_level(c, rise), np.minimum(rise, self.remaining_part(c, slack) * SLICE), rise
+            )
+            lower, at_level = values < c.level * (1 - ABOVE), mine[values[mine] >= c.level * (1 - ABOVE)]
+            displaced = self.displaced(np.where(lower & ~self.given_lower, excess, 0.0))
+            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()
+            to_level = c.level / values - 1.0
+            excess[mine] = np.minimum(excess, np.maximum(rise, to_level))[mine]
+            by_prices[mine] = np.minimum(by_prices, rise)[mine]
+            self.fixed_at[mine], self.to_level[mine] = len(self.judged), np.maximum(to_level, 0.0)[mine]
+            beyond = np.maximum(values - c.floors, 0.0)  # users above the level should have no costs
+            costly = np.where((c.cost * beyond > c.rounding) & (c.cost > self.cancelled_costs(c)), beyond, 0.0)
+            costly = np.maximum(costly, self.pairs.sum(np.where(c.reduced_cost > 0, self.pair_levels, 0.0)))
+            at_reduced_cost = np.max(costly / values, initial=0.0, where=values > 0)
+            further = self.displaced_further(c, excess, lower)
+            gaps.append(float(np.max([*excess[mine], c.slack / spent, displaced, at_reduced_cost, further])))
+            self.judged.append(c)
+        on_worse = np.where(by_prices <= GAP_TOLERANCE, 0.0, self.held_on_worse_servers())
+        gap = float(np.max([0.0, *gaps, *excess, *on_worse]))  # a NaN stays NaN
+        return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+
+    def moved_by_rounding(self, worst_case: bool) -> list[float]:
+        """How far rounding may move each level judged, relative to it, with what it leaves to later ones (Bound 5.18).
+
+        Users of earlier levels may have taken, or left, what rounding hides. A later level may fall by the part of
+        the capacities that these could take from it, and rise by what they may fall, at its prices. If that is not to
+        be the ``worst_case``, users rise by what is displaced only, and on open pairs.
+        """
+        program, pairs, user, z = self.program, self.pairs, self.user, self.values
+        usable, needs, n = program.usable_rows, self.needs, len(self.values)
+        pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
+        load = needs.data / self.per_task[pair]  # of a unit of level
+        tasks, left = self.pair_levels / self.per_task, usable - self.used
+        rounded = ROUNDED if worst_case else ONE_ROUNDING
+        fixed, at_limit = np.zeros(n, dtype=bool), z >= np.minimum(self.limits, self.most) * (1 - ABOVE)
+        most_rise = np.divide(np.minimum(self.limits, self.most), z, out=np.ones(n), where=z > 0) - 1.0
+        most_rise = np.maximum(most_rise, 0.0)
+        fall, taken, is_open = np.zeros(n), np.zeros(len(usable)), np.ones(len(user), dtype=bool)
+        out = list[float]()
+        for c in self.judged:
+            check()
+            mine, costs = c.solution.users, np.maximum(c.cost, 0.0)
+            over = np.maximum(rounded * usable + taken - left, 0.0)
+            used = needs @ np.where(fixed[user], 0.0, tasks)
+            if worst_case:
+                over = self.passed_on(over, used == 0, fixed, len(out))
+            part = np.minimum(np.divide(over, used, out=np.zeros(len(used)), where=used > 0), 1.0)
+            of_pair = np.zeros(len(user))
+            np.maximum.at(of_pair, pair, part[row])
+            lost = np.divide(pairs.sum(of_pair * self.pair_levels), z, out=np.zeros(n), where=z > 0)
+            lowest = self.lowest_part(c.level, lost, ~fixed & (z > 0))
+            fall[~fixed] = lowest
+            spent = np.where(costs > 0, costs * c.floors, 0.0)
+            money = c.slack + rounded * spent.sum()
+            if worst_case:
+                money += float((spent * fall).sum())
+            else:
+                money += float((spent * fall)[fixed].sum() + np.maximum(c.solution.prices, 0.0) @ over)
+            each = np.divide(1.0, costs * z, out=np.full(n, np.inf), where=costs * z > 0)
+            rise = np.minimum(money * each, most_rise)
+            of_rounding = np.minimum((money - c.slack) * each, most_rise)  # `judge` counts the slack
+            out.append(float(np.max(of_rounding[mine], initial=lowest)))
+            fixed[mine] = True
+            fixed |= at_limit & (z <= c.level)
+            is_open &= ~(c.reduced_cost > 0)
+            # what they could take of each capacity: one rises by all the money, or each by its own most
+            mine_only = np.zeros(n, dtype=bool)
+            mine_only[mine] = True
+            # where a capacity that they fill alone has no more, they rise elsewhere
+            some = (mine_only[user] & (worst_case | is_open))[pair]
+            best, most = np.zeros(len(usable)), np.zeros(len(usable))
+            np.maximum.at(best, row[some], load[some] / costs[user[pair[some]]])
+            np.add.at(most, row[some], load[some] * (rise * z)[user[pair[some]]])
+            taken += np.minimum(money * best, most)
+        return out
+
+    def passed_on(self, over: Float, alone: Mask, fixed: Mask, times: int) -> Float:
+        """What is to be made room for on each row, if earlier users make room on rows that they fill ``alone``.
+
+        They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
+        """
+        needs, user = self.needs, self.user
+        pair, row = np.repeat(np.arange(len(user)), np.diff(needs.indptr)), needs.indices
+        runs, earlier = (fixed[user] & (self.pair_levels > 0))[pair], fixed[user][pair]
+        out = over
+        for _ in range(times):
+            moved = np.zeros(len(fixed))  # tasks of each user
+            np.maximum.at(moved, user[pair[runs]], np.where(alone, out, 0.0)[row[runs]] / needs.data[runs])
+            more = np.zeros(len(over))
+            np.maximum.at(more, row[earlier], (moved[user[pair]] * needs.data)[earlier])
+            out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
+        return out
+
+    def lowest_part(self, level: float, lost: Float, later: Mask) -> float:
+        """The part by which a level may fall if later users lose parts of theirs; who comes down to it falls alike."""
+        lowest = 0.0
+        while True:
+            near = later & (self.values * (1 - lost) <= level * (1 - lowest))
+            parts = 1 - (self.values * (1 - lost))[near] / np.minimum(self.values[near], level)
+            if not np.max(parts, initial=0.0) > lowest:
+                return lowest
+            lowest = float(parts.max())
+
+    @cached_property
+    def most_per_task(self) -> Float:
+        """The level of a task where it is highest for the user, shape (n_pairs,)."""
+        return -self.pairs.min(np.where(self.program.zero_pairs, 0.0, -self.per_task))[self.user]
+
+    def held_on_worse_servers(self) -> Float:
+        """The part of each user's level where a task gives less of it than on another server, shape (n_users,).
+
+        A user that only its task limit bounds has none at an optimum: the multiplier of the limit is its only cost.
+        Moving the part may raise it by less than any tolerance, and take much from users above it.
+        """
+        highest = self.values * (1 + ABOVE) >= self.values.max(initial=0.0)
+        worse = self.per_task < self.most_per_task * (1 - np.where(highest, TIE, EQUAL))[self.user]
+        held = self.pairs.sum(np.where(worse, self.pair_levels, 0.0))
+        return np.divide(held, self.values, out=np.zeros(len(held)), where=self.values > 0)
+
+    def has_undecided_ties(self) -> bool:
+        """Whether a user below others is at its limit, and the level of a task differs by rounding between servers.
+
+        Floats do not tell which of them raises it, at the cost of users above it, unless its tasks need the same there.
+        """
+        if not self.by_server:
+            return False
+        demands, user, values = self.program.instance.per_server_demands, self.user, self.values
+        full = self.pairs.sum(self.pair_levels / self.per_task) >= self.program.high * (1 - ABOVE)
+        full &= (values > 0) & (values * (1 + ABOVE) < values.max(initial=0.0))
+        tied = full[user] & (self.per_task >= self.most_per_task * (1 - EQUAL)) & ~self.program.zero_pairs
+        one, other = np.flatnonzero(tied)[:-1], np.flatnonzero(tied)[1:]
+        alike = (demands[user[one], self.pairs.server[one]] == demands[user[other], self.pairs.server[other]]).all(
+            axis=1
+        )
+        alike &= self.per_task[one] == self.per_task[other]
+        return bool(((user[one] == user[other]) & ~alike).any())
+
+    def cancelled_costs(self, c: LevelCosts) -> Float:
+        """What rounding leaves of costs that cancel, such as those of users above a level under curved constraints."""
+        if not (self.further and self.further.curved):
+            return np.zeros(len(self.values))
+        most = np.zeros(len(self.values))
+        np.maximum.at(most, self.user, np.where(self.pair_levels > 0, c.cost_size, 0.0))
+        return CANCELLED * most
+
+    def displaced_further(self, c: LevelCosts, excess: Float, lower: Mask) -> float:
+        """The part of its level that users of lower levels could take by rising by an excess, under constraints besides
+        capacities, where `displaced` measures nothing.
+        """
+        earlier = lower & (c.cost > 0)
+        if not c.further or not earlier.any():
+            return 0.0
+        mine = c.solution.users
+        self.given_lower[mine] = self.further is not None and self.further.curved
+        at_level = mine[self.values[mine] >= c.level * (1 - ABOVE)]
+        cost = (c.cost * self.values * excess)[earlier].sum()
+        return float(np.max(cost / (c.cost * self.values)[at_level], initial=0.0))
+
+    def evaluate(self, solution: LevelDual, tie: float | None = None) -> LevelCosts:
+        """The costs of users' levels at a level's dual solution, with the earlier ones that close pairs."""
+        program, pairs, prices = self.program, self.pairs, np.maximum(solution.prices, 0.0)
+        further = further_charges(self.further, solution)
+        pair_cost = size = np.asarray(pairs.loads.T @ prices).ravel()
+        if further is not None and further.size is not None:
+            pair_cost, size = pair_cost + further.pair_cost, size + further.size
+        value = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant)
+        terms = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant_size)  # may cancel
+        exact = False
+        curved = self.further if self.further is not None and self.further.curved else None
+        if curved and solution.dual is not None and solution.sizes is not None:
+            given = solution.dual, solution.sizes, prices, pairs.loads, program.usable_rows
+            pair_cost, value = curved.exact_charges(*given)
+            exact, terms = True, 0.0  # each sum is rounded once
+        pair_cost = np.where(program.zero_pairs, np.inf, pair_cost / self.per_task)
+        closed = np.zeros(len(pair_cost), dtype=bool)
+        for earlier in self.judged:
+            closed |= earlier.reduced_cost > 0
+        cost = pairs.min(np.where(closed, np.inf, pair_cost))
+        cost = np.where(np.isinf(cost), pairs.min(pair_cost), cost)  # or all pairs of a user are closed
+        mine = self.values[solution.users]  # the highest level above a lower bound
+        level = float(mine[mine > self.low[solution.users] * (1 + ABOVE)].max(initial=0.0))
+        # at least the previous one: pairs are closed only while the floors of earlier levels are kept
+        level = max(level, self.judged[-1].level if self.judged else 0.0)
+        floors = np.minimum(self.values, np.maximum(self.low, level))
+        # a level of 0 costs nothing, even at an infinite cost; a negative cost counts at the user's highest level
+        paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))
+        cheapest = np.maximum(cost, 0.0)[self.user]
+        cost_size = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
+        terms = max(terms, abs(value), float(np.abs(paid).sum()))
+        if further is None:  # a sum of nonnegative terms, since a difference would be lost in rounding
+            idle = program.usable_rows - self.used
+            beyond = np.where(self.pair_levels > 0, pair_cost - cost[self.user], 0.0)
+            slack = float(prices @ np.where(idle > EQUAL / 2 * program.usable_rows, idle, 0.0))
+            slack += float(np.where(beyond > EQUAL / 2 * cost_size, beyond, 0.0) @ self.pair_levels)
+            slack += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
+        else:  # points satisfy further constraints only up to a tolerance
+            slack = float(value - paid.sum())
+            if curved:  # large multiples of earlier levels may prove this one
+                slack = max(slack, 0.0) + (2 * ONE_ROUNDING if exact else TERM_ROUNDING) * terms
+            else:
+                slack += TERM_ROUNDING * terms
+                if np.isfinite(value) and slack <= EQUAL * abs(value):
+                    slack = 0.0
+        rounding = EQUAL * terms
+        shortfall = np.where(closed, np.maximum(cost[self.user] - pair_cost, 0.0), 0.0)
+        multiples = []
+        for earlier in self.judged:  # until no closed pair is cheaper than the open ones
+            times = np.max(
+                shortfall / earlier.reduced_cost, initial=0.0, where=(shortfall > 0) & (earlier.reduced_cost > 0)
+            )
+            multiples.append(float(times))
+            slack = slack + (times * earlier.slack if times > 0 else 0.0)
+            shortfall = np.where(earlier.reduced_cost > 0, 0.0, shortfall)
+        if tie is None:  # closed pairs matter only to users above the level; prices of curved constraints are inexact
+            alone = not (self.values > floors * (1 + ABOVE)).any()
+            tie = TIE if alone or curved else EQUAL
+        more_costly = (pair_cost > cheapest + tie * cost_size) & ~closed & ~program.zero_pairs
+        reduced_cost = np.where(more_costly, pair_cost - cheapest, 0.0)
+        charged = further is not None and bool(further.pair_cost.any())
+        return LevelCosts(
+            solution,
+            charged,
+            pair_cost,
+            cost,
+            reduced_cost,
+            closed,
+            slack,
+            rounding,
+            level,
+            floors,
+            cost_size,
+            multiples,
+        )
+
+    def at_proved_level(self, c: LevelCosts, rise: Float) -> Mask:
+        """Users at the level of others whom the same prices provably fix: all of them need the same full resources."""
+        mine, values = c.solution.users, self.values
+        proved = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
+        level = float(values[proved].max()) if len(proved) else np.nan  # NaN compares as false
+        return np.abs(values - level) <= GAP_TOLERANCE * level
+
+    def displaced(self, excess: Float) -> float:
+        """The largest part of later users' load on a capacity that earlier users could take by rising by an excess.
+
+        If that is above the tolerance, it is measured again within what they can pay for together.
+        """
+        if not excess.any():
+            return 0.0
+        program, loads = self.program, self.pairs.loads
+        open_to = np.ones(len(self.pair_levels), dtype=bool)
+        for c in self.judged:
+            open_to &= ~(c.reduced_cost > 0)
+        rise = np.where(open_to, (excess * self.values)[self.user] / self.per_task, 0.0)
+        left = np.maximum(program.usable_rows - loads @ (self.pair_levels / self.per_task), 0.0)
+        later = (excess == 0)[self.user] & (self.pair_levels > TRACE * self.values[self.user])
+        used = loads @ np.where(later, self.pair_levels / self.per_task, 0.0)
+        over = loads @ rise - left
+        if self.further is None:
+            for row in np.flatnonzero(over > GAP_TOLERANCE * used).tolist():
+                over[row] = self.affordable(row, excess, rise) - left[row]
+        return float(np.max(np.maximum(over, 0.0) / used, initial=0.0, where=used > 0))
+
+    def affordable(self, row: int, excess: Float, rise: Float) -> float:
+        """The most of a capacity that users can take by rising up to an excess within the slack of each level, as a
+        knapsack.
+
+        The users of a level together pay at most its slack at its prices. Those with most load per cost rise first.
+        Rising up to the level itself is free.
+        """
+        needs = sp.csr_array(self.pairs.loads)
+        there = slice(*needs.indptr[row : row + 2])
+        pairs = needs.indices[there]
+        load, users = needs.data[there] * rise[pairs], self.user[pairs]
+        load, users = load[load > 0], users[load > 0]
+        free = np.minimum(self.to_level[users] / excess[users], 1.0)
+        total = float((load * free).sum())
+        load = load * (1.0 - free)
+        by_level = self.fixed_at[users]
+        total += float(load[by_level < 0].sum())
+        for k in np.unique(by_level[by_level >= 0]).tolist():
+            c, held = self.judged[k], by_level == k
+            mine, most = users[held], load[held]
+            pays = np.maximum(c.cost[mine], 0.0) * (excess[mine] * self.values[mine]) * (1.0 - free[held])
+            order = np.argsort(pays / most)
+            pays, most = pays[order], most[order]
+            before = np.cumsum(pays) - pays
+            room = np.maximum(c.slack + c.rounding - before, 0.0)
+            total += float((most * np.where(pays > room, room / pays, 1.0)).sum())
+        return total
+
+    def remaining_part(self, c: LevelCosts, slack: Float) -> Float:
+        """The part of its slice of a needed capacity that each user could still get, shape (n_users,).
+
+        If a user needs very little of a scarce resource, slack that is negligible for the capacity would raise it far.
+        Then the part of the capacity counts, against the tolerance of capacities. Further constraints have no
+        capacities to compare with.
+        """
+        usable, weights = self.program.usable_rows, self.program.instance.weights
+        if c.further:
+            return np.full(len(weights), np.inf)
+        prices = c.solution.prices
+        per_spare = np.where((prices > 0) & (usable > 0), 1.0 / (prices * usable), np.inf)
+        needs = self.needs
+        least = np.where(np.isinf(c.pair_cost), 0.0, np.inf)
+        np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), per_spare[needs.indices])
+        most = -self.pairs.min(-least)
+        return np.where(np.isinf(most), np.inf, slack * most) * (weights.sum() / weights)

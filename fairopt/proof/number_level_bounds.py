@@ -1,0 +1,228 @@
+"""Leximin of teams, or of what is above a base: the gap of every level by its prices.
+
+On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): a number ``z_t = sum_p c_p x_p - b_t`` rises
+only if one that is no larger per weight falls. At prices of capacities, multipliers of further rows and prices pi_t >=
+0 of the numbers, a task of pair p costs k_p, and every feasible x has
+
+    ``sum_t pi_t z_t <= V := y'usable + y'right + sum_j max_x (max_p (pi_t c_p - k_p)) x - sum_t pi_t b_t``.
+
+So if the others keep their floors, up to the level that is fixed, no number t rises above its own by more than ``(V -
+sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most need no level.
+
+What the slack of earlier levels could have bought counts too, relative to what the numbers of the level pay: at most
+the price of each earlier number times its possible rise, and for all numbers of one earlier level, whose slack only one
+of them can have whole, at most the largest of these products. A number near zero is judged in units of the typical
+level, or of the most that it can be if that is less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fairopt.proof.bound import rounded_up_sum
+from fairopt.proof.lagrangian import Multipliers
+from fairopt.proof.level_bounds import SLICE
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, TERM_ROUNDING
+from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program_rows import BlockRows
+
+COST_TIE = 1e-12  # relative: costs that differ by less may be equal, since solvers' prices are rounded
+ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
+
+
+@dataclass(frozen=True)
+class NumberDual:
+    """The dual solution of a level: prices that fix some ``numbers`` (indices) at it.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``of_numbers`` (n_numbers,) are the prices of
+    the numbers, and ``further`` the multipliers of `ProgramRows.further`, one after the other.
+    """
+
+    numbers: Indices
+    prices: Float
+    of_numbers: Float
+    further: Float
+
+
+def n_further(program: Program) -> int:
+    """How many further rows a program has."""
+    return sum(len(one.rows) for one in program.rows.further)
+
+
+def further_multipliers(program: Program, dual: NumberDual) -> Iterator[tuple[BlockRows, Float]]:
+    """The multipliers of a program's further rows, constraint by constraint."""
+    at = 0
+    for one in program.rows.further:
+        yield one, one.rows.valid(dual.further[at : at + len(one.rows)])
+        at += len(one.rows)
+
+
+class NumberBounds:
+    """Bounds on the numbers of a program's objective, which is a `Leximin`.
+
+    ``lowest`` and ``most`` (n_numbers,) are what the bounds on tasks alone imply of each number.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.pairs = program, program.pairs
+        self.numbers = numbers = program.term.share._numbers(program.instance, levelled=True)
+        of_users = numbers.of_user is not None and program.single and numbers.per_task.ndim == 1
+        self.c = numbers.per_task if of_users else self.pairs.of(numbers.per_task)  # without copies of a large pool's
+        self.number = numbers.of_user if of_users else numbers.of_pairs(self.pairs)
+        best, least = -self.pairs.min(-self.c), self.pairs.min(self.c)
+        self.lowest, self.most = numbers.above(least * program.low), numbers.above(best * program.most)
+
+    @cached_property
+    def typical(self) -> Float:
+        """The numbers at the estimated common level, shape (n_numbers,)."""
+        return self.numbers.weights * self.program.point(np.zeros(len(self.pairs))).level(self.program.term.share)
+
+    @cached_property
+    def unit(self) -> Float:
+        """What a number near zero is judged by: the typical level, or what it can be at most if that is less."""
+        return np.where(self.most > 0, np.minimum(self.most, self.typical), self.typical)
+
+    def at(self, tasks: Float) -> Float:
+        """The numbers at tasks by pair."""
+        return self.numbers.above(self.pairs.sum(self.c * tasks))
+
+    def charges(self, dual: NumberDual) -> Multipliers:
+        """A level's multipliers of capacities and further rows."""
+        charged = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs)))
+        for one, values in further_multipliers(self.program, dual):
+            charged.charge_rows(one.rows, values)
+        return charged
+
+    def reduced_costs(self, dual: NumberDual, charged: Multipliers | None = None) -> Float:
+        """What a task of each pair costs less what its number pays for it, rounded down, shape (n_pairs,)."""
+        charged = self.charges(dual) if charged is None else charged
+        cost = self.program.rows.cost(charged.prices)
+        size = cost + (0.0 if charged.size is None else charged.size)
+        paid = np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
+        reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
+        return np.where(self.program.zero_pairs, np.inf, reduced)
+
+    def at_reduced_cost(self, dual: NumberDual, tasks: Float) -> Float:
+        """What numbers hold where tasks cost more than is paid for them, shape (n_numbers,).
+
+        By complementary slackness it is nothing at an optimum of the level. What is held there may fix the level within
+        rounding, and let later levels differ from those of the optimum.
+        """
+        charged, program, pairs = self.charges(dual), self.program, self.pairs
+        reduced, paid = self.reduced_costs(dual, charged), np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
+        size = program.rows.cost(charged.prices) + paid + (0.0 if charged.size is None else charged.size)
+        full = (self.at(tasks) >= self.most * (1 - ABOVE))[self.number]  # a higher price would pay for all their users
+        above_low = np.where(program.low > 0, np.maximum(pairs.sum(tasks) - program.low, 0.0), np.inf)
+        beyond = pairs.sum(np.where((reduced > COST_TIE * size) & ~full, tasks, 0.0))
+        reduced = reduced - pairs.min(reduced)[pairs.user]  # full, at its limit, or at a lower bound: the cheapest pair
+        elsewhere = pairs.sum(np.where(reduced > COST_TIE * size, tasks, 0.0))
+        return self.numbers.sums(np.maximum(np.minimum(beyond, above_low), elsewhere) * -pairs.min(-self.c))
+
+    def held_on_worse_servers(self, tasks: Float) -> Float:
+        """What numbers hold where a task counts less than on another server, below the highest, shape (n_numbers,).
+
+        A number that only the most its users can run bounds has none at an optimum, however little it could rise.
+        """
+        best = -self.pairs.min(np.where(self.program.zero_pairs, 0.0, -self.c))[self.pairs.user]
+        held = self.numbers.sums(self.pairs.sum(np.where(self.c < best * (1 - COST_TIE), self.c * tasks, 0.0)))
+        levels = self.at(tasks) / self.numbers.weights
+        return np.where(levels * (1 + ABOVE) < levels.max(initial=0.0), held, 0.0)
+
+    def scarcest(self, prices: Float) -> Float:
+        """The value of the scarcest capacity that each number's users need wherever they run, shape (n_numbers,)."""
+        value, of_pair = np.maximum(prices, 0.0) * self.program.usable_rows, np.zeros(len(self.pairs))
+        if self.program.single:
+            for worth, needs in zip(value.tolist(), self.program.instance.per_server_demands[:, 0].T, strict=True):
+                of_pair = np.maximum(of_pair, np.where(needs > 0, worth, 0.0))
+        else:
+            needed = sp.coo_array(self.pairs.loads)
+            np.maximum.at(of_pair, needed.col, value[needed.row])
+        out = np.full(len(self.most), np.inf)
+        np.minimum.at(out, self.number, np.where(self.c > 0, of_pair, np.inf))
+        return out
+
+    def value(self, dual: NumberDual) -> float:
+        """The bound V on the sum of the numbers at their prices, rounded up."""
+        program, charged = self.program, self.charges(dual)
+        gain = -self.pairs.min(self.reduced_costs(dual, charged))
+        parts = np.where(gain > 0, gain * program.most, np.where(program.low > 0, gain * program.low, 0.0))
+        limit, constant = float(charged.prices @ program.usable_rows), charged.constant
+        if self.numbers.base is not None:
+            parts = np.concatenate([parts, -np.maximum(dual.of_numbers, 0.0) * self.numbers.base])
+        rounding = TERM_ROUNDING * (limit + max(charged.constant_size, abs(constant)))
+        return rounded_up_sum(parts, limit + constant + rounding)
+
+    def highest_level(self, some: Indices, z: Float) -> float:
+        """The highest level of numbers above what bounds imply; NaN, which compares as false, if there are none."""
+        above = some[z[some] > self.lowest[some] * (1 + ABOVE)]
+        return float((z / self.numbers.weights)[above].max()) if len(above) else np.nan
+
+
+def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
+    """Dual solutions of a leximin of users on one pool whose levels are fixed by full resources."""
+    bounds, loads = NumberBounds(program), program.pairs.loads
+    per = np.divide(loads, bounds.c, out=np.zeros(loads.shape), where=bounds.c > 0)
+    if bounds.numbers.of_user is not None:  # some users have left, whose share counts as zero
+        per = per[:, bounds.c > 0]
+    levels = bounds.at(tasks) / bounds.numbers.weights
+    rising = levels * bounds.numbers.weights < bounds.most * (1 - ABOVE)
+    held = (bounds.lowest > 0) & (levels * bounds.numbers.weights <= bounds.lowest * (1 + ABOVE))
+    full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
+    # who is at a lower bound above the level of a resource leaves it to the others
+    found = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
+    for level, i in sorted(found):
+        mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled
+        if mine.any():
+            prices = (np.arange(len(program.usable)) == i).astype(float)
+            duals.append(NumberDual(np.flatnonzero(mine), prices, per[i], np.zeros(n_further(program))))
+            settled |= mine
+    return duals
+
+
+@np.errstate(all="ignore")  # zero prices are expected
+def judge_number_levels(
+    program: Program, duals: Sequence[NumberDual], tasks: Float
+) -> tuple[float, tuple[float, ...], Float]:
+    """The largest gap of any level, the gap of each, and how far each number can rise, in its unit."""
+    bounds = NumberBounds(program)
+    z, w = bounds.at(tasks), bounds.numbers.weights
+    unit = np.where(z > NOISE * bounds.unit, z, bounds.unit)
+    excess = np.maximum(bounds.most - z, 0.0)
+    level_of, by_slack, gaps = np.full(len(z), -1), np.zeros(len(z)), list[float]()
+    by_prices = np.full(len(z), np.inf)
+    for k, dual in enumerate(duals):  # in the order in which numbers were fixed
+        mine, pi = dual.numbers, np.maximum(dual.of_numbers, 0.0)
+        level = float((z / w)[mine].min(initial=np.inf))
+        floors = np.minimum(z, np.maximum(level * w, bounds.lowest))
+        terms = pi * floors
+        slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
+        rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
+        if (rise > GAP_TOLERANCE * unit)[mine].any() and not dual.further.any():
+            # at the level of proved numbers, perhaps what a negligible part of a needed capacity would pay
+            level_of_proved = bounds.highest_level(mine[rise[mine] <= GAP_TOLERANCE * unit[mine]], z)
+            near = np.abs(z / w - level_of_proved) <= GAP_TOLERANCE * level_of_proved
+            part = max(slack, 0.0) / bounds.scarcest(dual.prices)
+            excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
+            rise = np.where(near, np.minimum(rise, excused), rise)
+        at_reduced_cost = float(np.max(bounds.at_reduced_cost(dual, tasks) / unit, initial=0.0))
+        earlier = (level_of >= 0) | ((z / w < level) & (bounds.most > z))  # also those that no level has fixed yet
+        earlier[mine] = False
+        paid = float((pi * unit)[mine].sum())
+        bought = np.zeros(k + 1)  # by the slack of each level; last, by what is not fixed yet
+        np.maximum.at(bought, level_of[earlier], (pi * by_slack)[earlier])
+        bought[-1] = np.inf
+        each = np.bincount(level_of[earlier] % (k + 1), (pi * excess)[earlier], k + 1)
+        displaced = float(np.minimum(each, bought).sum()) / paid if paid > 0 else np.inf
+        excess[mine] = np.minimum(excess, rise)[mine]
+        by_prices[mine] = np.minimum(by_prices, rise)[mine]
+        level_of[mine], by_slack[mine] = k, max(slack, 0.0) / pi[mine]
+        gaps.append(float(np.max([displaced, at_reduced_cost, *(excess / unit)[mine]])))
+    on_worse = np.where(by_prices <= GAP_TOLERANCE * unit, 0.0, bounds.held_on_worse_servers(tasks))
+    gap = float(np.max([0.0, *gaps, *((excess + on_worse) / unit)]))  # a NaN stays NaN
+    return gap if np.isfinite(gap) else np.inf, tuple(gaps), excess

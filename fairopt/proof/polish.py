@@ -1,0 +1,94 @@
+"""Dual points of cone programs, made exact where a formula or the grid of floats allows.
+
+A solver's dual point leaves rounding on the variables that CVXPY added. Here cones get multipliers that their others
+imply, and variables without any range get residuals of exactly zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.runtime.lazy import sp
+from fairopt.solve.form.program import Float, Indices
+
+LARGE = 1e-3  # of the largest term: such terms take rounding
+LEAST = 1e-17  # of the first multiplier of a dual exponential cone, for the third, so that logarithms exist
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The curved dual cones of which some multipliers follow from the others at little or no cost.
+
+    ``exponentials`` are the first rows of exponential cones whose second coordinate is a number, as of logarithms and
+    exponentials. ``norms`` are second-order cones of which only the first coordinate has variables without a range.
+    """
+
+    exponentials: Indices
+    norms: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, a: sp.csr_array, b: Float, dims: Any, bounded: NDArray[np.bool_]) -> Curves:
+        """Those of ``b - a @ v`` in cones, given which variables have both bounds."""
+        row = np.repeat(np.arange(a.shape[0]), np.diff(a.indptr))
+        used, open_ = np.zeros(a.shape[0], dtype=bool), np.zeros(a.shape[0], dtype=bool)
+        used[row[a.data != 0]] = True
+        open_[row[(a.data != 0) & ~bounded[a.indices]]] = True
+        ends = dims.zero + dims.nonneg + np.cumsum([0, *dims.soc]).astype(int)
+        norms = tuple(slice(k, end) for k, end in pairwise(ends.tolist()) if open_[k] and not open_[k + 1 : end].any())
+        first = ends[-1] + 3 * np.arange(dims.exp)
+        return cls(first[~used[first + 1] & (b[first + 1] >= 0)].astype(np.intp), norms)
+
+    def at(self, y: Float) -> Float:
+        """The point with the best second multipliers of exponential cones, and with norms within their bounds.
+
+        ``w >= -u exp(v / u - 1)`` for u < 0 is ``v >= u (1 + log(-w / u))``, and the bound falls with v.
+        """
+        y, first = y.copy(), self.exponentials
+        for cone in self.norms:
+            rest = slice(cone.start + 1, cone.stop)
+            norm = float(np.linalg.norm(y[rest]))
+            if norm > y[cone.start]:
+                y[rest] *= max(y[cone.start], 0.0) / norm
+        u = np.minimum(y[first], 0.0)
+        w = np.maximum(y[first + 2], -LEAST * u)
+        logs = np.log(np.divide(w, -u, out=np.ones(len(u)), where=u < 0))
+        y[first], y[first + 1], y[first + 2] = u, u * (1.0 + logs), w
+        return y
+
+
+def cancelled(y: Float, c: Float, transposed: sp.csr_array, free: NDArray[np.bool_], linear: slice) -> Float:
+    """The point moved by rounding, so that ``c + transposed @ y`` is exactly 0 for ``free`` variables, if it can be.
+
+    Multiples of one power of two add up exactly. Where coefficients are powers of two, the multipliers of inequalities
+    take what is left.
+    """
+    y, rows = y.copy(), sp.csr_array(transposed)
+    taken = np.zeros(len(y), dtype=bool)
+    for k in np.flatnonzero(free).tolist():
+        part = slice(rows.indptr[k], rows.indptr[k + 1])
+        at, factors = rows.indices[part], rows.data[part]
+        if not len(at) or (np.frexp(factors)[0] != np.sign(factors) * 0.5).any() or taken[at].any():
+            continue
+        if (at >= linear.stop).any():  # rounding could leave a curved cone
+            continue
+        terms = factors * y[at]
+        most = float(np.abs(terms).max())
+        if not 0 < most < np.inf:
+            continue
+        grid = float(np.spacing(most))
+        terms = np.round(terms / grid) * grid
+        large = (at >= linear.start) & (np.abs(terms) >= LARGE * most)
+        if not (mine := np.flatnonzero(large)).size:
+            continue
+        units = round(math.fsum([c[k], *terms.tolist()]) / grid)  # an equal part to each, since others depend on them
+        terms[mine] -= grid * (units // mine.size + (np.arange(mine.size) < units % mine.size))
+        terms[mine[0]] -= math.fsum([c[k], *terms.tolist()])
+        if (terms[mine] / factors[mine] >= 0).all():
+            y[at], taken[at] = terms / factors, True
+    return y

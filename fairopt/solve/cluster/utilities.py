@@ -1,0 +1,173 @@
+"""Marginal utilities of levels: a power of the level, or a function of each user."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
+from fairopt.runtime.tolerances import ROUNDING
+from fairopt.solve.arrays import Float
+
+LEAST, LITTLE = 1e-6, 1e-3  # of levels, which are about 1
+SAMPLE, PRECISION = 300, 0.2  # users for the scale of first prices, and the precision of its logarithm
+ROUNDS = 20  # for that scale; 3 to 6 are usual
+
+
+class Residual(NamedTuple):
+    """Marginal utility less cost, and minus its derivative by the level, by group; or the same of logarithms."""
+
+    excess: Float
+    stiffness: Float
+
+
+class Utilities(ABC):
+    """Marginal utilities of levels: decreasing, and all of one sign.
+
+    Where they are finite at level 0 users may end there: below ``least`` they count as at ``least`` in the size of
+    products, and below ``little`` as at ``little`` in the pace at which these shrink.
+    """
+
+    least = little = 0.0
+
+    @abstractmethod
+    def at(self, levels: Float) -> Float:
+        """Marginal utilities at levels."""
+
+    @abstractmethod
+    def logs(self, levels: Float) -> Float:
+        """Logarithms of absolute marginal utilities."""
+
+    @abstractmethod
+    def elasticity(self, levels: Float) -> Float:
+        """Minus the derivative of these logarithms by that of the level."""
+
+    @abstractmethod
+    def levels_at(self, cost: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
+        """Levels between bounds at which marginal utility equals cost, from a guess."""
+
+    @abstractmethod
+    def residual(self, levels: Float, cost: Float) -> Residual:
+        """The residual of marginal utility and cost."""
+
+    @abstractmethod
+    def scale(self, cost: Float, limits: Float, budget: float, low: Float | float = 0.0) -> float:
+        """The factor on costs at which levels between bounds cost about the budget."""
+
+
+class Powers(Utilities):
+    """``weights * level^-alpha``, with weights by group; negative for alpha below 0."""
+
+    def __init__(self, weights: Float, alpha: float) -> None:
+        self.weights, self.alpha, self.log_weights = weights, alpha, np.log(weights)
+        if alpha < 0:
+            self.least, self.little = LEAST, LITTLE
+
+    def at(self, levels: Float) -> Float:
+        """The power."""
+        return np.asarray(np.copysign(self.weights * levels**-self.alpha, self.alpha))
+
+    def logs(self, levels: Float) -> Float:
+        """Without the power, which may overflow."""
+        return np.asarray(self.log_weights - self.alpha * np.log(levels))
+
+    def elasticity(self, levels: Float) -> Float:
+        """Alpha for all."""
+        return np.full(len(levels), self.alpha)
+
+    def levels_at(self, cost: Float, start: Float, low: Float | float = 0.0, high: Float | float = np.inf) -> Float:
+        """In closed form."""
+        return np.clip((self.weights / cost) ** (1 / self.alpha), low, high)
+
+    def residual(self, levels: Float, cost: Float) -> Residual:
+        """Of logarithms, which are linear in that of the level."""
+        return Residual(cost * (self.logs(levels) - np.log(np.abs(cost))), self.alpha * cost / levels)
+
+    def scale(self, cost: Float, limits: Float, budget: float, low: Float | float = 0.0) -> float:
+        """In closed form without bounds, else by bisection."""
+        levels = (self.weights / cost) ** (1 / self.alpha)
+        if not np.isfinite(limits).any() and not np.any(low):
+            return float((float(levels @ cost) / budget) ** self.alpha)
+        least, most = -700.0, 700.0
+        for _ in range(50):
+            middle = 0.5 * (least + most)
+            spent = float(np.clip(levels * np.exp(-middle / self.alpha), low, limits) @ cost)
+            least, most = (middle, most) if spent > budget else (least, middle)
+        return float(np.exp(middle))
+
+
+class Curves(Utilities):
+    """Positive derivatives of a sum of one concave function per user.
+
+    ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, ``unit`` is the unit of utilities,
+    and no user can exceed its level of ``reach`` (n_users,).
+    """
+
+    least, little = LEAST, LITTLE
+
+    def __init__(self, marginal: Marginal, per_level: Float, unit: float, reach: Float) -> None:
+        self.marginal, self.per_level, self.unit, self.reach = marginal, per_level, unit, reach
+
+    def _both(self, levels: Float) -> tuple[Float, Float]:
+        """Marginal utilities, and minus their derivatives by the logarithm of the level."""
+        tasks, per = levels * self.per_level, self.per_level / self.unit
+        slope, curvature = self.marginal.both(tasks)
+        return slope * per, -curvature * tasks * per
+
+    def at(self, levels: Float) -> Float:
+        """The first derivative."""
+        return self.marginal.slope(levels * self.per_level) * (self.per_level / self.unit)
+
+    def logs(self, levels: Float) -> Float:
+        """Of the first derivative."""
+        return np.log(self.at(levels))
+
+    def elasticity(self, levels: Float) -> Float:
+        """By the second derivative."""
+        utility, fall = self._both(levels)
+        return fall / utility
+
+    def levels_at(self, cost: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
+        """By Newton's method, within reach."""
+        per, high = self.per_level, np.minimum(high, self.reach)
+        low, start = np.minimum(low, high), np.minimum(start, high)
+        return self.marginal.response(cost * (self.unit / per), low * per, high * per, start * per) / per
+
+    def residual(self, levels: Float, cost: Float) -> Residual:
+        """Of logarithms where elasticities are large."""
+        utility, fall = self._both(levels)
+        fall = np.maximum(fall, ROUNDING * np.abs(utility))
+        part = cost / utility
+        powers = (fall > CURVED * utility) & (utility > 0) & (part > 0)
+        excess = np.where(powers, -cost * np.log(np.where(powers, part, 1.0)), utility - cost)
+        return Residual(excess, np.where(powers, fall * part, fall) / levels)
+
+    def scale(self, cost: Float, limits: Float, budget: float, low: Float | float = 0.0) -> float:
+        """By Newton's method on logarithms in a bracket, for a sample of users with its part of the budget."""
+        low = np.maximum(low, np.full_like(cost, LEAST))
+        budget = min(budget, 0.5 * float((self.reach + low) @ cost))
+        sample, high = self, np.minimum(limits, self.reach)
+        if isinstance(self.marginal, PowerMarginal):
+            some = slice(None, None, max(len(cost) // SAMPLE, 1))
+            budget *= float(cost[some].sum() / cost.sum())
+            sample = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
+            cost, high, low = cost[some], high[some], low[some]
+        below = float(np.log((sample.at(high) / cost).min()))
+        above = float(np.log((sample.at(np.minimum(LEAST, high)) / cost).max()))
+        levels = np.minimum(1.0, sample.reach)
+        log = float(np.log(np.median(sample.at(levels) / cost)))
+        for _ in range(ROUNDS):
+            levels = sample.levels_at(cost * np.exp(log), levels, low, high)
+            spent = levels * cost
+            over = float(np.log(spent.sum() / budget))
+            if abs(over) <= PRECISION:
+                break
+            below, above = (log, above) if over > 0 else (below, log)
+            inside = (levels > low) & (levels < high)
+            slope = float((spent / np.maximum(sample.elasticity(levels), CURVED))[inside].sum())
+            log += over * float(spent.sum()) / slope if slope > 0 else np.inf
+            if not below < log < above:
+                log = 0.5 * (below + above)
+        return float(np.exp(log))

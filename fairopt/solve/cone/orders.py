@@ -1,0 +1,176 @@
+"""Ordered weights by programs in which the order of users is fixed (Proposition 7.14).
+
+Each program has one row a user, instead of the ``n log^2 n`` of all orders. Its levels, and among users at one level
+its multipliers, give the next order. If the multipliers in this order are within the weights, no order is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.normal_form import Term
+from fairopt.blocks.ranked import padded
+from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.feasibility import dual_values
+from fairopt.proof.proposal import Proposal
+from fairopt.runtime.lazy import cp, csgraph, sp
+from fairopt.runtime.progress import tell
+from fairopt.runtime.tolerances import NOISE
+from fairopt.solve import infeasible
+from fairopt.solve.arrays import Float, Int
+from fairopt.solve.cone.solve import by_chain, solve_problem
+from fairopt.solve.form.program import ConeModel, Program
+from fairopt.solve.settings import Proposals, Settings
+
+ROWS = 1_500  # users times steps of the weights, below which one program with all rows is faster
+PROGRAMS = 60  # 2 to 12 are usual
+CLOSE = 1e-6  # excess of multipliers over the weights, relative to all of these, at which a point is proposed
+NOTHING = 1e-13  # of the mean weight, below which a weight counts as zero
+
+
+def orders_apply(program: Program) -> bool:
+    """Whether the objective has ordered weights with too many users and steps for all rows.
+
+    There may be one such term only, and no user-defined terms.
+    """
+    terms = program.objective.terms()
+    sorting = [term.ranks for term in terms if term.ranks]
+    if len(sorting) != 1 or len(sorting[0]) == 1 or not program.objective.is_known or not program.of_users:
+        return False
+    n = program.instance.n_users
+    return bool(n * np.count_nonzero(np.diff(padded(sorting[0], n), append=0.0)) > ROWS)
+
+
+def sorted_term(program: Program) -> Term:
+    """The term of ordered weights."""
+    return next(term for term in program.objective.terms() if term.ranks)
+
+
+def solve_by_orders(program: Program, settings: Settings, first: Float) -> Proposals:
+    """The best ordered weights, starting with the order of the levels ``first`` (n_users,)."""
+    return by_chain(settings, lambda name: _Orders(program, name, settings, first).proposals(), linear=False)
+
+
+class _Groups(NamedTuple):
+    """Places in the order, grouped by weight, with auxiliary bounds between groups that both have several users.
+
+    Rows say that the values at ``below`` are at most those at ``above``: indices of places, then of bounds.
+    """
+
+    weights: Float
+    n_bounds: int
+    below: Int
+    above: Int
+
+
+def grouped(weights: Float) -> _Groups:
+    """The rows by which levels do not fall from group to group, in any order within a group."""
+    n = len(weights)
+    starts = np.flatnonzero(np.diff(weights, prepend=np.inf))
+    ends = np.append(starts[1:], n)
+    below, above, n_bounds = [], [], 0
+    for first, middle, end in zip(starts[:-1], starts[1:], ends[1:], strict=True):
+        left, right = np.arange(first, middle), np.arange(middle, end)
+        if len(left) == 1 or len(right) == 1:
+            below.append(np.repeat(left, len(right)))
+            above.append(np.tile(right, len(left)))
+            continue
+        bound, n_bounds = n + n_bounds, n_bounds + 1
+        below += [left, np.full(len(right), bound)]
+        above += [np.full(len(left), bound), right]
+    nothing = [np.zeros(0, dtype=np.intp)]
+    return _Groups(weights, n_bounds, np.concatenate(below or nothing), np.concatenate(above or nothing))
+
+
+class _Orders:
+    """The programs by one solver."""
+
+    def __init__(self, program: Program, solver: str, settings: Settings, first: Float) -> None:
+        # Clarabel's default factorisation takes ten times as long for these sparse rows
+        own = {"direct_solve_method": "qdldl"} if solver == "CLARABEL" else {}
+        self.settings = replace(settings, options={**own, **settings.options})
+        self.program, self.solver = program, solver
+        n, term = program.instance.n_users, sorted_term(program)
+        weights = term.factor * padded(term.ranks or (), n)
+        self.cone = cone = ConeModel(program, solver)
+        self.unit = cone.model.level(term.share) * float(weights.sum())
+        weights /= weights.sum()
+        self.groups = grouped(np.where(weights > NOTHING / n, weights, 0.0))
+        self.shares = cone.model.relative_share(term.share)
+        others = [other for other in program.objective.terms() if other != term]
+        self.others: cp.Expression = sum(
+            (other.kind.expression(other.share, cone.model) * (other.factor / self.unit) for other in others),
+            start=cp.Constant(0.0),
+        )
+        self.orders: list[_Order] = []
+        self._add(np.argsort(first, kind="stable"))
+
+    def _add(self, users: Int) -> None:
+        """Add an order of users."""
+        self.orders.append(_Order(self.groups, users))
+
+    def proposals(self) -> Iterator[Proposal]:
+        """Points with multipliers at which no other order is better, or whose order was the last."""
+        best, cone = -np.inf, self.cone
+        for k in range(PROGRAMS):
+            tell(f"orders of users by {self.solver}, program", k + 1, PROGRAMS)
+            levels = sum(order.by_user for order in self.orders) <= self.shares
+            form = sum((order.value for order in self.orders), start=self.others)
+            rising = [order.rising for order in self.orders]
+            attempt, found = solve_problem(
+                cp.Problem(cp.Maximize(form), [*cone.all_constraints, *rising, levels]),
+                cone.unknowns,
+                self.solver,
+                self.settings,
+                explain=partial(infeasible.explain, self.program),
+                objective=self.program.objective,
+                looser=True,
+            )
+            if not found:
+                yield Proposal("cone", attempt=attempt)
+                return
+            multipliers = dual_values(levels)
+            users = self._next_order(multipliers)
+            excess = float((np.cumsum(multipliers[users]) - np.cumsum(self.groups.weights)).max())
+            value = float(form.value)
+            gains, best = value > best + NOISE * abs(best), max(best, value)
+            if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.clock.late:
+                attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
+                yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
+                if excess <= CLOSE**2 or self.settings.clock.late:
+                    return
+            if gains:
+                self.orders.clear()
+            self._add(users)
+
+    def _next_order(self, multipliers: Float) -> Int:
+        """Users by increasing levels, and those of one level by decreasing multipliers."""
+        level = sum(order.levels() for order in self.orders)
+        shares = np.asarray(self.shares.value, dtype=float)
+        slack = multipliers < shares - level
+        return np.lexsort((-multipliers, np.where(slack, np.maximum(shares, level), level)))
+
+
+class _Order:
+    """Levels that do not fall along an order of users, in any order within a group of one weight."""
+
+    def __init__(self, groups: _Groups, users: Int) -> None:
+        n = len(users)
+        self.groups, self.place = groups, np.argsort(users)
+        self.values = cp.Variable(n + groups.n_bounds)
+        self.rising = self.values[groups.below] <= self.values[groups.above]
+        self.by_user, self.value = self.values[self.place], groups.weights @ self.values[:n]
+
+    def levels(self) -> Float:
+        """Levels by user, the same number for users connected by tight rows."""
+        groups, values = self.groups, np.asarray(self.values.value, dtype=float)
+        tight = dual_values(self.rising) > values[groups.above] - values[groups.below]
+        rows = (groups.below[tight], groups.above[tight])
+        connected = sp.coo_array((np.ones(len(rows[0])), rows), shape=(len(values), len(values)))
+        _, block = csgraph.connected_components(connected, directed=False)
+        return (np.bincount(block, values) / np.bincount(block))[block][self.place]

@@ -1,0 +1,160 @@
+"""The general method: any blocks, through CVXPY, with solvers in turn until one is certified."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from fairopt.blocks.objectives import Objective
+from fairopt.certificate import Try
+from fairopt.errors import SolverUnavailable
+from fairopt.proof.conic import reach_of_variables
+from fairopt.proof.evidence.solved import Solved
+from fairopt.proof.proposal import Proposal
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
+from fairopt.solve import infeasible
+from fairopt.solve.cone.unbounded import refuse_unbounded
+from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Known, Left
+from fairopt.solve.form.program import ConeModel, Program
+from fairopt.solve.settings import Proposals, Settings
+
+INACCURATE = "optimal_inaccurate"  # CVXPY's status
+CANNOT_TAKE = "cannot take this kind of problem"
+
+
+def solve_number(program: Program, settings: Settings) -> Proposals:
+    """Maximise an objective that is not an order, by solvers in turn until one is certified.
+
+    If the first answer is not certified, variables of blocks are solved for in units of what they can be.
+    """
+    units, unsolved = dict[str, float](), list[ConeModel]()
+
+    def propose(name: str) -> Iterator[Proposal]:
+        inaccurate = None
+        for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
+            if looser and settings.clock.late:
+                return
+            cone = unsolved.pop() if unsolved else None
+            cone = cone if cone is not None and cone.serves(name) else ConeModel(program, name, units)
+            check()
+            form, _ = cone.maximand
+            if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
+                unsolved.append(cone)
+                return
+            tell(f"cone program by {name}" + (", looser" if looser else ""))
+            problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
+            attempt, found = solve_problem(
+                problem,
+                cone.unknowns,
+                name,
+                settings,
+                explain=partial(infeasible.explain, program),
+                objective=program.objective,
+                looser=looser,
+                known=cone.known_rows,
+                left=cone.left,
+            )
+            if found:
+                evidence = Solved.of(cone, keep=True)
+                proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
+                again = attempt.status == INACCURATE and not looser and solvers.has_second_try(name)
+                if again and solvers.size(problem) > solvers.LARGE:
+                    inaccurate = proposal  # its proof by a second solve would take as long as the second try
+                    yield replace(proposal, evidence=replace(evidence, more=False))
+                else:
+                    yield proposal
+            else:
+                yield Proposal("cone", attempt=attempt)
+            if cone.model.own.held and not units:
+                units.update(reach_of_variables(cone))
+            if attempt.status == CANNOT_TAKE:
+                return
+        if inaccurate is not None and not settings.clock.late:
+            yield inaccurate
+
+    return by_chain(settings, propose)
+
+
+class _SolverFailed(Exception):
+    """A solver failed in one of several programs."""
+
+
+def chain_of(settings: Settings, linear: bool) -> list[str]:
+    """The given solver, or the chain, with solvers of linear programs if ``linear``."""
+    return [settings.solver] if settings.solver else solvers.chain(linear)
+
+
+def linear_only(settings: Settings, solver: str) -> bool:
+    """Whether a solver of the chain takes linear programs only."""
+    return settings.solver is None and solver not in solvers.CONE_CHAIN
+
+
+def by_chain(
+    settings: Settings, propose: Callable[[str], Iterable[Proposal]], method: str = "cone", linear: bool = True
+) -> Proposals:
+    """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
+
+    ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
+    """
+    for name in chain_of(settings, linear):
+        if settings.clock.late:
+            attempt = Try(name, "not tried", 0.0, message="time limit reached")
+            yield Proposal(method, solver=name, attempt=attempt)
+            return
+        begun = time.perf_counter()
+        for proposal in propose(name):
+            assert proposal.attempt is not None
+            attempt = replace(proposal.attempt, seconds=time.perf_counter() - begun)
+            answer = yield replace(proposal, solver=name, attempt=attempt)
+            if answer is not None and answer.ok:
+                return
+            begun = time.perf_counter()
+
+
+def solve_problem(
+    problem: cp.Problem,
+    unknowns: cp.Variable,
+    solver: str,
+    settings: Settings,
+    *,
+    explain: Callable[[], None] | None = None,
+    objective: Objective | None = None,
+    looser: bool = False,
+    keep: bool = False,
+    known: Known | None = None,
+    left: Left | None = None,
+) -> tuple[Try, bool]:
+    """Solve within the time left; return the attempt, and whether the unknowns have finite values.
+
+    If the status is infeasible, ``explain`` raises `Infeasible` unless the conditions can hold. If it is unbounded and
+    an ``objective`` is given, `Unbounded` is raised if the objective grows along a ray.
+    """
+    try:
+        attempt = solvers.run(
+            problem,
+            solver,
+            options=settings.options,
+            time_limit=settings.clock.left,
+            verbose=settings.verbose,
+            looser=looser,
+            keep=keep,
+            known=known,
+            left=left,
+        )
+    except SolverUnavailable:  # another solver of the chain may take it
+        if settings.solver is not None:
+            raise
+        return Try(solver, CANNOT_TAKE, 0.0), False
+    if explain is not None and attempt.status.startswith("infeasible"):
+        explain()
+    if objective is not None and "unbounded" in attempt.status:
+        refuse_unbounded(objective, problem.objective.expr, problem.constraints, unknowns)
+    values = unknowns.value
+    return attempt, attempt.status in solvers.SOLVED and values is not None and bool(np.isfinite(values).all())

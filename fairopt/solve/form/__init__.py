@@ -1,0 +1,20 @@
+"""Blocks and an instance prepared for solving: what methods and proofs read.
+
+* `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`).
+* `program_rows`: capacities and linear constraints as rows, by block and name.
+* `equilibration`: units of unknowns, for the rows that users write.
+* `own_values`: the best values of blocks' variables at given tasks.
+* `above`: one pool above a base, as a plain program. `rising`: who can rise above the base of a surplus.
+* `alike`: users who are alike as one.
+* `bundle_program`: programs whose unknowns are bundles. `division`: those with a closed form (MLF-DRS, FFMRA, H-FFMRA).
+* `pool_users`: passes over the users of one pool, in chunks that fit the cache.
+* `demands_at_prices`: costs at prices and loads of users of several servers, in chunks of users.
+* `many_instances`: many instances of one shape as arrays.
+* `no_whole_task`: users for whom no whole task fits.
+* `digests`: whether two expressions or problems are the same.
+* `problem`: a policy as a `cvxpy.Problem` in natural units.
+* `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
+* `compiled`: what CVXPY compiles of a problem, with known rows beside it, and the points that a solver leaves.
+* `highs`: HiGHS without its banner, and usable in forked processes.
+* `simplex`: linear programs in HiGHS, warm-started.
+"""

@@ -1,0 +1,721 @@
+"""Blocks and an instance prepared for solving: active users, merged servers, combined bounds.
+
+Constraints that are bounds on each user's tasks, or on the usable fraction of resources, become `low`, `high` and
+`usable` (Proposition 1.5); the others stay in `rest`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.algebra import AtLeast, Natural, expression_of
+from fairopt.blocks.base import (
+    Block,
+    blocks_within,
+    brief,
+    call_block,
+    is_ours,
+    refuse_unknown_numbers,
+    refuse_whole_numbers,
+)
+from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
+from fairopt.blocks.guarantees import guarantees_of, team_floors
+from fairopt.blocks.limits import kept_limits
+from fairopt.blocks.marginal import Marginal
+from fairopt.blocks.model import Model, Pairs, Point, in_range
+from fairopt.blocks.normal_form import Term
+from fairopt.blocks.objectives import Objective, Total
+from fairopt.blocks.rows import Rows
+from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import Surplus, kept_bases
+from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.instance.validation import distinct
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp, later, sp
+from fairopt.runtime.tolerances import ROUNDING, TINY
+from fairopt.solve.form.compiled import Known, KnownRows, Left
+from fairopt.solve.form.digests import NewConditions
+from fairopt.solve.form.equilibration import equilibrated
+from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
+from fairopt.solve.form.rising import least_load, of_those_who_rise, users_with_room
+
+Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+# `warn_of_loops` replaces this warning by one that names the block and the fix
+warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")
+
+
+class Program:
+    """An objective and constraints on an instance as a program in the tasks of `Pairs`.
+
+    With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint requires tasks of
+    a user whose task limit is 0.
+    """
+
+    def __init__(
+        self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
+    ) -> None:
+        self.given, self.objective = instance, objective
+        self.constraints = (*constraints, *(block for block in self.implied() if block not in constraints))
+        takes_part = instance.task_limits > 0
+        self.all_take_part = bool(takes_part.all())
+        self.unmerged = instance if self.all_take_part else instance._taking_part(self.active)
+        self.merge = merge and servers_symmetric(self.unmerged, (objective, *self.constraints))
+        self.instance = self.unmerged.merged() if self.merge else self.unmerged
+        self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
+        self.empty = self.instance.n_users == 0
+        self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
+        self.high: Float = self.instance.task_limits
+        self.usable = np.ones(self.instance.n_resources)
+        self.rest: list[Constraint] = []
+        self.nobody_rises = False  # above the base of a surplus: the objective is of nobody, and its value 0
+        self._rows: dict[int, list[BlockRows] | None] = {}
+        self.read_blocks()
+
+    def implied(self) -> tuple[Constraint, ...]:
+        """The constraints that follow from the instance and the objective: guarantees, limits, and bases."""
+        return (*guarantees_of(self.given), *kept_limits(self.given), *kept_bases(self.objective))
+
+    def read_blocks(self) -> None:
+        """Check the blocks, and combine constraints that are bounds into `low`, `high` and `usable`."""
+        idle = None if self.all_take_part else self.given._taking_part(self.given.task_limits <= 0)
+        for constraint in self.constraints:
+            constraint.check(self.instance)
+            bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
+            if bounds is not None:
+                if idle is not None and not isinstance(constraint, AtLeast):  # objectives exclude users of limit 0
+                    _refuse_impossible(constraint, idle)
+                if not is_common(bounds[0], 0.0):
+                    self.low = bounds[0] if is_common(self.low, 0.0) else np.maximum(self.low, bounds[0])
+                if not is_common(bounds[1], np.inf):
+                    self.high = np.minimum(self.high, bounds[1])
+            elif usable is not None:
+                self.usable = np.minimum(self.usable, usable)
+            else:
+                if idle is not None and isinstance(constraint, MinShare):
+                    _refuse_impossible(constraint, idle)
+                self.rest.append(constraint)
+        # on one pool methods check a share that is compared between users in their passes
+        in_passes = self.pool_share is not None and self.term.kind.levels_users
+        if not (in_passes or self.is_above_base):
+            self.objective.check(self.instance)
+        if not (self.of_users or self.empty):
+            given, self.objective = self.objective, of_those_who_rise(self)
+            self.nobody_rises = isinstance(self.objective, Total) and self.objective is not given
+            self.__dict__.pop("of_users")
+            self.__dict__.pop("term", None)
+
+    @cached_property
+    def active(self) -> Indices:
+        """Indices of the active users: those with a positive task limit."""
+        return np.flatnonzero(self.given.task_limits > 0)
+
+    @property
+    def decides_tasks(self) -> bool:
+        """Whether tasks are unknowns, and do not only follow from bundles."""
+        return True
+
+    @property
+    def pool_share(self) -> Share | None:
+        """The share of the only term, if methods for one pool solve it and all constraints are bounds; else None."""
+        if not self.single or self.rest:
+            return None
+        return self.term.share if self.term.is_simple and self.of_users else None
+
+    @cached_property
+    def of_users(self) -> bool:
+        """Whether the objective is of shares of users, not of teams or above a base."""
+        return all(share._is_plain for share in self.objective.share_blocks())
+
+    @property
+    def is_above_base(self) -> bool:
+        """Whether methods for one pool solve it above a base: all shares are surpluses of users above the same one."""
+        if not self.single or self.rest or self.of_users:
+            return False
+        shares = self.objective.share_blocks()
+        bases = [share.base for share in shares if isinstance(share, Surplus) and share.share._is_plain]
+        return len(bases) == len(shares) and bases.count(bases[0]) == len(bases)
+
+    @cached_property
+    def term(self) -> Term:
+        """The only term of the objective, or of its first tier; `Several` for a sum."""
+        return self.objective.term
+
+    @cached_property
+    def marginal(self) -> Marginal | None:
+        """The derivatives of the objective by the tasks of each user, if it is a sum over users."""
+        found, n = self.objective.by_user(self.instance), self.instance.n_users
+        if found is None or all(is_ours(t) for _, t in self.objective.summands()):
+            return found
+        if not isinstance(found, Marginal):
+            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.blocks.Marginal, or None")
+        for name in ("slope", "curvature"):
+            shape = np.shape(getattr(found, name)(np.ones(n)))
+            if shape != (n,):
+                raise InvalidBlock(
+                    f"{self.objective}.by_user: `{name}` gave shape {shape} for tasks of shape ({n},); give a number "
+                    "for each user, as 0 * x + 1"
+                )
+        return found
+
+    def refuse_infinite_objective(self) -> None:
+        """`OutOfDomain` if the objective is minus infinity for every allocation, since a user can run no tasks."""
+        alpha = self.term.alpha
+        if alpha is None or alpha < 1 or not self.of_users:  # of a surplus, those who cannot rise have left
+            return
+        scarce = self.usable <= 0
+        if not scarce.any() and self.high.min(initial=np.inf) > 0 and not self.left_nothing.any():
+            return
+        demands = self.instance.per_server_demands
+        starved = (self.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
+        if not (starved | self.left_nothing).any():
+            return
+        user = self.instance.users[int(np.flatnonzero(starved | self.left_nothing)[0])]
+        what, fix = "constraints leave", "relax them"
+        if not starved.any():
+            what, fix = "lower bounds of others, such as guarantees, leave", "lower them, compare Surplus(share)"
+        raise OutOfDomain(
+            f"the {what} user {user!r} no tasks at all, so {self.objective} is minus infinity for every allocation; "
+            f"{fix}, give the user a task limit of 0, or use alpha < 1"
+        )
+
+    @cached_property
+    def unlimited(self) -> bool:
+        """Whether no user has an upper bound."""
+        return bool(distinct(self.high).min(initial=np.inf) == np.inf)
+
+    @cached_property
+    def least_load(self) -> Float:
+        """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
+        return least_load(self)
+
+    @cached_property
+    def room(self) -> Mask:
+        """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
+        return users_with_room(self)
+
+    @cached_property
+    def left_nothing(self) -> Mask:
+        """Users of one pool to whom the lower bounds of others leave nothing but rounding, shape (n_users,)."""
+        if not (self.single and self.low.any()):
+            return np.broadcast_to(np.False_, self.low.shape)
+        full = self.usable - self.least_load <= ROUNDING * self.usable
+        return (self.low <= 0) & (self.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The (user, server) pairs of eligible users."""
+        return Pairs(self.instance)
+
+    @cached_property
+    def size(self) -> Float:
+        """An estimate of the tasks of each user, the unit of its unknowns, shape (n_users,).
+
+        At least its lower bound, and its part of what its team is guaranteed: with smaller units solvers reported
+        infeasibility (weights of 1 and 1e12). Weights count as far as the objective compares those who have them.
+        """
+        instance = self.instance
+        mu = instance.dominant_shares
+        best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
+        weights = in_range(self.compared_weights)
+        size = instance._common_level(best, weights) * weights / best
+        for floor in team_floors(instance).values() if instance.team_guarantees else ():
+            for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
+                for j, _, x in use.tasks:
+                    size[j] = max(size[j], x)
+        return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
+
+    @cached_property
+    def units(self) -> Float:
+        """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
+
+        Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
+        leaves little of sizes that differ by 7,000.
+        """
+        own = [block for block in self.rest if not is_ours(block)]
+        found = [one.rows for block in own for one in self.rows_of(block) or ()]
+        tables = [rows.per_task[rows.right == 0] for rows in found]
+        if not any(table.nnz for table in tables):
+            return self.size
+        units = equilibrated(sp.csr_array(sp.vstack(tables)), self.pairs.user, self.size)
+        return np.minimum(np.maximum(units, self.low), np.where(self.high > 0, self.high, np.inf))
+
+    @property
+    def compared_weights(self) -> Float:
+        """The weights of users in the objective: equal in a total, and of teams their equal parts; shape (n_users,)."""
+        instance, terms = self.instance, self.objective.terms()
+        shares = [term.share for term in terms if term.kind.levels_users]
+        if terms and not shares:
+            return np.ones(instance.n_users)
+        if shares and all(share is not None and share._counts_teams for share in shares):
+            return shares[0]._numbers(instance).weights_of_users
+        return instance.weights
+
+    @cached_property
+    def most(self) -> Float:
+        """A proven upper bound on each user's tasks, shape (n_users,)."""
+        return np.minimum(self.high, self.instance._tasks_alone_within(self.usable).sum(axis=1))
+
+    @cached_property
+    def capacity_rows(self) -> NDArray[np.int64]:
+        """Rows of `Pairs.loads` with a nonzero coefficient."""
+        loads = self.pairs.loads
+        return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
+
+    @cached_property
+    def whole_capacities(self) -> Float:
+        """Capacities of the server rows, counts included, shape (n_servers, n_resources)."""
+        return self.instance.capacities * self.instance.counts[:, None]
+
+    @cached_property
+    def zero_pairs(self) -> Mask:
+        """Pairs forced to zero: they need a resource that may not be used, or rows force them."""
+        zero, unusable = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
+        if unusable.any():
+            zero |= np.asarray(self.pairs.loads.T @ unusable.astype(float)).ravel() > 0
+        for block in self.rest:
+            for one in () if isinstance(block, (ManyRows, MadeRows)) else self.rows_of(block) or ():
+                zero |= one.rows.zero_pairs
+        return zero
+
+    @cached_property
+    def usable_rows(self) -> Float:
+        """The usable fraction of each row of `Pairs.loads`."""
+        return np.tile(self.usable, self.instance.n_servers)
+
+    @property
+    def many_rows(self) -> list[ManyRows]:
+        """The constraints whose violated rows are added lazily."""
+        return [block for block in self.rest if isinstance(block, ManyRows)]
+
+    @cached_property
+    def rows(self) -> ProgramRows:
+        """Capacities and linear constraints, as bounds use them."""
+        return ProgramRows(self)
+
+    def rows_of(self, block: Constraint) -> list[BlockRows] | None:
+        """A constraint as rows in `pairs`; None if it is not given as rows."""
+        if id(block) not in self._rows:
+            if is_ours(block) or self.all_take_part:
+                found = self._as_rows(block, self.pairs)
+            else:  # rows of all users, without the columns of those with a task limit of 0
+                every = Pairs(self.given)
+                place = every.index(self.active[self.pairs.user], self.pairs.server)
+                found = self._as_rows(block, every)
+                found = found and [one._replace(rows=one.rows.of_pairs(place)) for one in found]
+            self._rows[id(block)] = found
+        return self._rows[id(block)]
+
+    def _as_rows(self, block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+        """`rows_of`; for a leximin of numbers, which takes rows only, also of conditions that are affine in CVXPY."""
+        found = rows_of(block, pairs)
+        if found is None and not is_ours(block) and self.term.is_order and not self.of_users:
+            return affine_rows(block, pairs)
+        return found
+
+    def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
+        """The program with only these rows of `many_rows`."""
+        chosen = [MadeRows(c, tuple(made[c])) if isinstance(c, ManyRows) else c for c in self.constraints]
+        kept = [c for c in chosen if not (isinstance(c, MadeRows) and not c.made)]
+        return Program(self.given, self.objective, kept, self.merge)
+
+    def relaxes(self, other: Program) -> bool:
+        """Whether this is the other program with fewer constraints."""
+        blocks = [c.block if isinstance(c, MadeRows) else c for c in self.constraints]
+        same = self.given is other.given and self.objective is other.objective and self.merge == other.merge
+        return same and all(any(c is block for c in other.constraints) for block in blocks)
+
+    def expand(self, values: Float) -> Float:
+        """Tasks by pair as (n_users, n_servers) of the original instance: spread equally over identical servers."""
+        return self.expand_rows(values[:, None] if self.single else self.pairs.table(values))
+
+    def gather(self, values: Float) -> Float:
+        """The inverse of `expand`."""
+        return self.gather_rows(values)[self.pairs.user, self.pairs.server]
+
+    def expand_rows(self, values: Float) -> Float:
+        """Values of shape (n_users, n_servers, ...) on the original instance: spread over identical servers."""
+        if self.merge and self.unmerged.n_servers > 1:
+            values = self.unmerged._spread(values)
+        if self.all_take_part:
+            return values
+        out = np.zeros((self.given.n_users, *values.shape[1:]))
+        out[self.active] = values
+        return out
+
+    def gather_rows(self, values: Float) -> Float:
+        """The inverse of `expand_rows`."""
+        values = values if self.all_take_part else values[self.active]
+        merged = self.instance.n_servers < self.unmerged.n_servers
+        return self.unmerged._sum_by_class(values) if merged else values
+
+    def expand_prices(self, by_row: Float) -> Float:
+        """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
+        capacity = self.whole_capacities
+        natural = np.divide(by_row.reshape(capacity.shape), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
+        return natural[self.unmerged._server_classes] if self.merge else natural
+
+    def zero_point(self) -> tuple[Float, Float | None]:
+        """Zero tasks, and zero bundles if these are decided."""
+        return np.zeros(len(self.pairs)), None
+
+    def point(self, tasks: Float, bundles: Float | None = None, variables: Mapping[str, Float] | None = None) -> Point:
+        """Tasks as a point of the solved instance, with the values of blocks' variables, by default their best."""
+        written = None if self.objective.is_known and not self._has_own_levels else self.natural
+        return Point(self.instance, self.pairs.table(tasks), self._variables_at(variables, tasks), written)
+
+    @cached_property
+    def natural(self) -> Natural:
+        """What evaluates objectives that are given by expressions at points."""
+        return Natural(self.instance, self.pairs)
+
+    @cached_property
+    def _has_own_levels(self) -> bool:
+        """Whether a constraint bounds an objective that is given by an expression."""
+        return any(isinstance(block, AtLeast) and not block.objective.is_known for block in self.rest)
+
+    def _variables_at(
+        self, variables: Mapping[str, Float] | None, tasks: Float
+    ) -> Callable[[], Mapping[str, Float]] | None:
+        """What gives the values of blocks' variables at tasks, if they are asked for."""
+        if variables is not None:
+            return lambda: variables
+        if self.objective.is_known:
+            return None
+        return lambda: later("fairopt.solve.form.own_values:best_values")(ConeModel(self), tasks)
+
+
+class ConeModel:
+    """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`."""
+
+    def __init__(self, program: Program, solver: str | None = None, units: Mapping[str, float] | None = None) -> None:
+        self.program = program
+        self.box: list[cp.Constraint] = []
+        self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
+        self.new = NewConditions()
+        self.rewritten: set[int] = set()  # ids of constraints that stand for others
+        self.given: Model | None = None  # of all users, if a constraint has asked for it
+        self.left = Left()  # by a solver
+        self.model = self.in_unknowns(solver)
+        self.model.own.units.update(units or {})
+        check()
+        rows = program.capacity_rows
+        check()
+        loads = self.model.loads
+        self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
+        self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
+        limited = np.flatnonzero(np.isfinite(program.high) & program.decides_tasks)
+        users = np.array(program.instance.users, dtype=object)
+        if len(limited):
+            high = program.high[limited]
+            positive = high > 0
+            unit = np.where(positive, np.maximum(high, TINY), program.units[limited])
+            self.bounds.append((limited, unit, np.full(len(unit), -np.inf), positive.astype(float)))
+            of_limits = Rows(program.pairs.totals[limited], high, unit=unit, labels=users[limited])
+            self.box.append(self.constraint_of(BlockRows(None, "limits", of_limits)))
+        floors = np.flatnonzero(program.low > 0)
+        if len(floors):
+            low = program.low[floors]
+            self.bounds.append((floors, low, np.ones(len(low)), np.full(len(low), np.inf)))
+            of_floors = Rows(-program.pairs.totals[floors], -low, labels=users[floors])
+            self.box.append(self.constraint_of(BlockRows(None, "floors", of_floors)))
+        self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
+        for constraint in program.rest:
+            check()
+            known = program.rows_of(constraint)
+            if known is not None:
+                self.rest += [(constraint, some.name, self.constraint_of(some)) for some in known]
+                continue
+            model = self.model if is_ours(constraint) else self.model_as_given()
+            conditions = checked_conditions(constraint, model)
+            for name, one in conditions.items():
+                self.rest.append((constraint, name, written := _without_zero_squares(one)))
+                if written is not one:
+                    self.rewritten.add(written.id)
+            self.rest += [(constraint, one.label or "required", one) for one in self.new.among(self.model.required)]
+            self.model.required.clear()  # those of the objective are added later
+
+    def constraint_of(self, some: BlockRows) -> cp.Constraint:
+        """Rows as a constraint in the unknowns, registered in `known`."""
+        condition = some.rows.constraint(self.model)
+        self.known[condition.id] = some
+        return condition
+
+    def in_unknowns(self, solver: str | None) -> Model:
+        """The model; sets `unknowns` and their `scale`, in tasks by pair."""
+        pairs = self.program.pairs
+        self.scale = self.program.units[pairs.user]
+        self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
+        return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
+
+    def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
+        """The constraint that rows of `Pairs.loads` stay within whole capacities."""
+        return [self.model.loads[rows] <= 1]
+
+    @property
+    def known_rows(self) -> Known:
+        """Capacities and the rows of `known` in the unknowns."""
+        program, rows = self.program, self.program.capacity_rows
+        loads = sp.csr_array(program.pairs.loads[rows] * self.scale)
+        found = [KnownRows(self.capacity, loads, program.usable_rows[rows], equal=False)]
+        for condition in self.all_constraints:
+            if (one := self.known.get(condition.id)) is not None:
+                found.append(KnownRows(condition, *one.rows.in_units(self.scale), equal=one.rows.equal))
+        return Known(self.unknowns, found)
+
+    @property
+    def required(self) -> list[cp.Constraint]:
+        """Constraints on auxiliary variables of the objective."""
+        return self.model.required
+
+    def model_as_given(self) -> Model:
+        """The model with all users, including those with a task limit of 0, whose tasks are zero."""
+        program, ours = self.program, self.model.pairs
+        if program.all_take_part:
+            return self.model
+        pairs = Pairs(program.given)
+        place = pairs.index(program.active[ours.user], ours.server)
+        scale = np.ones(len(pairs))
+        scale[place] = self.scale
+        spread = sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(len(pairs), len(place)))
+        model = self.of_all_users(spread @ self.model.unknowns, scale, pairs)
+        model.required, model.own = self.model.required, self.model.own
+        model.asks_solver = self.given is not None and self.given.asks_solver
+        self.given = model
+        return model
+
+    def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
+        """A model of the original instance in the same unknowns."""
+        return Model(self.program.given, tasks, scale, pairs, self.model.of_solver)
+
+    @property
+    def all_constraints(self) -> list[cp.Constraint]:
+        """All constraints of the cone program."""
+        return [self.capacity, *self.box, *(condition for _, _, condition in self.rest), *self.model.required]
+
+    def serves(self, solver: str) -> bool:
+        """Whether the model can be used for another solver, for which it then is: no block has asked for the solver."""
+        models = (self.model, self.given) if self.given is not None else (self.model,)
+        if any(model.asks_solver for model in models):
+            return False
+        for model in models:
+            model.of_solver = solver
+        return True
+
+    @cached_property
+    def maximand(self) -> tuple[cp.Expression, float | None]:
+        """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
+        found = objective_form(self.program.objective, self.model, self.unknowns)
+        self.model.required[:] = self.new.among(self.model.required)
+        return found
+
+    @cached_property
+    def natural(self) -> cp.Expression:
+        """The objective in natural units; conditions that it requires are those of `maximand`."""
+        before = len(self.model.required)
+        found = cp.sum(self.program.objective.expression(self.model))
+        del self.model.required[before:]
+        return found
+
+    def tasks(self) -> Float:
+        """Tasks by pair of the solver, at least 0."""
+        return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
+
+
+def unique(name: str, names: Iterable[str]) -> str:
+    """The name, extended if another has it."""
+    taken = set(names)
+    while name in taken:
+        name += " (another)"
+    return name
+
+
+def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:
+    """Whether identical servers can be merged into one row: blocks must treat them alike.
+
+    User-defined shares are evaluated, and objectives with known terms depend on servers through shares only; other
+    user-defined blocks may refer to servers by index and prevent merging.
+    """
+    if instance.n_servers == 1:
+        return True
+    own: list[Block] = []
+    for block in blocks_within(tuple(blocks)):
+        parts = blocks_within(block.share_blocks()) if isinstance(block, Objective) and block.is_known else (block,)
+        own += [part for part in parts if not is_ours(part)]
+    if not own:
+        return True
+    classes = instance._server_classes
+    first = np.unique(classes, return_index=True)[1]
+    for block in own:
+        if not isinstance(block, Share):
+            return False
+        c = block.coefficients(instance)
+        if c.ndim == 2 and not np.array_equal(c, c[:, first][:, classes]):
+            return False
+    return True
+
+
+def is_common(values: Float, number: float) -> bool:
+    """Whether an array repeats this number by a stride of zero."""
+    return values.strides == (0,) and bool((values[:1] == number).all())
+
+
+def require_instance(instance: object) -> None:
+    """`InvalidBlock` unless the argument is an `Instance`."""
+    if not isinstance(instance, Instance):
+        raise InvalidBlock(
+            f"this is {type(instance).__name__}, not an instance; give a fairopt.Instance, or fairopt.read(path)"
+        )
+
+
+def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
+    """The CVXPY constraints of a block by name, without those that always hold.
+
+    `InvalidBlock` for other objects, `NotConcave` for non-convex constraints, and `Infeasible` for one that never
+    holds.
+    """
+    conditions = call_block(constraint, "constraints", model)
+    if not isinstance(conditions, dict):
+        raise InvalidBlock(
+            f"{constraint}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
+        )
+    for name, condition in conditions.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidBlock(f"{constraint} names a condition {brief(name)}; give a name, as a text")
+        if not isinstance(condition, cp.Constraint):
+            raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
+        refuse_whole_numbers(constraint, condition, model.unknowns)
+        which = "its condition" if name == UNNAMED else f"its condition {name!r}"
+        refuse_unknown_numbers(constraint, condition, which)
+        if not condition.is_dcp():
+            raise NotConcave(f"{constraint}: {which} is not convex ({condition})")
+        if not condition.variables() and not condition.value():
+            raise Infeasible(
+                f"{conditions_in_words(constraint, [name])} cannot hold, whatever the tasks", (f"`{constraint}`",)
+            )
+    warn_of_loops(constraint, conditions.values())
+    return {name: condition for name, condition in conditions.items() if condition.variables()}
+
+
+def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+    """A block's CVXPY conditions as rows; None if one is not affine in the tasks, or has variables of its own."""
+    model = Model(pairs.instance, cp.Variable(len(pairs)), pairs=pairs)
+    conditions, kinds, out = checked_conditions(block, model), cp.constraints, list[BlockRows]()
+    equations, reverse = (kinds.Equality, kinds.Zero), kinds.NonNeg
+    for name, condition in conditions.items():
+        alone = all(v.id == model.unknowns.id for v in condition.variables())
+        if not alone or not isinstance(condition, (kinds.Inequality, kinds.NonPos, reverse, *equations)):
+            return None
+        expression = condition.expr if hasattr(condition, "expr") else condition.args[0]
+        if not expression.is_affine():
+            return None
+        model.unknowns.save_value(np.zeros(len(pairs)))
+        sign = -1.0 if isinstance(condition, reverse) else 1.0
+        slopes: Any = next(iter(expression.grad.values()))
+        by_row: Any = slopes if sp.issparse(slopes) else np.atleast_2d(slopes)
+        per_task = sp.csr_array(by_row).T * sign
+        at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
+        out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
+    return None if model.required else out
+
+
+def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:
+    """A constraint that a sum of squares is at most 0, as linear equations, since squares have no multipliers there."""
+    if not isinstance(condition, cp.constraints.Inequality) or not condition.args[1].is_zero():
+        return condition
+    roots = _roots(condition.args[0])
+    return cp.hstack([cp.vec(root, order="F") for root in roots]) == 0 if roots else condition
+
+
+def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
+    """The arguments of a sum of squares if they are affine; None for other expressions."""
+    atoms, args = cp.atoms, expression.args
+    if isinstance(expression, (atoms.affine.sum.Sum, atoms.affine.add_expr.AddExpression)):
+        parts = [_roots(argument) for argument in args]
+        return None if None in parts else [root for part in parts if part for root in part]
+    squares = isinstance(expression, atoms.quad_over_lin) and args[1].is_constant()
+    squares |= isinstance(expression, cp.atoms.elementwise.power.Power) and expression.p.value == 2
+    return [args[0]] if squares and args[0].is_affine() else None
+
+
+def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
+    """Warn of a user-defined block with so many CVXPY expressions that compiling takes seconds."""
+    if all(map(is_ours, blocks_within(block))):
+        return
+    count = sum(map(cp.utilities.debug_tools.node_count, parts))
+    if count >= cp.utilities.debug_tools.MAX_NODES:
+        warnings.warn(
+            f"{block} makes {count:,} CVXPY expressions, which are slow to compile; write it with vectors instead of "
+            "a loop over users, such as cp.sum(cp.log(model.tasks))",
+            stacklevel=2,
+        )
+
+
+def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
+    """`Infeasible` if a constraint requires tasks of users whose task limit is 0."""
+    bounds = constraint.bounds(idle)  # None if the share differs by server
+    if isinstance(constraint, MinShare) and bounds is None:
+        of_users = constraint.share._numbers(idle).of_user is None
+        least, what = constraint.least(idle) if of_users else np.zeros(idle.n_users), "as the share"
+    else:
+        least, what = np.zeros(idle.n_users) if bounds is None else bounds[0], "tasks"
+    if (least > 0).any():
+        j = int(np.flatnonzero(least > 0)[0])
+        raise Infeasible(
+            f"`{constraint}` requires {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
+            "raise the limit or leave the user out of the constraint",
+            (f"`{constraint}`", "the task limits"),
+        )
+
+
+def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) -> tuple[cp.Expression, float | None]:
+    """The expression that the solver maximises, and natural units per unit of it (None: an increasing transform).
+
+    `NotConcave` if it does not satisfy CVXPY's rules.
+    """
+    form = objective.solver_form(model)
+    factor = None
+    if form is None:
+        form = cp.sum(expression_of(objective, model))
+        refuse_whole_numbers(objective, form, model.unknowns)
+        warn_of_loops(objective, [form])
+        factor = _scale(form, unknowns)
+        form = form / factor
+    if not form.is_concave():
+        parts = [t for _, t in objective.summands() if not cp.sum(t.expression(model)).is_concave()]
+        raise NotConcave(
+            f"{(parts or [objective])[0]} is not concave by CVXPY's rules ({form.curvature.lower()}); "
+            "write it with concave atoms of increasing arguments, or use another objective"
+        )
+    return form, factor
+
+
+def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
+    """The slope of an expression in unknowns near 1; dividing by it makes tolerances of solvers relative.
+
+    If it is not finite at 1, then at the first of 2, 1/2, 4, 1/4, ... where it is.
+    """
+    found = 1.0
+    for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
+        values = []
+        for part in (at, at * (1.0 - 1e-4)):
+            unknowns.save_value(np.full(unknowns.shape, part))
+            with np.errstate(all="ignore"):
+                values.append(form.value)
+        if values[0] is None:  # auxiliary variables
+            break
+        if np.isfinite(values).all():
+            full, near = map(float, values)
+            found = abs(full - near) / 1e-4 or abs(full) or 1.0
+            break
+    unknowns.save_value(None)
+    return found

@@ -1,0 +1,188 @@
+"""Linear programs in HiGHS that change little from solve to solve, warm-started from the last basis."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.runtime.clock import Clock, check
+from fairopt.runtime.lazy import sp, sparse_linalg
+from fairopt.solve.form.highs import silence_banner
+
+Float = NDArray[np.float64]
+Int = NDArray[np.intp]
+
+TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
+DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies
+LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's basis statuses
+FEW = 0.1  # of a matrix's entries: more changes than that are passed as a new program
+NO_BASIS = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+REFINEMENTS = 2  # of a basis's duals, whose relative error of 1e-13 each one squares
+
+
+class _Given(NamedTuple):
+    """A program as it was given."""
+
+    costs: Float
+    bounds: tuple[Float, Float]
+    rows: tuple[Float, Float]
+    matrix: sp.csc_array
+    size: float
+
+    def changed_entries(self, other: _Given) -> Int | None:
+        """Which entries of the matrix another program changes; None if it differs in their places or in many."""
+        mine, new = self.matrix, other.matrix
+        alike = self.size == other.size and mine.shape == new.shape and len(mine.data) == len(new.data)
+        if not (alike and np.array_equal(mine.indptr, new.indptr) and np.array_equal(mine.indices, new.indices)):
+            return None
+        changed = np.flatnonzero(mine.data != new.data)
+        return changed if len(changed) <= FEW * len(new.data) else None
+
+
+class Simplex:
+    """Minimise ``costs @ x`` under bounds on x and on rows, as given last.
+
+    `run` sets ``values`` of columns, ``duals`` of rows, and the basis statuses ``of_columns`` and ``of_rows``.
+    """
+
+    def __init__(self, verbose: bool = False) -> None:
+        import highspy  # comes with CVXPY, and takes a quarter of a second to import
+
+        silence_banner()
+        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        options: dict[str, Any] = {
+            "output_flag": verbose,
+            "solver": "simplex",
+            "simplex_strategy": PRIMAL,
+            "parallel": "off",
+            "small_matrix_value": SMALLEST,
+            "primal_feasibility_tolerance": TOLERANCE,
+            "dual_feasibility_tolerance": TOLERANCE,
+        }
+        for name, value in options.items():
+            self.highs.setOptionValue(name, value)
+        self.infeasible = False
+        self.given: _Given | None = None  # the program that HiGHS has
+        self.of_columns, self.of_rows = NO_BASIS
+
+    def give(
+        self,
+        costs: Float,
+        bounds: tuple[Float, Float],
+        rows: tuple[Float, Float],
+        matrix: sp.csc_array,
+        basis: tuple[Int, Int] | None,
+        size: float = 1.0,
+    ) -> None:
+        """Pass a program and the basis statuses of its columns and rows.
+
+        All bounds and costs are multiplied by ``size``, since HiGHS's tolerances are absolute. HiGHS refuses numbers
+        beyond 1e15; `run` then returns False. From the last basis only what differs from the last program is passed,
+        if the matrix has its entries in the same places: HiGHS then keeps the factors of its basis.
+        """
+        from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
+
+        check("the solver HIGHS (and giving it programs)")
+        before, self.given = self.given, _Given(costs, bounds, rows, matrix, size)
+        if before is not None and basis is not None and basis[0] is self.of_columns and basis[1] is self.of_rows:
+            entries = before.changed_entries(self.given)
+            if entries is not None:
+                self._change(before, self.given, entries)
+                return
+        model, self.size = HighsLp(), size
+        model.num_col_, model.num_row_ = len(costs), len(rows[0])
+        model.col_cost_, (model.col_lower_, model.col_upper_) = costs * size, (b * size for b in bounds)
+        model.row_lower_, model.row_upper_ = (b * size for b in rows)
+        model.a_matrix_.format_ = MatrixFormat.kColwise
+        model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
+        model.a_matrix_.value_ = matrix.data
+        self.highs.passModel(model)
+        self.n_columns = len(costs)
+        if basis is None:
+            return
+        place = {LOWER: HighsBasisStatus.kLower, BASIC: HighsBasisStatus.kBasic, UPPER: HighsBasisStatus.kUpper}
+        place[FREE] = HighsBasisStatus.kZero
+        kept = HighsBasis()
+        kept.col_status, kept.row_status = ([place[k] for k in by.tolist()] for by in basis)
+        kept.valid = True
+        self.highs.setBasis(kept)
+
+    def _change(self, before: _Given, now: _Given, entries: Int) -> None:
+        """Change in the program that HiGHS has what differs in another one."""
+        highs, size = self.highs, now.size
+        some = np.flatnonzero(before.costs != now.costs).astype(np.int32)
+        highs.changeColsCost(len(some), some, now.costs[some] * size)
+        for change, (low, high), (last_low, last_high) in (
+            (highs.changeColsBounds, now.bounds, before.bounds),
+            (highs.changeRowsBounds, now.rows, before.rows),
+        ):
+            some = np.flatnonzero((low != last_low) | (high != last_high)).astype(np.int32)
+            change(len(some), some, low[some] * size, high[some] * size)
+        at = np.searchsorted(now.matrix.indptr, entries, side="right") - 1
+        values, rows = now.matrix.data[entries], now.matrix.indices[entries]
+        for row, column, value in zip(rows.tolist(), at.tolist(), values.tolist(), strict=True):
+            highs.changeCoeff(row, column, value)
+
+    def run(self, clock: Clock, first: int = PRIMAL, interior: bool = False) -> bool:
+        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one, in time.
+
+        If ``interior``, the interior point method with crossover replaces the first.
+        """
+        from highspy import HighsModelStatus
+
+        highs = self.highs
+        self.of_columns, self.of_rows = NO_BASIS
+        for strategy in (first, PRIMAL + DUAL - first):
+            if clock.late:
+                return False
+            highs.setOptionValue("solver", "ipm" if interior and strategy == first else "simplex")
+            if (seconds := clock.left) is not None:
+                highs.setOptionValue("time_limit", highs.getRunTime() + seconds)
+            highs.setOptionValue("simplex_strategy", strategy)
+            highs.run()
+            status, found = highs.getModelStatus(), highs.getSolution()
+            there = found.value_valid and found.dual_valid and len(found.col_value) == self.n_columns
+            self.infeasible = status == HighsModelStatus.kInfeasible
+            if status == HighsModelStatus.kOptimal and there:
+                break
+            if strategy == first:
+                highs.clearSolver()
+        else:
+            if not (status == HighsModelStatus.kUnknown and there):  # nearly optimal: the gate decides
+                return False
+        basis = highs.getBasis()
+        self.of_columns, self.of_rows = (
+            np.array([int(k) for k in by], dtype=np.intp) for by in (basis.col_status, basis.row_status)
+        )
+        self.values, self.duals = np.array(found.col_value) / self.size, np.array(found.row_dual) / self.size
+        return True
+
+    def refine(self) -> None:
+        """Bring values and duals to those of the basis, to rounding; HiGHS's have a relative error of 1e-13.
+
+        Equal costs are then equal, and rows that a next program keeps are not broken. A singular basis changes nothing.
+        """
+        assert self.given is not None
+        columns, rows = np.flatnonzero(self.of_columns == BASIC), np.flatnonzero(self.of_rows != BASIC)
+        if len(columns) != len(rows):
+            return
+        of_rows = sp.csr_array(self.given.matrix)[rows]
+        basis = sp.csc_array(of_rows[:, columns])
+        try:
+            factors = sparse_linalg.splu(basis)
+        except RuntimeError:  # singular
+            return
+        exact, costs = basis.astype(np.longdouble), self.given.costs[columns].astype(np.longdouble)
+        low, high = self.given.rows
+        right = np.where(self.of_rows[rows] == UPPER, high[rows], low[rows])
+        elsewhere = np.where(self.of_columns == BASIC, 0.0, self.values).astype(np.longdouble)
+        right = np.where(np.isfinite(right), right, 0.0) - of_rows.astype(np.longdouble) @ elsewhere
+        values, duals = self.values[columns].astype(np.longdouble), self.duals[rows].astype(np.longdouble)
+        for _ in range(REFINEMENTS):
+            values = values + factors.solve(np.asarray(right - exact @ values, dtype=float))
+            wrong = np.asarray(costs - duals @ exact, dtype=float)
+            duals = duals + factors.solve(wrong, "T")  # type: ignore[call-overload]
+        self.values[columns], self.duals = values, np.zeros(len(self.duals))
+        self.duals[rows] = duals

@@ -1,0 +1,392 @@
+"""CVXPY's solvers: which are installed, their options, and one function that runs them."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fairopt.certificate import Try
+from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import Late, check, current
+from fairopt.runtime.lazy import cp, optimize
+from fairopt.solve.form.compiled import Compiled, Known, Left
+from fairopt.solve.form.equilibration import Equilibrated
+from fairopt.solve.form.highs import silence_banner
+
+log = logging.getLogger("fairopt")
+
+# Tight tolerances: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
+TIGHT: dict[str, dict[str, Any]] = {
+    "CLARABEL": {
+        "tol_gap_abs": 1e-10,
+        "tol_gap_rel": 1e-10,
+        "tol_feas": 1e-10,
+        "max_iter": 500,
+        "accept_unknown": True,
+    },
+    # At 1e-10 it stalls near the optimum of large linear programs: max-min of 10,000 users on 3 servers took 3.6 s
+    # instead of 0.3 s at 1e-9, with the same gap of 3e-11.
+    "ECOS": {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9, "max_iters": 300},
+    "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
+    "HIGHS": {
+        "primal_feasibility_tolerance": 1e-10,
+        "dual_feasibility_tolerance": 1e-10,
+        "ipm_optimality_tolerance": 1e-10,
+    },
+    "SCIPY": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
+    # At its own 1e-8 leximin of the demo's ten users was not certified.
+    "PIQP": {
+        "eps_abs": 1e-10,
+        "eps_rel": 1e-10,
+        "eps_duality_gap_abs": 1e-10,
+        "eps_duality_gap_rel": 1e-10,
+    },
+}
+TIGHT["ECOS_BB"] = TIGHT["ECOS"]
+# For a second attempt, if the solver fails at these.
+_LOOSER: dict[str, dict[str, Any]] = {
+    "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
+    # In equilibrated units (`Equilibrated`), and keeping its primal-dual steps where it otherwise changes its strategy
+    # after short ones: of 48 programs of 60 and 80 users within 2 and 10 times each other (alpha 1/2, 1, 2, 5) all were
+    # certified; with the strategy alone 41 and in twice the steps, without either 26.
+    "CLARABEL": {
+        **TIGHT["CLARABEL"],
+        "tol_gap_abs": 1e-10,
+        "tol_gap_rel": 1e-10,
+        "tol_feas": 1e-10,
+        "min_switch_step_length": 1e-3,
+    },
+}
+# Names of time limits; ECOS has none.
+_TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
+# Sizes of problems for which one iteration, or one step of CVXPY's compilation, takes at most about 0.1 s; and for
+# solvers without a time limit, the whole solve.
+_LONG, _SHORT = 50_000, 2_000
+_MOST_COMPILING = 0.25  # of the time left, in this process
+LATE = "time limit reached"
+_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict of their options in CVXPY
+# Error messages, other than a TypeError, for invalid options or values.
+_REFUSED = (
+    "HIGHS returned status kError for option",
+    "Unrecognized settings",
+    "incompatible function arguments",
+    "Error parsing inputs",  # SCS before 3.3
+)
+# Size of a linear program above which HiGHS uses its interior-point method. Simplex and interior point took 31 and
+# 1.5 s for max-min of 10,000 rates, 5.3 and 2 s for a piecewise linear sum of 10,000 users, and 30 and 4 s for a sum
+# under 122,000 rows.
+LARGE = 50_000
+# Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
+# returns normally, and its answer is certified like any other.)
+_SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
+_SQUARED = 1e150  # SCS squares numbers; if that overflows, it prints to stdout and returns no status
+CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
+# Cones by CVXPY's sizes: the word in messages, and CVXPY's class.
+_CONES = {
+    "soc": ("second-order", "SOC"),
+    "exp": ("exponential", "ExpCone"),
+    "p3d": ("power", "PowCone3D"),
+    "psd": ("semidefinite", "PSD"),
+}
+_CONES_IF_INSTALLED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # CVXPY lists these cones only if the solver is installed
+SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    """Names of the solvers that CVXPY can call here."""
+    return tuple(cp.installed_solvers())  # 3 ms a call
+
+
+def named(solver: str) -> str:
+    """A solver's name in CVXPY's spelling; `SolverUnavailable` if it is unknown or not installed."""
+    name = str(solver).upper()
+    here = installed()
+    if name in here:
+        return name
+    if name in cp.settings.SOLVERS:
+        hint = " (wheels for Python 3.11 and 3.12 only)" if name.startswith("ECOS") else ""
+        raise SolverUnavailable(f"solver {name} is not installed{hint}; installed: {', '.join(here)}")
+    raise SolverUnavailable(f"no solver {solver!r}; {nearest(name, list(here))}")
+
+
+def chain(linear: bool) -> list[str]:
+    """The solvers to try, in order, for linear or for cone programs."""
+    return [name for name in (*("HIGHS",) * linear, *CONE_CHAIN) if name in installed()]
+
+
+def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
+    """Whether all constraints are piecewise linear."""
+    kinds = cp.constraints
+    linear = (kinds.Inequality, kinds.Equality, kinds.NonNeg, kinds.NonPos, kinds.Zero)
+    return all(isinstance(c, linear) and all(a.is_pwl() for a in c.args) for c in conditions)
+
+
+def statuses(problem: cp.Problem) -> Iterator[str]:
+    """The status by each solver of the chain that accepts the problem, solved lazily."""
+    for name in chain(problem.objective.expr.is_pwl() and all_linear(problem.constraints)):
+        with suppress(SolverUnavailable):
+            yield run(problem, name).status
+
+
+def has_second_try(solver: str) -> bool:
+    """Whether looser tolerances are defined for the solver."""
+    return solver in _LOOSER
+
+
+def run(
+    problem: cp.Problem,
+    solver: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+    looser: bool = False,
+    keep: bool = False,
+    known: Known | None = None,
+    left: Left | None = None,
+) -> Try:
+    """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
+
+    ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
+    (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
+    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
+    compiled for all values of its parameters. Rows that are ``known`` are not compiled, and ``left`` keeps what else
+    there is. There is no warm start, since options leak between two solves of one problem. The ``time_limit`` includes
+    CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for invalid
+    options.
+
+    A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
+    different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
+    to 3e-6, more than certificates allow. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
+    """
+    settings: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
+    if solver == "HIGHS":
+        silence_banner()
+        # PDLP ignores log_to_console
+        settings["output_flag"] = verbose
+        if size(problem) > LARGE:
+            settings["solver"] = "ipm"
+    settings |= _own_options(solver, options or {})
+    if solver in _NESTED:  # an option of HiGHS and a parameter of CVXPY are both called ``solver``
+        settings = {_NESTED[solver]: settings}
+    start, clock = time.perf_counter(), current()
+    message, from_call = "", time_limit is None and clock is not None
+    if time_limit is None and clock is not None:  # the limit of the enclosing call
+        time_limit = max(clock.hard - start, 0.0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
+            if time_limit is not None:
+                until = start + time_limit
+                status = _solve_in_time(problem, solver, verbose, settings, keep, until, looser, known, left)
+            else:
+                compiled = Compiled.of(problem, solver, settings, keep, known)
+                status = _solve_data(problem, solver, verbose, settings, looser, compiled, left)
+    except (TypeError, optimize.OptimizeWarning) as error:
+        raise _refused(solver, options, error) from error
+    except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
+        # of CVXPY, or of solvers' bindings after numerical failures
+        words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
+        if refuses(error):
+            others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))
+            lacks = lacking(problem, solver)
+            why = f"it has {', '.join(lacks)} cones" if lacks else _first_line(error)
+            raise SolverUnavailable(
+                f"{solver} cannot take this kind of problem ({why}); "
+                + (f"try one of {others}" if others else "no installed solver takes it"),
+                lacks=lacks,
+            ) from error
+        if any(refusal in words for refusal in _REFUSED):
+            raise _refused(solver, options, error) from error
+        status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
+    if status == LATE and from_call:
+        raise Late
+    return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
+
+
+def refuses(error: BaseException) -> bool:
+    """Whether CVXPY says by this error that the solver cannot take this kind of problem."""
+    return isinstance(error, cp.error.SolverError) and ("cannot solve" in str(error) or "not able to" in str(error))
+
+
+def takes(solver: str) -> frozenset[str]:
+    """Names of CVXPY's classes of cones that a solver takes."""
+    from cvxpy.reductions.solvers import defines
+
+    interfaces = [of[solver] for of in (defines.SOLVER_MAP_CONIC, defines.SOLVER_MAP_QP) if solver in of]
+    cones = {kind.__name__ for interface in interfaces for kind in interface.SUPPORTED_CONSTRAINTS}
+    return frozenset(cones | _CONES_IF_INSTALLED.get(solver, set()))
+
+
+def lacking(problem: cp.Problem, solver: str) -> tuple[str, ...]:
+    """The kinds of cones of a problem that a solver does not take, as CVXPY writes the problem for SCS, which takes
+    all.
+    """
+    sizes = subprocesses.cones(problem.get_problem_data("SCS")[0]["dims"])
+    known = takes(solver)
+    return tuple(word for kind, (word, name) in _CONES.items() if sizes[kind] and name not in known)
+
+
+def _takes(problem: cp.Problem, solver: str) -> bool:
+    """Whether CVXPY can pass a problem to a solver."""
+    try:
+        problem.get_problem_data(solver)
+    except cp.error.SolverError:
+        return False
+    return True
+
+
+def _solve_data(
+    problem: cp.Problem,
+    solver: str,
+    verbose: bool,
+    settings: dict[str, Any],
+    looser: bool,
+    compiled: Compiled,
+    left: Left | None,
+) -> str:
+    """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try; the status."""
+    data, chain = compiled.data, compiled.chain
+    _require_range(solver, data)
+    equilibrated = Equilibrated(data) if looser and solver == "CLARABEL" and Equilibrated.takes(data) else None
+    given = data if equilibrated is None else equilibrated.data
+    raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
+    raw = raw if equilibrated is None else equilibrated.natural(raw)
+    if left is not None:
+        left.keep(problem, solver, compiled, raw)
+    _raise_interrupt(solver, raw)
+    return compiled.unpack(raw)
+
+
+def _require_range(solver: str, data: Mapping[str, Any]) -> None:
+    """`ArithmeticError` if numbers are too large for a solver."""
+    if solver == "SCS":
+        matrices = [data[name].data for name in ("A", "P") if data.get(name) is not None]
+        largest = max(float(np.abs(part).max(initial=0.0)) for part in (*matrices, data["b"], data["c"]))
+        if not largest <= _SQUARED:
+            raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS fails above {_SQUARED:g}")
+
+
+def _raise_interrupt(solver: str, raw: Any) -> None:
+    """`KeyboardInterrupt` if the solver returned because of it."""
+    if solver in _SWALLOWS_INTERRUPT:
+        field, interrupted = _SWALLOWS_INTERRUPT[solver]
+        if raw["info"].get(field) in interrupted:
+            raise KeyboardInterrupt
+
+
+def _solve_in_time(
+    problem: cp.Problem,
+    solver: str,
+    verbose: bool,
+    settings: dict[str, Any],
+    keep: bool,
+    until: float,
+    looser: bool,
+    known: Known | None,
+    left: Left | None,
+) -> str:
+    """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
+    name = _TIME.get(solver)
+    place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
+    check("writing programs for CVXPY")
+    long = compiling(problem) > (until - time.perf_counter()) * _MOST_COMPILING
+    overruns = not keep and (long or may_overrun(solver, size(problem)))
+    if overruns:
+        try:
+            return _solve_in_subprocess(problem, solver, verbose, settings, place, until)
+        except subprocesses._CannotSend as error:
+            log.info("%s is not run in a subprocess: %s", solver, error)
+    check(f"CVXPY, which compiles for {solver}")
+    compiled = Compiled.of(problem, solver, settings, keep, known)
+    seconds = until - time.perf_counter()
+    if seconds <= 0:
+        return LATE
+    if place:
+        (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
+    check(f"the solver {solver}")
+    return _solve_data(problem, solver, verbose, settings, looser, compiled, left)
+
+
+def _solve_in_subprocess(
+    problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], place: tuple[str, ...], until: float
+) -> str:
+    """The status of a problem solved in a subprocess; the answer is left in its variables."""
+    left = until - time.perf_counter()
+    more = min(0.05 + 0.15 * left, 0.5) if place else 0.0  # for solvers with a time limit to return
+    check(f"the solver {solver} (and CVXPY, which compiles for it)")
+    try:
+        found = subprocesses.solve(
+            "problem",
+            until + more,
+            problem=problem,
+            solver=solver,
+            options=settings,
+            time_option=place,
+            seconds=left,
+            verbose=verbose,
+        )
+    except subprocesses._Stopped:
+        found = None
+    if found is None:
+        return LATE
+    status, values, duals = found
+    for variable, value in zip(problem.variables(), values, strict=True):
+        variable.save_value(value)
+    for condition, of_condition in zip(problem.constraints, duals, strict=True):
+        for variable, value in zip(condition.dual_variables, of_condition, strict=True):
+            variable.save_value(value)
+    return str(status)
+
+
+def size(problem: cp.Problem) -> int:
+    """The approximate number of entries of a compiled problem."""
+    constants = [c.value for c in problem.constants()]
+    numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in constants)
+    return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
+
+
+def compiling(problem: cp.Problem) -> float:
+    """Seconds that CVXPY takes to compile a problem, at least: 300 norms of three tasks take 0.6 s."""
+    return 1e-6 * size(problem) + 1e-3 * len(problem.constraints)
+
+
+def may_overrun(solver: str, numbers: int) -> bool:
+    """Whether a solver may exceed its time limit by much, on a problem of this size."""
+    return numbers > (_LONG if solver in _TIME else _SHORT)
+
+
+def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The solver's options, given flat or in CVXPY's dict of them.
+
+    `InvalidBlock` if this is not a dict, or if CVXPY would ignore an option outside it.
+    """
+    key = _NESTED.get(solver)
+    inner = options.get(key, {}) if key else {}
+    if not isinstance(inner, Mapping):
+        raise InvalidBlock(f"solver_options[{key!r}] is {inner!r}; give a dict of {solver}'s own options")
+    flat = {name: value for name, value in options.items() if name != key}
+    if flat and solver == "SCIPY":
+        name = next(iter(flat))
+        raise InvalidBlock(f"CVXPY ignores {name!r} for SCIPY; give {{'scipy_options': {{{name!r}: ...}}}}")
+    return {**flat, **inner}
+
+
+def _refused(solver: str, options: Mapping[str, Any] | None, error: BaseException) -> InvalidBlock:
+    return InvalidBlock(f"{solver} refuses its solver_options {dict(options or {})}: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

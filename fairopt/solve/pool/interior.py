@@ -1,0 +1,341 @@
+"""The best sum of one concave function per user on one pool, by a primal-dual interior point (Proposition 4.10).
+
+The sum of shares may be fixed as well, with a multiplier of either sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
+from fairopt.runtime.progress import tell
+from fairopt.runtime.tolerances import NOISE, TINY
+from fairopt.solve.arrays import Float
+from fairopt.solve.form.program import Program
+
+BACK = 0.995  # part of the way to the nearest bound that a step goes
+STEPS = 80  # from equal prices; 10 to 25 are usual
+WARM_STEPS = 30  # from known prices; 5 to 15 are usual
+STALLED = 20  # steps that come no nearer: 11 is the most that an optimum took, and kinks take all
+QUICK_STEPS = 15  # where another method is at hand; 5 to 8 are usual
+DONE = 1e-12  # products and residuals at the end, relative to the marginal value of all tasks
+NEARLY = 1e-9  # products and residuals that are accepted where rounding ends the steps
+COLD, WARM = 0.1, 1e-3  # first products, relative to the marginal value of a user's tasks
+SINGULAR = 1e-14  # smaller singular values are zero: prices of resources that are full for the same users
+SAMPLE = 500  # users whose prices are a first guess
+LEAST = 1e-6  # of an equal part: first tasks of users whose best response is none
+HALVINGS = 14  # of the logarithm of common prices
+
+
+@dataclass(frozen=True)
+class PoolProblem:
+    """Users of a pool with a concave function each.
+
+    ``ratios`` (n_rows, n_users) and ``usable`` (n_rows,) are of the resources, and last of the fixed sum if there is
+    one (``has_sum``). ``low`` and ``high`` (n_users,) bound tasks, and no user can exceed ``most``. Users whose bounds
+    leave no range are left out: ``fixed`` (n_all_users,) are their tasks, NaN for the others.
+    """
+
+    ratios: Float
+    usable: Float
+    low: Float
+    high: Float
+    most: Float
+    marginal: Marginal
+    has_sum: bool = False
+    fixed: Float | None = None
+
+    def whole(self, tasks: Float) -> Float:
+        """Tasks of all users, given those of the users in the problem."""
+        if self.fixed is None:
+            return tasks
+        out = self.fixed.copy()
+        out[np.isnan(out)] = tasks
+        return out
+
+    def with_sum(self, row: Float, total: float) -> PoolProblem:
+        """The problem with the equation ``row @ tasks = total`` of all users."""
+        if self.fixed is not None:
+            free = np.isnan(self.fixed)
+            row, total = row[free], total - float(row[~free] @ self.fixed[~free])
+        return replace(self, ratios=np.vstack([self.ratios, row]), usable=np.append(self.usable, total), has_sum=True)
+
+    @property
+    def n_resources(self) -> int:
+        """Number of rows that are inequalities."""
+        return len(self.usable) - self.has_sum
+
+    def inside(self) -> Float:
+        """Tasks strictly between all bounds: half of an equal part of what users could run alone."""
+        span = np.maximum(np.minimum(self.high, self.most) - self.low, 0.0)
+        return self.low + np.maximum(0.5 * span / len(span), TINY)
+
+    def response(self, prices: Float, start: Float) -> Float:
+        """Best responses to prices."""
+        return self.marginal.response(prices @ self.ratios, self.low, np.minimum(self.high, self.most), start)
+
+
+def of_program(program: Program, marginal: Marginal) -> PoolProblem:
+    """The users of a program on one pool under bounds on tasks."""
+    ratios, usable, low, high, most = program.pairs.loads, program.usable, program.low, program.high, program.most
+    free = high > low * (1 + NOISE)
+    if free.all():
+        return PoolProblem(ratios, usable, low, high, most, marginal)
+    fixed = np.where(free, np.nan, np.minimum(low, high))
+    usable = np.maximum(usable - ratios[:, ~free] @ fixed[~free], TINY)
+    return PoolProblem(
+        np.ascontiguousarray(ratios[:, free]),
+        usable,
+        low[free],
+        high[free],
+        most[free],
+        among(marginal, fixed),
+        fixed=fixed,
+    )
+
+
+def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
+    """About `SAMPLE` of the users, and as large a part of the capacities; None of few users."""
+    n = len(problem.low)
+    step = n // SAMPLE
+    if step < 4 or problem.fixed is not None:
+        return None
+    some = slice(None, None, step)
+    if isinstance(problem.marginal, PowerMarginal):
+        marginal: Marginal | None = problem.marginal.take(some)
+    else:
+        marginal = program.objective.by_user(program.instance._window(some))
+    if marginal is None:
+        return None
+    ratios = np.ascontiguousarray(problem.ratios[:, some])
+    usable = problem.usable * (ratios.shape[1] / n)
+    return PoolProblem(ratios, usable, problem.low[some], problem.high[some], problem.most[some], marginal)
+
+
+def solve_pool(
+    problem: PoolProblem, sample: PoolProblem | None = None, guesses: Sequence[Float] = (), quick: bool = False
+) -> PoolInterior | None:
+    """The optimum, from guesses at prices if there are any, else from the prices of a sample; None if not found.
+
+    With ``quick`` only the first start is tried, for `QUICK_STEPS`.
+    """
+    if not len(problem.low):
+        return None
+    if quick:
+        point, _ = next(_starts(problem, sample, guesses))
+        return point if point.run(QUICK_STEPS) else None
+    tried = []
+    for point, steps in _starts(problem, sample, guesses):
+        if point.run(steps):
+            return point
+        tried += [] if point.stalled else [point]
+    return next((point for point in tried if point.run(STEPS)), None)
+
+
+def _starts(
+    problem: PoolProblem, sample: PoolProblem | None, guesses: Sequence[Float]
+) -> Iterator[tuple[PoolInterior, int]]:
+    """Points to start from, each with its number of steps."""
+    inside, centre = problem.inside(), WARM
+    if not guesses and sample is not None:
+        found = solve_pool(sample)
+        guesses = () if found is None else (found.prices,)
+    if not guesses and not problem.has_sum:
+        guesses, centre = (_common_prices(problem),), COLD
+    for prices in guesses:
+        tasks = np.maximum(problem.response(prices, inside), problem.low + LEAST * (inside - problem.low))
+        yield PoolInterior(problem, prices, tasks, centre), WARM_STEPS
+    yield PoolInterior(problem, _equal_prices(problem, inside), inside, COLD), STEPS
+
+
+def _equal_prices(problem: PoolProblem, tasks: Float) -> Float:
+    """Equal prices of usable capacities at which tasks cost their marginal value."""
+    m = problem.n_resources
+    per_usable = 1.0 / problem.usable[:m]
+    prices = np.zeros(len(problem.usable))
+    value = np.abs(problem.marginal.slope(tasks)) @ tasks
+    prices[:m] = per_usable * (value / (per_usable @ (problem.ratios[:m] @ tasks)))
+    return prices
+
+
+def _common_prices(problem: PoolProblem) -> Float:
+    """Equal prices of usable capacities at which best responses about fit."""
+    inside = problem.inside()
+    prices = _equal_prices(problem, inside)
+    low, high = -30.0, 30.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        load = problem.ratios @ problem.response(np.exp(middle) * prices, inside)
+        low, high = (middle, high) if (load > problem.usable).any() else (low, middle)
+    return np.asarray(np.exp(middle) * prices)
+
+
+class PoolInterior:
+    """A point strictly inside all bounds, and Newton's steps towards the optimum.
+
+    ``prices`` (n_rows,) are per whole capacity, and last of the fixed sum; ``slack`` is of capacities, ``above_low``
+    and ``below_high`` (n_users,) of the bounds of ``tasks``, with multipliers ``a`` and ``b``.
+    """
+
+    stalled = False  # the last steps came no nearer
+
+    def __init__(self, problem: PoolProblem, prices: Float, tasks: Float, centre: float) -> None:
+        self.problem, m = problem, problem.n_resources
+        low, high, usable, ratios = problem.low, problem.high, problem.usable, problem.ratios
+        self.limited = np.isfinite(high)
+        self.bounded = bool(self.limited.any())
+        self.count = len(low) + m + int(self.limited.sum())
+        self.prices = prices.copy()
+        self.prices[:m] = np.maximum(prices[:m], 1e-8 * np.abs(prices[:m]).max(initial=0.0) + TINY)
+        cost, slope = self.prices @ ratios, problem.marginal.slope(tasks)
+        centre *= float(np.abs(slope) @ tasks) / len(tasks)
+        # the multiplier of a bound that binds is far above the centre, and its slack far below
+        gain, loss = np.maximum(slope - cost, 0.0), np.maximum(cost - slope, 0.0)
+        if self.bounded:
+            span = np.where(self.limited, high - low, 1.0)
+            below_high = np.clip(high - tasks, np.minimum(centre / gain, 0.1 * span), 0.9 * span)
+            tasks = np.where(self.limited, high - below_high, tasks)
+        self.above_low = np.maximum(tasks - low, 1e-9 * tasks)
+        self.tasks = low + self.above_low
+        self.a = np.maximum(centre / self.above_low, loss)
+        self.below_high = np.where(self.limited, high - self.tasks, 1.0)
+        self.b = np.where(self.limited, np.maximum(centre / self.below_high, gain), 0.0)
+        left = usable[:m] - ratios[:m] @ self.tasks
+        self.slack = np.maximum(left, np.minimum(centre * len(tasks) / self.prices[:m], 0.1 * usable[:m]))
+
+    @property
+    def products(self) -> float:
+        """The sum of all complementarity products."""
+        out = float(self.a @ self.above_low) + float(self.prices[: self.problem.n_resources] @ self.slack)
+        return out + float(self.b @ self.below_high) if self.bounded else out
+
+    def run(self, steps: int) -> bool:
+        """Step until products and residuals are small, and go to the best point; False if they are not small there."""
+        best, least, since = (np.inf, self.tasks, self.prices), np.inf, 0
+        for k in range(steps):
+            tell(f"prices, step {k + 1}")
+            before = self.tasks, self.prices
+            size = self._step()
+            best = min(best, (size, *before), key=lambda point: point[0])
+            if size < 0.9 * least:
+                least, since = size, k
+            self.stalled = k - since >= STALLED
+            if size <= DONE or not size < np.inf or (best[0] <= NEARLY and size > best[0]) or self.stalled:
+                break
+        if best[0] <= NEARLY:
+            _, self.tasks, self.prices = best
+        return best[0] <= NEARLY
+
+    def _step(self) -> float:
+        """Take a step, and return how far the point before was from the optimum; infinite where none can be taken."""
+        problem, m, x, prices, slack = self.problem, self.problem.n_resources, self.tasks, self.prices, self.slack
+        ratios, usable = problem.ratios, problem.usable
+        slope, curvature = problem.marginal.both(x)
+        cost = prices @ ratios
+        cost -= self.a
+        if self.bounded:
+            cost += self.b
+        primal = usable - ratios @ x
+        primal[:m] -= slack
+        dual = slope - cost
+        unit, products = float(np.abs(slope) @ x) + float(np.abs(prices) @ usable), self.products
+        if not unit > 0:  # underflow
+            return np.inf
+        size = max(products / unit, float(np.abs(dual) @ x) / unit, float(np.abs(primal / usable).max()))
+        if size <= DONE or not size < np.inf:
+            return size
+        curvature = -curvature
+        powers = (curvature * x > CURVED * slope) & (slope > 0) & (cost > 0)  # where logarithms are linearised
+        part = np.where(powers, cost / slope, 1.0)
+        dual = np.where(powers, -cost * np.log(part), dual)
+        per_a, per_b = self.a / self.above_low, self.b / self.below_high
+        stiffness = curvature * part + per_a  # D_j of Proposition 4.10
+        if self.bounded:
+            stiffness += per_b
+        scaled = ratios / stiffness
+        matrix = scaled @ ratios.T
+        matrix[np.arange(m), np.arange(m)] += slack / prices[:m]
+        scale = 1.0 / np.sqrt(np.diag(matrix))
+        try:  # of few rows; the next step corrects its errors
+            inverse = np.linalg.pinv(matrix * scale * scale[:, None], SINGULAR, hermitian=True)
+        except np.linalg.LinAlgError:
+            return np.inf
+        inverse = inverse * scale * scale[:, None]
+
+        def move(to_a: Float | float, to_b: Float | float, to_slack: Float | float) -> _Move:
+            """The Newton step towards these products."""
+            da = to_a / self.above_low - self.a
+            of_users, db = dual + da, None
+            if self.bounded:
+                db = np.where(self.limited, to_b / self.below_high - self.b, 0.0)
+                of_users -= db
+            ds = to_slack / prices[:m] - slack
+            right = scaled @ of_users - primal
+            right[:m] += ds
+            dp = inverse @ right
+            dx = (of_users - dp @ ratios) / stiffness
+            da -= per_a * dx
+            if db is not None:
+                db += per_b * dx
+            return _Move(dp, dx, ds - slack / prices[:m] * dp[:m], da, db)
+
+        predictor = move(0.0, 0.0, 0.0)
+        left = self._products_after(predictor, self._length(predictor))
+        centre = products / self.count * max((left / products) ** 3 if products > 0 else 0.0, 1e-6)
+        to_b = 0.0 if predictor.b is None else centre + predictor.tasks * predictor.b
+        step = move(centre - predictor.tasks * predictor.a, to_b, centre - predictor.slack * predictor.prices[:m])
+        length = self._length(step)
+        length = 1.0 if length >= 1.0 else BACK * length
+        self.tasks = x + length * step.tasks
+        self.above_low += length * step.tasks
+        self.a += length * step.a
+        if step.b is not None:
+            self.below_high -= np.where(self.limited, length * step.tasks, 0.0)
+            self.b += length * step.b
+        self.prices = prices + length * step.prices
+        self.slack = slack + length * step.slack
+        return size
+
+    def _length(self, step: _Move) -> float:
+        """The largest part of a step, at most 1, that keeps positive numbers nonnegative."""
+        m = self.problem.n_resources
+        worst = [
+            1.0,
+            *(
+                float((-change / at).max(initial=0.0))
+                for change, at in (
+                    (step.tasks, self.above_low),
+                    (step.a, self.a),
+                    (step.slack, self.slack),
+                    (step.prices[:m], self.prices[:m]),
+                )
+            ),
+        ]
+        if step.b is not None:
+            worst.append(float((step.tasks / self.below_high).max(initial=0.0, where=self.limited)))
+            worst.append(float((-step.b / self.b).max(initial=0.0, where=self.limited)))
+        return 1.0 / max(worst)
+
+    def _products_after(self, step: _Move, length: float) -> float:
+        """The sum of products after a part of a step."""
+        m = self.problem.n_resources
+        prices, slack = self.prices[:m] + length * step.prices[:m], self.slack + length * step.slack
+        left = float(prices @ slack) + float((self.a + length * step.a) @ (self.above_low + length * step.tasks))
+        if step.b is not None:
+            below_high = self.below_high - np.where(self.limited, length * step.tasks, 0.0)
+            left += float((self.b + length * step.b) @ below_high)
+        return left
+
+
+@dataclass(frozen=True)
+class _Move:
+    """Changes of prices, tasks, slack, and multipliers of bounds (``b`` is None where no user has a limit)."""
+
+    prices: Float
+    tasks: Float
+    slack: Float
+    a: Float
+    b: Float | None

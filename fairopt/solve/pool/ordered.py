@@ -1,0 +1,152 @@
+"""Ordered weights on one pool, by cutting planes in prices (Proposition 4.12; Kelley 1960)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.ranked import best_levels, padded
+from fairopt.certificate import Try
+from fairopt.proof.evidence.prices import CapacityPrices
+from fairopt.proof.proposal import Proposal
+from fairopt.runtime.lazy import optimize
+from fairopt.runtime.progress import tell
+from fairopt.runtime.tolerances import ROUNDING, TINY
+from fairopt.solve import infeasible
+from fairopt.solve.arrays import Float, Int
+from fairopt.solve.form.program import Program
+from fairopt.solve.form.solvers import TIGHT
+from fairopt.solve.settings import Proposals, Settings
+
+ROUNDS = 500  # 1 to 10 are usual without limits, up to 150 with them
+GAP = 1e-9  # relative gap at which to stop
+
+
+def ordered_applies(program: Program) -> bool:
+    """Whether the program is ordered weights on one pool with nothing but bounds on tasks."""
+    term = program.term
+    return program.single and not program.rest and program.of_users and term.ranks is not None and not term.is_order
+
+
+def solve_ordered(program: Program, settings: Settings) -> Proposals:
+    """Ordered weights with prices as evidence; raises `Infeasible` if the lower bounds do not fit."""
+    begun = time.perf_counter()
+    cuts = _CuttingPlanes(program)
+    if cuts.lower_bounds_conflict:
+        infeasible.explain(program)
+    for k in range(ROUNDS):
+        tell("prices of ordered weights, programs", k, ROUNDS)
+        if not cuts.solve() or not cuts.add() or settings.clock.late:
+            break
+    attempt = Try("prices", f"solved ({k + 1} programs)", time.perf_counter() - begun)
+    if cuts.levels is None:
+        yield Proposal("prices", attempt=attempt)
+        return
+    evidence = CapacityPrices(program, cuts.best * cuts.unit)
+    yield Proposal("prices", cuts.levels / cuts.per_task, evidence, attempt=attempt)
+
+
+class _CuttingPlanes:
+    """The linear program of the cuts so far, with levels near 1 and ordered weights of sum 1."""
+
+    def __init__(self, program: Program) -> None:
+        term, instance = program.term, program.instance
+        c = term.share.coefficients(instance, levelled=True)
+        level = float(program.point(np.zeros(len(program.pairs))).level(term.share))
+        self.per_task = (c if c.ndim == 1 else c[:, 0]) / (instance.weights * level)
+        v = term.factor * padded(term.ranks or (), instance.n_users)
+        self.unit = level * float(v.sum())
+        self.v = v / v.sum()
+        self.smallest = np.cumsum(self.v[::-1])
+        self.loads: Float = program.pairs.loads / self.per_task  # (n_resources, n_users), of a unit of level
+        self.usable = program.usable
+        self.low, high = program.low * self.per_task, program.high * self.per_task
+        closed = (self.loads[program.usable <= 0] > 0).any(axis=0)
+        high = np.where(closed, 0.0, high)
+        self.lower_bounds_conflict = bool(
+            (self.low > high).any() or (self.loads @ self.low > self.usable * (1 + ROUNDING)).any()
+        )
+        self.free = np.flatnonzero(np.isinf(high))
+        bounds = np.concatenate([self.low, high[np.isfinite(high)]])
+        self.top = float(bounds.max(initial=0.0))  # above it only users without limits count (4.12, 3)
+        self.high = np.where(np.isinf(high), self.top, high)
+        self.rows: list[Float] = []  # coefficients of the prices and of D(p)
+        self.right: list[float] = []
+        self.columns: list[Float] = []  # the levels of each row, of which the answer is a mixture
+        self.levels: Float | None = None
+        self.prices: Float = np.zeros(len(self.usable))
+        self.best: Float = np.zeros(len(self.usable))
+        self.bound = np.inf
+        self._add_levels(self.low)
+        if self.top > 0:
+            self._add_levels(self.high)
+        if len(self.free):
+            self._add_group(self.free)
+
+    def _add_levels(self, levels: Float) -> None:
+        """``D(p) >= OW(levels) - k @ levels``."""
+        self.rows.append(np.append(self.loads @ levels, 1.0))
+        self.right.append(float(np.sort(levels) @ self.v))
+        self.columns.append(levels)
+
+    def _add_group(self, users: Int) -> None:
+        """A group of users without limits costs at least its smallest weights."""
+        self.rows.append(np.append(self.loads[:, users].sum(axis=1), 0.0))
+        self.right.append(float(self.smallest[len(users) - 1]))
+        column = np.zeros(len(self.v))
+        column[users] = 1.0
+        self.columns.append(column)
+
+    def solve(self) -> bool:
+        """Solve for prices, and for levels as the mixture of the rows; whether an optimum was found."""
+        rows, right = np.array(self.rows), np.array(self.right)
+        if not (np.isfinite(rows).all() and np.isfinite(right).all()):  # levels beyond the range of floats
+            return False
+        size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, TINY))
+        bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
+        found: Any = optimize.linprog(  # type: ignore[call-overload]
+            np.append(self.usable, 1.0),
+            A_ub=-rows / size[:, None],
+            b_ub=-right / size,
+            bounds=bounds,
+            method="highs",
+            options=TIGHT["SCIPY"],
+        )
+        if found.x is None:
+            return False
+        self.prices = np.maximum(found.x[:-1], 0.0)
+        mix = np.maximum(-found.ineqlin.marginals, 0.0) / size
+        self.levels = np.sum([m * one for m, one in zip(mix, self.columns, strict=True) if m > 0], axis=0)
+        return True
+
+    def add(self) -> bool:
+        """Add the rows that the prices violate; whether there are any and the gap is still open."""
+        assert self.levels is not None
+        prices, groups = self._feasible(self.prices)
+        gain, rows = 0.0, len(self.rows)
+        if self.top > 0:
+            levels = best_levels(self.v, prices @ self.loads, self.low, self.high)
+            gain = float(np.sort(levels) @ self.v - prices @ (self.loads @ levels))
+            if not any(np.array_equal(levels, one) for one in self.columns):
+                self._add_levels(levels)
+        for group in groups:
+            self._add_group(group)
+        bound = float(prices @ self.usable) + gain
+        if bound < self.bound:  # False for NaN
+            self.bound, self.best = bound, prices
+        value = float(np.sort(self.levels) @ self.v)
+        return len(self.rows) > rows and not self.bound - value <= GAP * self.bound
+
+    def _feasible(self, prices: Float) -> tuple[Float, list[Int]]:
+        """Prices times the least factor at which no group costs less than its weights, and the most violated groups."""
+        cost = prices @ self.loads
+        order = self.free[np.argsort(cost[self.free])]
+        cost, weights = np.cumsum(cost[order]), self.smallest[: len(order)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            short = np.where(weights > 0, weights / cost, 0.0)
+        factor = float(short.max(initial=1.0))
+        if factor <= 1 + GAP / 10:
+            return prices * factor, []
+        return prices * factor, [order[: k + 1] for k in {int(short.argmax()), int((weights - cost).argmax())}]

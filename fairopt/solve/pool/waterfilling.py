@@ -1,0 +1,403 @@
+"""Leximin of a linear share on one pool, by water-filling (Proposition 4.2; Ghodsi et al. 2011).
+
+`find_events` works on `WaterfillingUsers`, who report their loads at a level: users in memory (`WaterfillingPool`) or
+in shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from fairopt.runtime.tolerances import ROUNDING
+from fairopt.solve.arrays import Bool, Float
+from fairopt.solve.form.pool_users import Chunk, Pool, bounds_fit
+from fairopt.solve.form.program import Indices
+
+MOST_RESOURCES = 6  # for which rates are kept by set of resources: at most 64 sets
+FULL = 1e-14  # of a capacity: rounding of sums over users
+NEAR = 0.03  # relative distance from the level of the last sum within which differences lose no digits
+KINK = 1e-15  # relative rounding of the level at which a user reaches a bound
+SMALL = 1e-3  # part of the slope of the last sum below which differences have lost digits
+
+
+class Event(NamedTuple):
+    """A resource becomes full at a level, which fixes the users who need it."""
+
+    resource: int
+    level: float
+
+
+class Start(NamedTuple):
+    """What users report before any rises.
+
+    ``low`` is the load of the lower bounds by resource, ``rates`` the load per level without bounds. If there are no
+    bounds and m is small, ``by_set`` (2^m, m) are the rates by the set of resources needed. ``first_limit`` is the
+    lowest level at a limit, ``bounded`` whether there are bounds, ``crossed`` whether a lower one exceeds an upper one.
+    """
+
+    low: Float
+    rates: Float
+    by_set: Float | None
+    first_limit: float
+    bounded: bool
+    crossed: bool
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Start]) -> Start:
+        """Sums over several groups of users."""
+        by_set = [p.by_set for p in parts if p.by_set is not None]
+        return cls(
+            np.sum([p.low for p in parts], axis=0),
+            np.sum([p.rates for p in parts], axis=0),
+            np.sum(by_set, axis=0) if len(by_set) == len(parts) else None,
+            min(p.first_limit for p in parts),
+            any(p.bounded for p in parts),
+            any(p.crossed for p in parts),
+        )
+
+
+class Loads(NamedTuple):
+    """Loads by resource with some users fixed by events and the others at a level.
+
+    ``up`` and ``down`` are the slopes of the load to the right and to the left, ``next_start`` is the next level at
+    which a user rises from its lower bound, ``active`` the number of users not fixed.
+    """
+
+    load: Float
+    up: Float
+    down: Float
+    next_start: float
+    active: int
+
+    @classmethod
+    def of_all(cls, parts: Sequence[Loads]) -> Loads:
+        """Sums over several groups of users."""
+        return cls(
+            np.sum([p.load for p in parts], axis=0),
+            np.sum([p.up for p in parts], axis=0),
+            np.sum([p.down for p in parts], axis=0),
+            min(p.next_start for p in parts),
+            sum(p.active for p in parts),
+        )
+
+
+class WaterfillingUsers(Protocol):
+    """Users who report their loads at a level, in memory or in shards."""
+
+    def start(self) -> Start:
+        """Load of the lower bounds, and rates."""
+
+    def pool_of_sample(self) -> Pool | None:
+        """A sample of the users, whose events are at about the same levels; None of few users."""
+
+    def loads(self, events: Sequence[Event], level: float) -> Loads:
+        """Loads after events, at a level."""
+
+
+class Filled(NamedTuple):
+    """Events in order, and the derivatives of the max-min level by relative capacities, 0 where limits decide it."""
+
+    events: tuple[Event, ...]
+    prices: Float
+
+
+def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
+    """The events of leximin, from which all tasks follow; None if the lower bounds do not fit."""
+    start = users.start()
+    if not bounds_fit(start.low, start.crossed, usable):
+        return None
+    usable = np.maximum(usable, start.low)  # lower bounds may exceed it by rounding
+    with np.errstate(divide="ignore", invalid="ignore"):
+        levels = np.where(start.rates > 0, usable / start.rates, np.inf)
+    sample = users.pool_of_sample() if start.bounded else None
+    sampled = find_events(WaterfillingPool(sample), sample.usable) if sample else None
+    guesses = [event.level for event in sampled.events] if sampled else []
+    reporting = users if start.by_set is None else _UsersBySet(start.by_set)
+    prices = np.zeros(len(usable))
+    level = 0.0
+    events: list[Event] = []
+    full = start.bounded & (start.rates > 0) & (usable - start.low <= ROUNDING * usable)
+    if full.any():  # by the lower bounds: nobody rises who needs it, not even by what rounding leaves
+        rates = reporting.loads([], 0.0).up
+        events += [Event(int(i), 0.0) for i in np.flatnonzero(full)]
+        first = np.flatnonzero(full & (rates > 0))[:1]
+        prices[first] = 1.0 / rates[first]
+    while len(events) <= len(usable):
+        k = len(events)
+        if k == 0 and not start.bounded:  # loads are proportional to the level
+            i = int(np.argmin(levels))
+            found: tuple[int, float, float] | None = i, float(levels[i]), float(start.rates[i])
+        else:
+            trial = guesses[k] if k < len(guesses) else level or float(levels.min())
+            found = _next_full(reporting, events, usable, level, trial, start.bounded)
+        if found is None:
+            break
+        resource, reached, slope = found
+        level = max(reached, level)
+        if k == 0 and level <= start.first_limit and slope > 0:
+            prices[resource] = 1.0 / slope
+        events.append(Event(resource, level))
+    return Filled(tuple(events), prices)
+
+
+def _next_full(
+    users: WaterfillingUsers | _UsersBySet,
+    events: Sequence[Event],
+    usable: Float,
+    level: float,
+    trial: float,
+    bounded: bool,
+) -> tuple[int, float, float] | None:
+    """The next resource to be full, its level and the slope of its load; None if no load rises any more.
+
+    It is the largest level at which all loads fit, found by Newton's method in a bracket: loads are piecewise linear.
+    """
+    below, above = level, np.inf  # all loads fit below, not above
+    trial = max(trial, level) if bounded else level
+    done = [event.resource for event in events]  # full: active users do not need them, and any excess is rounding
+    while True:
+        at = users.loads(events, trial)
+        if at.active == 0 or not np.isfinite(at.load).all():
+            return None
+        slack = usable - at.load
+        over = slack < -FULL * usable
+        over[done] = False
+        if over.any():
+            above = trial
+            back = np.where(over & (at.down > 0), slack / np.where(at.down > 0, at.down, 1.0), 0.0)
+            i = int(np.argmin(back))
+            found = trial + float(back[i])
+            slope = float(at.down[i])
+        else:
+            below = trial
+            steps = np.where(at.up > 0, np.maximum(slack, 0.0) / np.where(at.up > 0, at.up, 1.0), np.inf)
+            i = int(np.argmin(steps))
+            found = trial + float(steps[i])
+            slope = float(at.up[i])
+            if not bounded or found - trial <= 4e-16 * trial:
+                return (i, found, slope) if np.isfinite(found) else None
+            if np.isinf(found):  # no load grows until the next user starts
+                if np.isinf(at.next_start):
+                    return None
+                trial = at.next_start
+                continue
+        if np.isfinite(above) and above - below <= 4e-16 * above:  # at a kink
+            return i, below, slope
+        inside = below < found < above
+        trial = found if inside else 0.5 * (below + above) if np.isfinite(above) else 2.0 * max(below, found)
+
+
+class _UsersBySet:
+    """Users without bounds, as one for each set of resources needed."""
+
+    def __init__(self, rates: Float) -> None:
+        self.rates = rates
+        m = rates.shape[1]
+        self.needs = (np.arange(len(rates))[:, None] >> np.arange(m)) & 1 > 0
+
+    def loads(self, events: Sequence[Event], level: float) -> Loads:
+        """Loads after events, at a level."""
+        levels = np.full(len(self.rates), level)
+        active: Bool = np.any(self.rates, axis=1)
+        for event in reversed(events):
+            needs = self.needs[:, event.resource]
+            levels[needs], active[needs] = event.level, False
+        rates = active @ self.rates
+        return Loads(levels @ self.rates, rates, rates, np.inf, int(np.count_nonzero(active)))
+
+
+class WaterfillingPool:
+    """The users of a pool in memory, as `WaterfillingUsers`; ``tasks`` are per level until `settle` is called.
+
+    Fixed users are not read again: ``fixed`` is their load, ``active`` are the indices of the others (None for all).
+    Loads at another level follow from those of the ``last`` one by slopes, corrected for users who reach a bound
+    between: few of a million do.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.tasks = np.empty(pool.n)
+        self.started = Start.of_all(pool.each(self._start))
+        pool.require_level(self.started.rates)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.events: tuple[Event, ...] = ()
+        self.fixed: Float = np.zeros(self.pool.m)
+        self.active: Indices | None = None
+        self.last: _LastLoads | None = None
+
+    def start(self) -> Start:
+        """Load of the lower bounds, and rates."""
+        return self.started
+
+    def _start(self, chunk: Chunk) -> Start:
+        per_level = np.divide(chunk.of(self.pool.weights), chunk.coefficients, out=self.tasks[chunk.rows])
+        rates = chunk.ratios @ per_level
+        if not self.pool.bounded:
+            by_set = _rates_by_set(chunk.ratios, per_level, rates)
+            return Start(np.zeros(len(rates)), rates, by_set, np.inf, False, False)
+        low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
+        least = np.zeros(len(rates)) if _is(low, 0.0) else chunk.ratios @ np.broadcast_to(low, chunk.size)
+        crossed = bool(np.any(low > high * (1 + ROUNDING)))
+        return Start(least, rates, None, float(np.min(high / per_level)), True, crossed)
+
+    def pool_of_sample(self) -> Pool | None:
+        """A sample of the users."""
+        return self.pool.sample()
+
+    def loads(self, events: Sequence[Event], level: float) -> Loads:
+        """Loads after events, at a level."""
+        if self.events != tuple(events[: len(self.events)]):
+            self._reset()
+        for event in events[len(self.events) :]:
+            self._fix(event)
+        n = self.pool.n if self.active is None else len(self.active)
+        found = self._updated(level) if self.last is not None and n else None
+        if found is None:
+            parts = self.pool.each(lambda chunk: self._loads(chunk, level), among=self.active)
+            found = _Slopes(*np.sum(parts, axis=0)) if parts else _Slopes(*np.zeros((3, self.pool.m)))
+            self.last = _LastLoads(level, found, level, found)
+        return Loads(self.fixed + found.load, found.up, found.down, self._next_start(level), n)
+
+    def _fix(self, event: Event) -> None:
+        """Fix the users who need the resource of an event at its level."""
+        kept = []
+
+        def fix(chunk: Chunk) -> Float:
+            needs = chunk.needs(event.resource)
+            rows = np.flatnonzero(~needs)
+            kept.append(rows + chunk.rows.start if isinstance(chunk.rows, slice) else chunk.rows[rows])
+            tasks = np.clip(self.tasks[chunk.rows] * event.level, chunk.of(self.pool.low), chunk.of(self.pool.high))
+            return chunk.load(np.where(needs, tasks, 0.0))
+
+        self.fixed = self.fixed + np.sum(self.pool.each(fix, among=self.active), axis=0)
+        self.active, self.last = np.concatenate(kept) if kept else self.active, None
+        self.events += (event,)
+
+    def _loads(self, chunk: Chunk, level: float) -> Float:
+        """The loads of active users at a level, and their slopes to the right and to the left, (3, n_resources)."""
+        per_level = self.tasks[chunk.rows]
+        if not self.pool.bounded:
+            rates = chunk.load(per_level)
+            return np.array([rates * level, rates, rates])
+        return chunk.load(np.stack(_tasks_at(per_level, chunk.of(self.pool.low), chunk.of(self.pool.high), level)))
+
+    def _updated(self, level: float) -> _Slopes | None:
+        """Loads at a level from those at the last one; None where differences would lose digits."""
+        assert self.last is not None
+        before, there, summed_at, summed = self.last
+        if abs(level - summed_at) > NEAR * summed_at:
+            return None
+        slope = there.up if level > before else there.down
+        load, up, down = np.sum(self.pool.each(lambda c: self._kinks(c, before, level), among=self.active), axis=0)
+        found = _Slopes(there.load + slope * (level - before) + load, there.up + up, there.down + down)
+        for new, old in ((found.up, summed.up), (found.down, summed.down)):
+            if (new < SMALL * old).any():
+                return None
+        self.last = _LastLoads(level, found, summed_at, summed)
+        return found
+
+    def _kinks(self, chunk: Chunk, before: float, level: float) -> Float:
+        """The change of loads and slopes by users who reach a bound between two levels, (3, n_resources)."""
+        per_level, low, high = self.tasks[chunk.rows], chunk.of(self.pool.low), chunk.of(self.pool.high)
+        first, last = min(before, level) * (1 - KINK), max(before, level) * (1 + KINK)
+        between = np.zeros(chunk.size, dtype=bool)
+        for bound in (low, high):
+            if not ((_is(bound, 0.0) and first > 0) or _is(bound, np.inf)):
+                between |= (bound >= per_level * first) & (bound <= per_level * last)
+        some = np.flatnonzero(between)
+        if not len(some):
+            return np.zeros((3, self.pool.m))
+        part = per_level[some], _of(low, some), _of(high, some)
+        tasks, up, down = _tasks_at(*part, before)
+        there = _tasks_at(*part, level)
+        slope = up if level > before else down
+        return chunk.load(np.stack([there[0] - tasks - slope * (level - before), there[1] - up, there[2] - down]), some)
+
+    def _next_start(self, level: float) -> float:
+        """The next level at which a user rises from its lower bound."""
+        if _is(self.pool.low, 0.0):
+            return np.inf
+        rows = slice(None) if self.active is None else self.active
+        starts = _of(self.pool.low, rows) / self.tasks[rows]
+        return float(np.min(starts, initial=np.inf, where=starts > level))
+
+    def settle(self, chunk: Chunk, events: Sequence[Event]) -> None:
+        """Write the tasks of a chunk of users; those whom no event fixed go to their limits."""
+        tasks = self.tasks[chunk.rows]
+        tasks *= _levels(chunk, events)
+        if self.pool.bounded:
+            np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
+
+
+class _Slopes(NamedTuple):
+    """Loads by resource, and their slopes to the right and to the left."""
+
+    load: Float
+    up: Float
+    down: Float
+
+
+class _LastLoads(NamedTuple):
+    """The last level with its loads, and the level at which loads were last summed over all users, with those."""
+
+    level: float
+    there: _Slopes
+    summed_at: float
+    summed: _Slopes
+
+
+def _tasks_at(per_level: Float, low: Any, high: Any, level: float) -> tuple[Float, Float, Float]:
+    """Tasks of users at a level, and their slopes to the right and to the left."""
+    start, stop = low / per_level, high / per_level
+    up = per_level * ((start <= level) & (level < stop))
+    down = per_level * ((start < level) & (level <= stop))
+    return np.clip(per_level * level, low, high), up, down
+
+
+def _is(bound: Any, number: float) -> bool:
+    """Whether the number is the bound of all users."""
+    return isinstance(bound, float) and bound == number
+
+
+def _of(bound: Any, some: Any) -> Any:
+    return bound if isinstance(bound, float) else bound[some]
+
+
+def _rates_by_set(ratios: Float, per_level: Float, rates: Float) -> Float | None:
+    """Rates by the set of resources needed; resource i is bit i of the row's number."""
+    m = len(ratios)
+    if m > MOST_RESOURCES:
+        return None
+    out = np.zeros((1 << m, m))
+    if not ratios.min() > 0:
+        needed = np.zeros(ratios.shape[1], dtype=np.uint8)
+        for i in range(m):
+            needed |= (ratios[i] > 0).view(np.uint8) << i
+        rows = np.flatnonzero(needed != len(out) - 1)
+        of_row, some = needed[rows], ratios[:, rows] * per_level[rows]
+        for i in range(m):
+            out[:, i] = np.bincount(of_row, weights=some[i], minlength=len(out))
+    out[-1] = np.maximum(rates - out.sum(axis=0), 0.0)  # the first event fixes users of all resources
+    return out
+
+
+def _levels(chunk: Chunk, events: Sequence[Event]) -> Any:
+    """The level of each user of a chunk: that of the first event of a resource it needs, infinite without one."""
+    levels: Any = np.full(chunk.size, np.inf)
+    left: Any = slice(None)  # who is not fixed yet
+    for event in events:
+        needs = chunk.ratios[event.resource][left] > 0
+        if isinstance(left, slice):
+            if needs.all():
+                return event.level
+            levels[needs], left = event.level, np.flatnonzero(~needs)
+        else:
+            levels[left[needs]], left = event.level, left[~needs]
+        if not len(left):
+            break
+    return levels

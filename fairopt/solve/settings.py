@@ -1,0 +1,27 @@
+"""Settings of one call, and the type of methods' proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairopt.proof.gate import Answer
+from fairopt.proof.proposal import Proposal
+from fairopt.runtime.clock import Clock
+from fairopt.solve.arrays import Float
+from fairopt.solve.form.program import Program
+
+Proposals = Generator[Proposal, Answer | None, None]  # the gate's answer to each proposal is sent back
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Solver, options and clock of one call."""
+
+    solver: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=lambda: Clock(None))
+    verbose: bool = False
+    general: Callable[[Program, Settings], Proposals] | None = None  # replaces `solve_number`, for `Prepared`
+    start: Float | None = None  # initial prices in natural units, by row of the given servers

@@ -1,0 +1,334 @@
+"""Backends that evaluate shards: in this process, or by the workers of a Dask cluster.
+
+A shard is described by where its rows are, so another worker can read it again if one is lost.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.objectives import Objective
+from fairopt.errors import InvalidBlock, SolverUnavailable, optional
+from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
+from fairopt.proof.pool_gaps import (
+    AlphaFairSums,
+    Bottlenecks,
+    Corrections,
+    alpha_fair_sums_of,
+    bottlenecks_of,
+    combined,
+    corrections_of,
+)
+from fairopt.runtime.clock import check
+from fairopt.runtime.progress import tell
+from fairopt.solve.arrays import Float
+from fairopt.solve.form.pool_users import Chunk, Pool
+from fairopt.solve.form.program import Program
+from fairopt.solve.pool.alpha_fair import AlphaFairPool, Response
+from fairopt.solve.pool.waterfilling import Event, Start, WaterfillingPool
+from fairopt.solve.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
+from fairopt.solve.sharded.waiting import CHECKS, answering, gathered, named_errors, nobody
+
+FINAL = ("judge", "corrections", "tasks", "write")  # methods of `LoadedShard` whose results are certified or returned
+
+
+@dataclass(frozen=True)
+class ShardedProblem:
+    """What all shards have in common; of ``every`` so many users one is in the sample."""
+
+    objective: Objective
+    constraints: tuple[Constraint, ...]
+    capacities: Float
+    resources: tuple[str, ...]
+    every: int | None = None
+
+    def program(self, instance: Instance) -> Program:
+        """The program of objective and constraints on some users."""
+        return Program(instance, self.objective, self.constraints)
+
+
+class LoadedShard:
+    """A shard in memory. Its errors name the shard and the row."""
+
+    def __init__(self, shard: Shard, problem: ShardedProblem) -> None:
+        self.shard, self.problem = shard, problem
+        self.users: WaterfillingPool | AlphaFairPool | None = None
+        with shard.named():
+            whole = bool(problem.constraints)
+            instance, self._checksum = shard.instance(problem.capacities, problem.resources, whole)
+            demands: Any = instance.demands
+            if isinstance(demands, FileRows):
+                demands.every = problem.every
+            self.program = problem.program(instance)
+            self.program.refuse_infinite_objective()
+            if not self.program.empty:
+                assert self.program.pool_share is not None
+                pool, alpha = Pool(self.program, self.program.pool_share), self.program.term.alpha
+                self.users = WaterfillingPool(pool) if alpha is None else AlphaFairPool(pool, alpha)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoadedShard, (self.shard, self.problem)  # is read again after a move, which keeps messages small
+
+    def __sizeof__(self) -> int:
+        instance, users = self.program.instance, self.users
+        arrays = [instance.demands, instance.weights, instance.task_limits]
+        arrays += [] if users is None else [users.tasks]
+        return sum(array.nbytes for array in arrays if array.strides != (0,))
+
+    @property
+    def checksum(self) -> int | None:
+        """The checksum of what was read; None for arrays that are not copied."""
+        demands: Any = self.program.given.demands
+        return demands.checksum if isinstance(demands, FileRows) else self._checksum
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The result of a method below, or of the users; None if no user takes part."""
+        own = getattr(self, f"_{name}", None)
+        demands: Any = self.program.given.demands
+        if isinstance(demands, FileRows):
+            demands.compares = name in FINAL
+        with self.shard.named():
+            if own is not None:
+                return own(*arguments)
+            return None if self.users is None else getattr(self.users, name)(*arguments)
+
+    def answer(self, name: str, *arguments: Any) -> tuple[int | None, Any]:
+        """The checksum, and the result of `ask`."""
+        return self.checksum, self.ask(name, *arguments)
+
+    def _opening(self) -> tuple[int, Start | None, Any]:
+        """The number of users, what they report before any rises, and the sample."""
+        n, users, every = self.program.given.n_users, self.users, self.problem.every
+        sample = None if every is None else self._sample(every)
+        if isinstance(users, AlphaFairPool):
+            low, crossed = users.pool.least()
+            return n, Start(low, users.rates, None, users.first_limit, users.pool.bounded, crossed), sample
+        return n, None if users is None else users.start(), sample
+
+    def _respond(self, level: float, log_prices: Float, alpha: float) -> Response | None:
+        if self.users is None:
+            return None
+        assert isinstance(self.users, AlphaFairPool)
+        self.users.level = level
+        return self.users.respond(log_prices, alpha)
+
+    def _sample(self, every: int) -> tuple[Float, Float, Float, int] | None:
+        """Demands, weights and limits of the sample, and the number of users who take part."""
+        if self.users is None:
+            return None
+        instance = self.program.instance
+        pick = slice(None, None, every)
+        given: Any = instance.demands
+        kept = isinstance(given, FileRows) and given.every == every
+        demands = np.concatenate(given.kept) if kept else given[pick]
+        weights, limits = instance.weights[pick], instance.task_limits[pick]
+        return np.array(demands), np.array(weights), np.array(limits), instance.n_users
+
+    def _corrections(self, events: Sequence[Event], least: Float) -> Corrections | None:
+        """The first-order corrections of Bound 4.3 for small holdings."""
+        users = copy.copy(self.users)
+        if users is None:
+            return None
+        assert isinstance(users, WaterfillingPool)
+        users.tasks = users.tasks.copy()
+        order = [event.resource for event in events]
+
+        def corrected(chunk: Chunk) -> Corrections:
+            users.settle(chunk, events)
+            return corrections_of(chunk, users.tasks[chunk.rows], order, least)
+
+        return combined(users.pool.each(corrected))
+
+    def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
+        """Tasks of the users who take part, from events or from level and prices, and their measures, in one pass."""
+        users = copy.copy(self.users)
+        assert users is not None
+        users.tasks = users.tasks.copy()
+        tasks = users.tasks
+        if isinstance(users, WaterfillingPool):
+            (events,) = answer
+            order, settle = [event.resource for event in events], partial(users.settle, events=events)
+
+            def measured(chunk: Chunk) -> Any:
+                settle(chunk)
+                return bottlenecks_of(chunk, tasks[chunk.rows], order)
+
+            return tasks, combined(users.pool.each(measured))
+        users.level, log_prices = answer
+        write, alpha, level = users.settling(log_prices), users.alpha, users.level
+
+        def summed(chunk: Chunk) -> Any:
+            write(chunk)
+            return alpha_fair_sums_of(chunk, tasks[chunk.rows], log_prices, alpha, level)
+
+        return tasks, combined(users.pool.each(summed))
+
+    def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | AlphaFairSums | None:
+        return None if self.users is None else self._settled(answer)[1]
+
+    def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
+        """Tasks of all users, zero for those who take no part, and their loads."""
+        out = np.zeros(self.program.given.n_users)
+        if self.users is None:
+            return out, np.zeros(len(self.problem.resources))
+        tasks, found = self._settled(answer)
+        out[slice(None) if self.program.all_take_part else self.program.active] = tasks * factor
+        return out, found.feasible.load * factor
+
+    def _write(self, answer: tuple[Any, ...], factor: float, path: str) -> Float:
+        """Write the tasks to a file, and return their loads."""
+        tasks, load = self._tasks(answer, factor)
+        labels = self.shard.labels()
+        try:
+            if path.endswith(".parquet"):
+                import pyarrow as pa
+                import pyarrow.parquet as pq
+
+                table = pa.table({"tasks": tasks} if labels is None else {"user": labels, "tasks": tasks})
+                write_whole(Path(path), lambda file: pq.write_table(table, file))
+            else:
+                write_whole(Path(path), lambda file: np.save(file, tasks))
+        except OSError as error:
+            error.add_note("this process and all workers write there")
+            raise
+        return load
+
+
+class InProcess:
+    """Shards read one after the other in this process, in every round.
+
+    Shards whose demands are views or in files are kept, with a number or two per user. Under constraints it would be
+    several, so they are loaded again.
+    """
+
+    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem) -> None:
+        self.shards, self.problem = shards, problem
+        self.kept: dict[int, LoadedShard] = {}
+
+    def ask(
+        self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[tuple[int | None, Any]]:
+        """Evaluate every shard, with the arguments that ``each`` adds by shard; one is in memory at a time."""
+        answers = []
+        for k, more in enumerate(each or [()] * len(self.shards)):
+            tell(f"{name}, shards", k, len(self.shards))
+            answers.append(self._loaded(k).answer(name, *arguments, *more))
+        return answers
+
+    def _loaded(self, k: int) -> LoadedShard:
+        loaded = self.kept.get(k)
+        if loaded is None:
+            loaded = LoadedShard(self.shards[k], self.problem)
+            if self.shards[k].is_view and not self.problem.constraints:
+                self.kept[k] = loaded
+        return loaded
+
+    def close(self) -> None:
+        """Forget the shards."""
+        self.kept.clear()
+
+
+class DaskWorkers:
+    """Shards in the memory of Dask workers; if a worker is lost or silent, another one reads its shards."""
+
+    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> None:
+        distributed = optional("distributed", "distributed", "a Dask cluster")
+        if not isinstance(client, distributed.Client) or client.asynchronous:
+            raise InvalidBlock(
+                f"client is {client!r}; give a distributed.Client that is not asynchronous, as Client(address), or None"
+            )
+        self.client: Any = client
+        self.shards, self.problem = shards, problem
+        self.loaded: list[Any] = []
+        with named_errors(client):
+            live = self._check_imports()
+            self.loaded.extend(self._load(shard, live) for shard in shards)
+
+    def _check_imports(self) -> list[str]:
+        """Load the problem on all workers, as a class that they cannot import would crash them later.
+
+        Returns the addresses of live workers if others do not respond.
+        """
+        from distributed.protocol import pickle as dask_pickle
+
+        dumps: Any = dask_pickle.dumps
+        content = dumps(self.problem)
+        silent: list[str] = []
+        for _ in range(CHECKS):
+            try:
+                live, silent = answering(self.client, pickle.loads, content)
+            except (ImportError, AttributeError) as error:
+                raise SolverUnavailable(
+                    f"the Dask workers cannot load {self.problem.objective} ({error}); install the same packages there "
+                    "as here, or send a module of your own with client.upload_file(path)"
+                ) from error
+            check("waiting for workers that respond")
+            if live or not silent:  # workers may come where there are none yet
+                return live if silent else []
+        raise nobody(silent)
+
+    def _load(self, shard: Shard, workers: Sequence[str]) -> Any:
+        """A shard on any worker, or on one of the given ones."""
+        submit, compute = self.client.submit, self.client.compute
+        where: dict[str, Any] = {"workers": list(workers), "allow_other_workers": True} if workers else {}
+        if isinstance(shard, BlockShard):  # computed near its data
+            return submit(_load_block, compute(shard.block, **where), shard.name, self.problem, pure=False, **where)
+        return submit(LoadedShard, shard, self.problem, pure=False, **where)
+
+    def ask(
+        self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[tuple[int | None, Any]]:
+        """Evaluate all shards in parallel, with the arguments that ``each`` adds by shard."""
+        own = each or [()] * len(self.loaded)
+
+        def asked(k: int, **where: Any) -> Any:
+            return self.client.submit(
+                LoadedShard.answer, self.loaded[k], name, *arguments, *own[k], pure=False, **where
+            )
+
+        def again(silent: list[str], live: list[str]) -> bool:
+            return self._move(futures, asked, silent, live)
+
+        with named_errors(self.client):
+            futures = [asked(k) for k in range(len(self.loaded))]
+            try:
+                return gathered(self.client, futures, again)
+            finally:
+                _release(futures)
+
+    def _move(self, futures: list[Any], asked: Callable[..., Any], silent: list[str], live: list[str]) -> bool:
+        """Move shards and tasks of silent workers to live ones, and return whether there were any."""
+        lost = {key for keys in self.client.processing(silent).values() for key in keys}
+        holders = self.client.who_has([*self.loaded, *futures])
+        lost |= {key for key, where in holders.items() if where and set(where) <= set(silent)}
+        moved = False
+        for k, (loaded, future) in enumerate(zip(self.loaded, futures, strict=True)):
+            if loaded.key in lost or future.key in lost:
+                self.loaded[k] = self._load(self.shards[k], live)
+                futures[k] = asked(k, workers=live, allow_other_workers=True)
+                _release([loaded, future])
+                moved = True
+        return moved
+
+    def close(self) -> None:
+        """Release the shards on the workers, even if a future is still referenced."""
+        _release(self.loaded)
+
+
+def _release(futures: Sequence[Any]) -> None:
+    for future in futures:  # the traceback of an exception would keep them
+        future.release()
+
+
+def _load_block(block: Any, name: str, problem: ShardedProblem) -> LoadedShard:
+    return LoadedShard(ArrayShard(name, 0, np.asarray(block)), problem)

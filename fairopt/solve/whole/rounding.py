@@ -1,0 +1,219 @@
+"""Whole tasks from divisible ones by largest remainders, on individual servers.
+
+If an objective has its worst value as soon as one user has no task (max-min, Nash welfare), each user first gets one,
+large ones first. Then come each user's tasks on each class of identical servers, rounded down and interleaved; single
+tasks by the largest remainder of a user's total; and what still fits, to the smallest share per weight.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.runtime.progress import tell
+from fairopt.solve.form.no_whole_task import SAME, slack
+from fairopt.solve.form.program import Float, Program
+from fairopt.solve.whole.servers import Request, Servers
+
+MOST = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
+PARTS = 1000  # most parts in which the tasks of a user on a class are placed
+FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
+
+
+class WholeTasks:
+    """Whole tasks of a program's users on individual servers, from a placement or from none.
+
+    ``held`` (n_users, n_classes) are tasks by class of identical servers, ``placed`` (n_users, n_individual_servers).
+    """
+
+    def __init__(self, program: Program, placement: Float | None = None) -> None:
+        self.program, self.instance = program, program.unmerged
+        instance, self.row = self.instance, np.repeat(np.arange(self.instance.n_servers), self.instance.counts)
+        rows = instance._server_classes if program.merge else np.arange(instance.n_servers)
+        self.classes, self.n_classes = rows[self.row], int(rows.max()) + 1
+        self.first = np.unique(rows, return_index=True)[1]  # a row of each class
+        self.members = [self.classes == k for k in range(self.n_classes)]
+        usable = instance.capacities[self.row] * program.usable
+        self.servers = Servers(usable, 0.5 * slack(instance, usable))  # half, so that sums of floats stay within it
+        self.placed = np.zeros((instance.n_users, len(self.row)))
+        self.held = np.zeros((instance.n_users, self.n_classes))
+        self.most = np.floor(program.high * (1 + SAME))
+        self._requests: dict[tuple[int, int], Request] = {}
+        if placement is not None:
+            for user, server in np.argwhere(placement).tolist():
+                self._take(user, server, int(placement[user, server]))
+
+    @property
+    def totals(self) -> Float:
+        """Tasks of each user."""
+        return self.held.sum(axis=1)
+
+    def _request(self, user: int, k: int) -> Request:
+        """The request of a user's task for the servers of a class."""
+        key = (user, k if self.instance.demands.ndim == 3 else 0)
+        if key not in self._requests:
+            self._requests[key] = self.servers.request(self.instance.per_server_demands[user, self.first[k]])
+        return self._requests[key]._replace(allowed=self.members[k])
+
+    def _take(self, user: int, server: int, count: int) -> None:
+        """Place tasks on a server."""
+        k = int(self.classes[server])
+        self.servers.take(self._request(user, k), server, count)
+        self.placed[user, server] += count
+        self.held[user, k] += count
+
+    def place(self, user: int, k: int, count: float = 1) -> float:
+        """Place up to ``count`` more tasks of a user on servers of a class by best fit; return their number."""
+        return self._place(user, self._request(user, k), count)
+
+    def place_on(self, user: int, servers: NDArray[np.bool_], count: float = 1) -> float:
+        """Place up to ``count`` more tasks of a user on some servers by best fit; return their number."""
+        if self.instance.demands.ndim == 2:
+            return self._place(user, self._request(user, 0)._replace(allowed=servers), count)
+        placed = 0.0
+        for k in np.unique(self.classes[servers]).tolist():
+            request = self._request(user, k)._replace(allowed=servers & self.members[k])
+            placed += self._place(user, request, count - placed)
+        return placed
+
+    def move(self, user: int, server: int, to: NDArray[np.bool_], count: float) -> float:
+        """Move up to ``count`` tasks of a user from a server to other servers by best fit; return their number."""
+        request, moved = self._request(user, int(self.classes[server])), 0.0
+        while moved + 1 <= count and (new := self.servers.choose(request._replace(allowed=to), "best-fit")) is not None:
+            self.servers.give_back(request, server)
+            self.placed[user, server] -= 1
+            self.held[user, self.classes[server]] -= 1
+            self._take(user, new, 1)
+            moved += 1
+        return moved
+
+    def _place(self, user: int, request: Request, count: float) -> float:
+        """Place up to ``count`` tasks of a request by best fit; return their number."""
+        placed, most = 0.0, min(count, self.most[user] - self.held[user].sum())
+        while most - placed >= 1 and (server := self.servers.choose(request, "best-fit")) is not None:
+            some = max(min(int(most - placed), self.servers.how_many(request, server)), 1)
+            self._take(user, server, some)
+            placed += some
+        return placed
+
+    def place_anywhere(self, user: int, wanted: Float, count: float = 1) -> float:
+        """Place up to ``count`` tasks, first on the classes furthest below ``wanted`` (n_classes,); return how many."""
+        eligible, missing, placed = self.instance.eligible[user], wanted - self.held[user], 0.0
+        order = np.argsort(-missing, kind="stable")
+        if self.instance.demands.ndim == 2:  # one request for all other servers
+            order = order[missing[order] > FROM_WHOLE]
+        for k in order:
+            if eligible[self.first[k]] and placed < count:
+                placed += self.place(user, int(k), count - placed)
+        if len(order) < self.n_classes and placed < count:
+            allowed = None if self.instance._everywhere else eligible[self.row]
+            request = self._request(user, 0)._replace(allowed=allowed)
+            placed += self._place(user, request, count - placed)
+        return placed
+
+    @cached_property
+    def can_fill(self) -> bool:
+        """Whether more tasks never harm: there are only bounds, and the objective does not fall."""
+        grows = all(term.kind.is_known and term.kind.is_concave for term in self.program.objective.terms())
+        return grows and not self.program.rest and bool(self.program.objective.share_blocks())
+
+    def fill(self) -> None:
+        """Distribute what is left, each task to the smallest share per weight whose task still fits.
+
+        Users whose shares are always zero come last.
+        """
+        if not self.can_fill:
+            return
+        c = self.program.objective.share_blocks()[0]._of_user.coefficients(self.instance)
+        if c.ndim == 1:
+            c = np.broadcast_to(c[:, None], (self.instance.n_users, self.instance.n_servers))
+        per_task = c[:, self.first] / self.instance.weights[:, None]
+        steps = np.where(self.instance.eligible[:, self.first], per_task, 0.0).max(axis=1)
+        levels = np.where(steps > 0, (per_task * self.held).sum(axis=1), np.inf)
+        waiting = [(level, j) for j, level in enumerate(levels.tolist())]
+        heapq.heapify(waiting)
+        wanted = np.zeros(self.n_classes)
+        while waiting:
+            level, j = heapq.heappop(waiting)
+            step, other = float(steps[j]), waiting[0][0] if waiting else np.inf
+            reach = (other - level) // step if other < np.inf else self.most[j]  # until another has less
+            if self.place_anywhere(j, wanted, min(max(reach, 1.0), MOST)):
+                heapq.heappush(waiting, (float(per_task[j] @ self.held[j]) if step else np.inf, j))
+
+    def placement(self) -> Float:
+        """Tasks by individual server, for all users of the given instance."""
+        out = np.zeros((self.program.given.n_users, len(self.row)))
+        out[self.program.active] = self.placed
+        return out
+
+
+def rounded(program: Program, tasks: Float) -> Float:
+    """Divisible tasks by pair, rounded within capacities and limits: shape (n_users, n_individual_servers)."""
+    if program.empty:
+        return np.zeros((program.given.n_users, int(program.given.counts.sum())))
+    whole = WholeTasks(program)
+    wanted = np.zeros(whole.held.shape)
+    by_row = program.expand(tasks)[program.active]
+    np.add.at(wanted.T, whole.classes[np.searchsorted(whole.row, np.arange(by_row.shape[1]))], by_row.T)
+    down = np.floor(wanted + FROM_WHOLE)
+    total = wanted.sum(axis=1)
+    size = _sizes(whole)
+    low = np.ceil(program.low * (1 - SAME))
+    first = np.maximum(low, total > 0) if _all_need(program, tasks) else low
+    for j in np.argsort(-np.where(first > 0, size.max(axis=1), -1.0), kind="stable").tolist():
+        if first[j] > 0:
+            whole.place_anywhere(j, wanted[j], first[j])
+    users, classes = np.nonzero(down)
+    for done, (p, count) in enumerate(_interleaved(down[users, classes], wanted[users, classes], size[users, classes])):
+        if done % 1000 == 0:
+            tell("rounding, tasks", done)
+        j, k = int(users[p]), int(classes[p])
+        whole.place(j, k, count - whole.held[j, k])
+
+    def order(j: int, held: float) -> tuple[bool, float, int]:
+        """The sort key: users below a lower bound first, then by decreasing remainder."""
+        return held >= low[j], round(held - float(total[j]), 9), j
+
+    waiting = [order(j, held) for j, held in enumerate(whole.totals.tolist())]
+    heapq.heapify(waiting)
+    while waiting:
+        enough, over, j = heapq.heappop(waiting)
+        if (over < -FROM_WHOLE or not enough) and whole.place_anywhere(j, wanted[j]):
+            heapq.heappush(waiting, order(j, float(whole.held[j].sum())))
+    whole.fill()
+    return whole.placement()
+
+
+def _interleaved(down: Float, wanted: Float, size: Float) -> Iterator[tuple[int, float]]:
+    """The order in which users' tasks are placed: indices, each with the number of tasks placed by then.
+
+    The i-th of X tasks has time ``(i - 1/2) / X``, larger tasks first, so that each server gets the mix of the
+    divisible answer, in which resources run out together. On a trace with 151 kinds of tasks and 1,523 servers placing
+    large tasks first lost 13% of the most tasks, and this order 6%.
+    """
+    parts = np.minimum(down, PARTS).astype(np.int64)
+    which = np.repeat(np.arange(len(down)), parts)
+    part = np.arange(len(which)) - np.repeat(np.cumsum(parts) - parts, parts) + 1
+    moment = (part - 0.5) / parts[which] * (down / wanted)[which]
+    upto = np.floor(part * (down / parts)[which] * (1 + SAME))
+    for p in np.lexsort((-size[which], moment.round(9))):  # ties go to the first user in spite of rounding
+        yield int(which[p]), float(min(upto[p], down[which[p]]))
+
+
+def _sizes(whole: WholeTasks) -> Float:
+    """The dominant share of one task on a server of each class, shape (n_users, n_classes)."""
+    demands = whole.instance.per_server_demands[:, whole.first]
+    capacity = np.broadcast_to(whole.instance.capacities[whole.first], demands.shape)
+    return np.asarray(np.divide(demands, capacity, out=np.zeros(demands.shape), where=capacity > 0).max(axis=2))
+
+
+def _all_need(program: Program, tasks: Float) -> bool:
+    """Whether the objective has its worst value as soon as one user has no task."""
+    totals = program.pairs.sum(tasks)
+    without = np.where(program.pairs.user == int(np.argmin(np.where(totals > 0, totals, np.inf))), 0.0, tasks)
+    with np.errstate(all="ignore"):
+        return program.objective.loss(program.point(tasks), 0.0, program.point(without)) >= 1.0

@@ -1,0 +1,64 @@
+"""Bounds by conic duality: points of dual cones, and solvers in subprocesses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.proof import conic
+from fairopt.proof.evidence import solved
+from fairopt.runtime.clock import Clock
+from fairopt.solve.form.program import ConeModel, Program
+
+CONES: Any = SimpleNamespace(zero=1, nonneg=1, soc=[3], exp=1, p3d=[0.25])
+
+
+@np.errstate(over="ignore")
+def is_dual(y: np.ndarray) -> bool:
+    """Whether a point is in the dual of `CONES`, but for rounding."""
+    _, sign, t, a, b, u, v, w, p, q, r = y.tolist()
+    exponential = (u < 0 and w >= -u * np.exp(v / u - 1) * (1 - 1e-12)) or (u == 0 and v >= 0 and w >= 0)
+    power = p >= 0 and q >= 0 and (p / 0.25) ** 0.25 * (q / 0.75) ** 0.75 >= abs(r) * (1 - 1e-12)
+    return sign >= 0 and t >= np.hypot(a, b) * (1 - 1e-12) and exponential and power
+
+
+@pytest.mark.parametrize("last", [[0.1, 0.3, 0.2], [0.25, 0.75, -1.0], [0.0, 0.5, 0.0]])
+def test_a_point_of_the_dual_cone_stays_where_it_is(last: list[float]) -> None:
+    y = np.array([-3.0, 0.5, 5.0, 3.0, 4.0, -1.0, 1.0, 1.0, *last])
+    assert is_dual(y) and np.array_equal(conic._into_dual_cone(y, CONES), y)
+
+
+def test_other_points_are_moved_into_the_dual_cone() -> None:
+    for y in np.random.default_rng(0).normal(size=(200, 11)):
+        moved = conic._into_dual_cone(y, CONES)
+        assert is_dual(moved)
+        assert moved[[0, 3, 4, 10]].tolist() == y[[0, 3, 4, 10]].tolist()
+
+
+def test_a_solver_that_may_overrun_a_time_limit_runs_in_a_subprocess(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"A": SimpleNamespace(nnz=2), "b": np.ones(2), "c": np.ones(2)}
+    found = np.ones(2), np.zeros(2)
+    monkeypatch.setattr(conic.solvers, "may_overrun", lambda *_: True)
+    monkeypatch.setattr(conic.subprocesses, "cones", lambda dims: dims)
+    monkeypatch.setattr(conic.subprocesses, "solve", lambda solver, until, **given: found)
+    clock = Clock(60)
+    assert clock.run(lambda: conic._solve(data, CONES)) == found[::-1]
+
+
+@pytest.mark.parametrize(
+    ("excess", "assumed", "expected"),
+    [(-0.5, "a range", (np.inf, "")), (-1e-9, "a range", (0.0, "a range")), (-0.5, "", (0.0, ""))],
+)
+def test_a_bound_below_what_is_judged_shows_that_its_assumption_fails(monkeypatch, excess, assumed, expected):
+    """Such a bound certified AlphaFair(10) at shares of 1e-9: variables of CVXPY were 1e80 times what it assumed."""
+    program = Program(fo.Instance([[1], [1]], [4]), fo.Policy(lambda m: cp.sum(cp.sqrt(m.tasks))).objective, ())
+    cone = ConeModel(program)
+    cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints).solve("CLARABEL")
+    evidence, tasks = solved.Solved.of(cone), cone.tasks()
+    monkeypatch.setattr(solved, "conic_excess", lambda *_: (excess, assumed))
+    assert solved._conic_gap(program, evidence, None, tasks, program.point(tasks)) == expected

@@ -1,0 +1,37 @@
+"""Minimum-norm solutions of equations."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from fairopt.proof import least_squares
+from fairopt.runtime.clock import Clock, Late
+
+
+def equations(seed):
+    """Equations that have solutions, in columns of which most are empty."""
+    rng = np.random.default_rng(seed)
+    matrix = sparse.random_array((20, 400), density=0.01, rng=rng, format="csr")
+    return matrix, matrix @ rng.normal(size=400)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_ways_give_the_pseudoinverse_times_the_right_side(seed):
+    matrix, right = equations(seed)
+    exact = np.linalg.pinv(matrix.toarray()) @ right
+    assert_allclose(least_squares.by_iteration(matrix, right), exact, atol=1e-12)
+    assert_allclose(least_squares.least_squares(matrix, right), exact, atol=1e-12)
+    assert (least_squares.by_iteration(matrix, right)[abs(matrix).sum(axis=0) == 0] == 0).all()
+
+
+def test_no_entries_give_zeros_and_infinite_ones_nothing():
+    assert least_squares.by_iteration(sparse.csr_array((2, 3)), np.ones(2)).tolist() == [0, 0, 0]
+    assert np.isnan(least_squares.least_squares(sparse.csr_array([[np.inf]]), np.ones(1))).all()
+
+
+def test_iterations_end_when_the_time_of_the_call_is_over():
+    matrix, right = equations(0)
+    clock = Clock(1e-9, grace=False)
+    with clock.enforced(), pytest.raises(Late):
+        least_squares.by_iteration(matrix, right)

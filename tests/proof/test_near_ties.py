@@ -1,0 +1,96 @@
+"""Leximin where a user at its task limit has almost the same share of a task on two servers, against fractions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import exact_lp
+from oracle.exact_cluster import Cluster
+
+import fairopt as fo
+from fairopt.proof.conic import further_conditions
+from fairopt.proof.level_bounds import LevelDual, judge_levels
+from fairopt.proof.number_level_bounds import NumberDual, judge_number_levels
+from fairopt.solve.form.program import ConeModel, Program
+
+SHARE = fo.KDominantShare(2, short="positive")
+TASKS = np.array([1 / 7, 2 / 35, 2 / 7, 64 / 35])  # leximin if the first user's shares tie
+PRICES = np.array([2 / 15, 1 / 5, 0, 14 / 15, 0, 0])  # of capacities: of the second user's level
+
+
+def near(parts: Any, **given: Any) -> dict[str, Any]:
+    """Two users on two servers; the demands of the first on the first server are larger by some parts."""
+    first = (np.array([3.0, 5.0]) * (1 + np.array(parts))).tolist()
+    demands = [[first, [3.0, 5.0]], [[2.0, 1.0], [1.0, 2.0]]]
+    return {"demands": demands, "capacities": [[1, 1], [2, 6]], "task_limits": [0.2, None], **given}
+
+
+def beside_a_third(parts: Any) -> dict[str, Any]:
+    """The same, and a user of a resource of its own, which is at its limit at the level of the first."""
+    demands = np.concatenate([near(parts)["demands"], np.zeros((1, 2, 2))])
+    needs = np.concatenate([demands, np.array([0, 0, 1.0])[:, None, None] * np.ones((3, 2, 1))], axis=2)
+    return {
+        "demands": needs.tolist(),
+        "capacities": [[1, 1, 10], [2, 6, 10]],
+        "task_limits": [0.2, None, 20 / 7],
+        "teams": {"team": ["a", "b", "c"]},
+    }
+
+
+def right_levels(given: dict[str, Any]) -> list[float]:
+    cluster = Cluster(**{key: v for key, v in given.items() if key != "teams"})
+    return [float(v) for v in exact_lp.leximin(cluster.forms(cluster.dominant(2)), cluster.rows)]
+
+
+@pytest.mark.parametrize("part", [2.0**-36, 1e-9, 1e-7])
+@np.errstate(all="ignore")  # as in a solve: prices of zero are expected
+def test_a_limit_that_a_user_could_reach_on_a_better_server_proves_no_level(part: float) -> None:
+    """The first user can rise by a part of 1e-11 to 1e-7 only, but that takes a twentieth from the second."""
+    given = beside_a_third([part, part])
+    np.testing.assert_allclose(right_levels(given), [1 / 7, 4 / 21, 1 / 7], rtol=1e-6)
+    tasks = np.append(TASKS, [20 / 7, 0])
+    for instance, ties in ((fo.Instance(**beside_a_third([0, 0])), True), (fo.Instance(**given), False)):
+        program = Program(instance, fo.Leximin(SHARE), ())
+        further = further_conditions(ConeModel(program, "HIGHS"))
+        assert further is not None
+        none = np.zeros(len(further.right)), np.zeros(further.on_others.shape[1])
+        of_third = np.append(none[0][:-1], 1.0), none[1]  # the multiplier of the last limit
+        duals = [LevelDual(np.array([2, 0]), 0 * PRICES, *of_third), LevelDual(np.array([1]), PRICES, *none)]
+        assert (judge_levels(program, duals, further, tasks)[0] <= 1e-6) == ties
+
+        program = Program(instance, fo.Leximin(fo.OfTeam(SHARE)), ())
+        per_share = np.append([1.4, 7 / 15], 0) / SHARE.coefficients(instance)[:, 1]
+        for prices in ([0, 0, 1], [1, 0, 1]):  # of numbers: without and with one of the first user
+            first = NumberDual(np.array([2, 0]), 0 * PRICES, np.array(prices, dtype=float), np.zeros(0))
+            second = NumberDual(np.array([1]), PRICES, per_share, np.zeros(0))
+            assert (judge_number_levels(program, [first, second], tasks)[0] <= 1e-6) == ties
+
+
+def test_ties_that_rounding_does_not_decide_are_named_in_what_a_certificate_assumes() -> None:
+    """Shares that differ by 5e-23 of themselves: floats cannot tell which server gives the first user more."""
+    parts = 2.0**-36 * np.array([[1.0, 1.0], [1.5, 0.5]])
+    demands = [(np.array([3.0, 5.0]) * (1 + parts)).tolist(), [[2, 1], [1, 2]]]
+    given = {"demands": demands, "capacities": [[1, 1], [2, 6]], "task_limits": [0.2, None]}
+    np.testing.assert_allclose(right_levels(given), [1 / 7, 4 / 21], rtol=1e-6)
+    policy = fo.Policy(fo.Leximin(SHARE))
+    answer = policy.allocate(fo.Instance(**given))
+    levels = (answer.tasks_by_server * SHARE.coefficients(answer.instance)).sum(axis=1)
+    np.testing.assert_allclose(levels[0], 1 / 7, rtol=1e-6)
+    assert "given the lower ones as returned" in answer.certificate.assumed
+    alike = policy.allocate(fo.Instance(**near([0, 0])))
+    assert not alike.certificate.assumed
+    np.testing.assert_allclose(alike.tasks_by_server.ravel(), TASKS, rtol=1e-9)
+
+
+@pytest.mark.parametrize("part", [2.0**-40, -(2.0**-40), 2.0**-36])
+def test_numbers_held_on_a_worse_server_at_a_limit_are_a_gap_of_a_file(part: float, tmp_path: Path) -> None:
+    path, policy = tmp_path / "answer.json", fo.Policy(fo.Leximin(fo.OfTeam(SHARE)))
+    teams = {"team": ["a", "b"]}
+    policy.allocate(fo.Instance(**near([0, 0], teams=teams))).save(path)
+    assert fo.verify(path).ok
+    data = json.loads(path.read_text())
+    data["instance"]["demands"] = near([part] * 2)["demands"]
+    path.write_text(json.dumps(data))
+    assert not fo.verify(path).ok

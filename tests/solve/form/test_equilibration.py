@@ -1,0 +1,135 @@
+"""Units of unknowns, rows and cones by equilibration."""
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+import fairopt as fo
+from fairopt.blocks.rows import Rows
+from fairopt.solve.form import solvers
+from fairopt.solve.form.equilibration import Equilibrated, equilibrated
+from fairopt.solve.form.program import ConeModel, Program
+
+
+@dataclass(frozen=True, repr=False)
+class Within(fo.Constraint):
+    """Nobody runs more than some multiple of the tasks of another."""
+
+    factor: float
+
+    def rows(self, pairs):
+        a, b = np.nonzero(~np.eye(pairs.instance.n_users, dtype=bool))
+        return {"pairs": Rows(pairs.totals[a] - self.factor * pairs.totals[b])}
+
+
+def terms(rows, column, units):
+    """What columns sum to after each row is divided by its sum."""
+    table = abs(rows.toarray()) * units[column]
+    return (table / table.sum(axis=1, keepdims=True)).sum(axis=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_get_the_part_of_each_row_that_equal_terms_have(seed):
+    rng = np.random.default_rng(seed)
+    kept = rng.random((12, 6)) < 0.6
+    kept[:, 0] = True
+    table = rng.choice([-1, 1], kept.shape) * np.exp(4 * rng.normal(size=kept.shape))
+    rows = sparse.csr_array(np.where(kept, table, 0))
+    column = np.arange(6)
+    units = equilibrated(rows, column, np.exp(3 * rng.normal(size=6)))
+    aim = (kept / kept.sum(axis=1, keepdims=True)).sum(axis=0)
+    assert_allclose(terms(rows, column, units), aim, rtol=0.05)
+
+
+def test_units_follow_the_units_of_tasks_and_not_those_of_rows():
+    rng = np.random.default_rng(1)
+    table, size = np.exp(rng.normal(size=(9, 4))), np.exp(rng.normal(size=4))
+    of_rows, of_tasks = np.exp(9 * rng.normal(size=9)), np.exp(3 * rng.normal(size=4))
+    one = equilibrated(sparse.csr_array(table), np.arange(4), size)
+    other = equilibrated(sparse.csr_array(of_rows[:, None] * table / of_tasks), np.arange(4), size * of_tasks)
+    assert_allclose(other, one * of_tasks, rtol=1e-9)
+
+
+def test_unknowns_in_no_row_keep_their_size_and_the_others_their_mean():
+    rows = sparse.csr_array([[1.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
+    units = equilibrated(rows, np.arange(3), np.array([1.0, 7.0, 100.0]))
+    assert_allclose(units, [10, 7, 10], rtol=0.02)
+    assert equilibrated(sparse.csr_array((0, 3)), np.arange(3), np.array([1.0, 7, 100])).tolist() == [1, 7, 100]
+
+
+def test_cone_programs_have_these_units_under_rows_of_ones_own_and_sizes_under_ours():
+    instance = fo.datasets.log_uniform(8, 3, seed=1)
+    own = Program(instance, fo.AlphaFair(1), [Within(2)])
+    assert np.ptp(np.log(own.size)) > 3
+    assert np.ptp(np.log(own.units)) < 0.1
+    assert ConeModel(own).scale.tolist() == own.units.tolist()
+    for constraints in ([], [fo.EnvyFree()]):
+        ours = Program(instance, fo.AlphaFair(1), constraints)
+        assert ours.units is ours.size
+
+
+@pytest.mark.parametrize("alpha", [1, 2])
+@pytest.mark.parametrize("factor", [2, 10])
+def test_tasks_within_a_multiple_of_each_other_need_no_first_order_method(alpha, factor):
+    found = fo.Policy(fo.AlphaFair(alpha), [Within(factor)]).allocate(fo.datasets.log_uniform(70, 3, seed=2))
+    assert found.certificate.ok
+    assert "SCS" not in [attempt.solver for attempt in found.certificate.tried]
+    assert found.tasks.max() <= factor * found.tasks.min() * (1 + 1e-6)
+
+
+def test_tasks_that_must_be_equal_are_what_equal_tasks_can_be():
+    instance = fo.datasets.log_uniform(30, 3, seed=3)
+    found = fo.Policy(fo.AlphaFair(1), [Within(1)]).allocate(instance)
+    most = (instance.total_capacities / instance.per_server_demands[:, 0].sum(axis=0)).min()
+    assert_allclose(found.tasks, most, rtol=1e-6)
+
+
+# -- compiled cone programs ------------------------------------------------------------------------------------------
+
+SIZES = 10.0 ** np.arange(-4, 5, 2)
+
+
+def second_try(problem, **limits):
+    """The status of CLARABEL's second try."""
+    return solvers.run(problem, "CLARABEL", looser=True, **limits).status
+
+
+@pytest.mark.parametrize("limits", [{}, {"time_limit": 30.0}])
+def test_an_answer_in_equilibrated_units_is_given_in_natural_ones(limits):
+    x = cp.Variable(5)
+    within = SIZES @ x <= 5
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.log(x))), [within])
+    assert second_try(problem, **limits) == "optimal"
+    assert_allclose(x.value, 1 / SIZES, rtol=1e-4)
+    assert_allclose(within.dual_value, 1, rtol=1e-4)
+    assert_allclose(problem.value, 0, atol=1e-7)
+
+
+def test_squares_are_in_these_units_too():
+    x = cp.Variable(5)
+    total = SIZES @ x == 3e3
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(cp.multiply(SIZES, x) - 1e3)), [total])
+    assert second_try(problem) == "optimal"
+    assert_allclose(SIZES * x.value, np.full(5, 600), rtol=1e-6)
+    assert_allclose(abs(total.dual_value), 800, rtol=1e-6)
+    assert_allclose(problem.value, 5 * 400**2, rtol=1e-6)
+
+
+def test_all_entries_are_at_most_about_one_and_a_cone_has_one_factor():
+    x, t = cp.Variable(5), cp.Variable()
+    curved = [cp.SOC(t, cp.multiply(SIZES, x)), cp.PowCone3D(1e3 * x[0], x[1], 1e-3 * x[2], 0.3), x >= 1e-3]
+    data = cp.Problem(cp.Minimize(t - cp.sum(cp.log(x))), curved).get_problem_data("CLARABEL")[0]
+    found = Equilibrated(data)
+    largest = abs(found.data["A"])
+    assert largest.max(axis=0).toarray().min() > 0.9
+    assert largest.max() < 1.1
+    assert np.abs(found.data["b"]).max() == pytest.approx(1)
+    dims, at = data["dims"], data["dims"].zero + data["dims"].nonneg
+    for size in [*dims.soc, *[3] * (dims.exp + len(dims.p3d))]:
+        assert np.ptp(found.rows[at : at + size]) == 0
+        at += size
+    assert at == len(found.rows)

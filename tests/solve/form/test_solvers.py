@@ -1,0 +1,132 @@
+"""What the solvers' own ways must not change: names, options, and Ctrl-C."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import forked
+import pytest
+
+import fairopt as fo
+from fairopt.solve.form import solvers
+
+LONG = """
+import fairopt as fo
+instance = fo.datasets.log_uniform(1_000, 4, zeros=0.1, weights=True, limits=True, seed=1)
+try:
+    fo.FDS(5).allocate(instance, solver="{solver}", solver_options={options}, verbose=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_reaches_python_though_scs_catches_it() -> None:
+    options = {"max_iters": 10**8, "eps_abs": 1e-15, "eps_rel": 1e-15}
+    program = forked.Program("-c", LONG.format(solver="SCS", options=options))
+    program.wait_for("iter | pri res", program.out)  # now it is inside the solver, which has work for hours
+    program.interrupt()
+    assert program.done().stdout.endswith("interrupted\n")
+
+
+@dataclass(frozen=True)
+class Exactly(fo.Constraint):
+    """The first user runs a number of tasks."""
+
+    tasks: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"exactly": model.tasks[0] == self.tasks}
+
+
+def test_numbers_that_scs_cannot_square_are_not_given_to_it(capfd: pytest.CaptureFixture[str]) -> None:
+    policy, instance = fo.Policy(fo.Total(), [Exactly(1e300)]), fo.Instance([[1, 2], [2, 1]], [3, 3])
+    with pytest.raises(
+        fo.errors.NotCertified, match=r"a number of the problem is 1e\+300, and SCS fails above 1e\+150"
+    ):
+        policy.allocate(instance, solver="SCS")
+    with pytest.raises(fo.errors.NotCertified):
+        policy.allocate(instance, time_limit=60)
+    assert capfd.readouterr().out == ""  # SCS would print that it could not determine a status
+
+
+def test_names_are_read_in_any_case_and_near_ones_are_proposed() -> None:
+    assert solvers.named("clarabel") == "CLARABEL"
+    with pytest.raises(fo.errors.SolverUnavailable, match="CLARABEL"):
+        solvers.named("CLARABELL")
+
+
+def test_a_known_solver_that_is_not_installed_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvers, "installed", lambda: ["CLARABEL"])
+    with pytest.raises(fo.errors.SolverUnavailable, match="ECOS is not installed"):
+        solvers.named("ECOS")
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS", "ECOS", "HIGHS", "OSQP", "SCIPY"])
+def test_options_that_a_solver_does_not_know_are_bad_input(solver: str) -> None:
+    if solver not in solvers.installed():
+        pytest.skip(f"{solver} is not installed")
+    with pytest.raises(fo.errors.InvalidBlock, match="no_such_option"):
+        fo.MostTasks().allocate(fo.Instance([[1], [2]], [3]), solver=solver, solver_options={"no_such_option": 1})
+
+
+@pytest.mark.parametrize(
+    ("solver", "options", "words"),
+    [
+        ("HIGHS", {"solver": "no such method"}, "no such method"),
+        ("HIGHS", {"highs_options": {"time_limit": "soon"}}, "soon"),
+        ("HIGHS", {"highs_options": "ipm"}, r"give a dict of HIGHS's own options"),
+        ("SCIPY", {"scipy_options": {"no_such_option": 1}}, "no_such_option"),
+        ("SCIPY", {"scipy_options": None}, r"give a dict of SCIPY's own options"),
+        ("CLARABEL", {"max_iter": "many"}, "max_iter"),
+    ],
+)
+def test_values_that_a_solver_does_not_take_are_bad_input(solver: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
+        fo.MostTasks().allocate(fo.Instance([[1], [2]], [3]), solver=solver, solver_options=options)
+
+
+# -- HiGHS's other methods ------------------------------------------------------------------------------------
+
+DIFFERENT = fo.datasets.log_uniform(10, 2, n_servers=20, different_servers=True, decades=1.0, seed=1)
+METHODS = {"interior point": {"solver": "ipm", "run_crossover": "off"}, "PDLP": {"solver": "pdlp"}}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_interior_point_and_pdlp_of_highs_can_be_asked_for_and_are_certified(
+    capfd: pytest.CaptureFixture[str], method: str, nested: bool
+) -> None:
+    options = {"highs_options": METHODS[method]} if nested else METHODS[method]
+    allocation = fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options)
+    assert allocation.certificate.ok and allocation.certificate.solver == "HIGHS"
+    assert allocation.objective == pytest.approx(fo.Policy(fo.MaxMin()).allocate(DIFFERENT).objective, rel=1e-6)
+    assert capfd.readouterr() == ("", "")  # PDLP prints from C, even with no output to the console
+
+
+def test_highs_does_what_it_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    for options, word in [({"solver": "pdlp"}, "PDLP"), ({"solver": "ipm"}, "IPX"), ({"solver": "simplex"}, "simplex")]:
+        fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options, verbose=True)
+        assert word in capfd.readouterr().out
+
+
+def test_pdlp_that_stops_early_is_judged_by_the_certificate() -> None:
+    with pytest.raises(fo.errors.NotCertified) as caught:
+        fo.Policy(fo.MaxMin()).allocate(
+            DIFFERENT, solver="HIGHS", solver_options={"solver": "pdlp", "kkt_tolerance": 1e-3, "presolve": "off"}
+        )
+    allocation = caught.value.best
+    assert allocation is not None and allocation.certificate.gap > 1e-6
+    assert allocation.certificate.tried[0].status == "optimal"  # the solver's word
+
+
+def test_options_asked_for_by_default_can_be_replaced_in_either_form() -> None:
+    for options in ({"primal_feasibility_tolerance": 1e-8}, {"highs_options": {"primal_feasibility_tolerance": 1e-8}}):
+        allocation = fo.Policy(fo.MaxMin()).allocate(DIFFERENT, solver="HIGHS", solver_options=options, time_limit=60)
+        assert allocation.certificate.ok
+
+
+def test_an_infeasible_problem_is_called_so_by_every_solver() -> None:
+    x = cp.Variable(nonneg=True)
+    for solver in solvers.chain(linear=True):
+        problem = cp.Problem(cp.Maximize(x), [x <= 1, x >= 2])
+        assert solvers.run(problem, solver).status.startswith("infeasible")

@@ -26,9 +26,9 @@ log = logging.getLogger("fairopt")
 # Tight tolerances: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
     "CLARABEL": {
-        "tol_gap_abs": 1e-10,
-        "tol_gap_rel": 1e-10,
-        "tol_feas": 1e-10,
+        "tol_gap_abs": 1e-11,
+        "tol_gap_rel": 1e-11,
+        "tol_feas": 1e-11,
         "max_iter": 500,
         "accept_unknown": True,
     },

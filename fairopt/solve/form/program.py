@@ -36,6 +36,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.instance.parts import taking_part
 from fairopt.instance.validation import distinct
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
@@ -68,7 +69,7 @@ class Program:
         self.constraints = (*constraints, *(block for block in self.implied() if block not in constraints))
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
-        self.unmerged = instance if self.all_take_part else instance._taking_part(self.active)
+        self.unmerged = instance if self.all_take_part else taking_part(instance, self.active)
         self.merge = merge and servers_symmetric(self.unmerged, (objective, *self.constraints))
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
@@ -87,7 +88,7 @@ class Program:
 
     def read_blocks(self) -> None:
         """Check the blocks, and combine constraints that are bounds into `low`, `high` and `usable`."""
-        idle = None if self.all_take_part else self.given._taking_part(self.given.task_limits <= 0)
+        idle = None if self.all_take_part else taking_part(self.given, self.given.task_limits <= 0)
         for constraint in self.constraints:
             constraint.check(self.instance)
             bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
@@ -227,7 +228,7 @@ class Program:
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
         weights = in_range(self.compared_weights)
-        size = instance._common_level(best, weights) * weights / best
+        size = instance.derived.common_level(best, weights) * weights / best
         for floor in team_floors(instance).values() if instance.team_guarantees else ():
             for use in floor.uses.values():  # tasks that hold the guarantee, whatever the weights
                 for j, _, x in use.tasks:
@@ -263,7 +264,7 @@ class Program:
     @cached_property
     def most(self) -> Float:
         """A proven upper bound on each user's tasks, shape (n_users,)."""
-        return np.minimum(self.high, self.instance._tasks_alone_within(self.usable).sum(axis=1))
+        return np.minimum(self.high, self.instance.derived.tasks_alone_within(self.usable).sum(axis=1))
 
     @cached_property
     def capacity_rows(self) -> NDArray[np.int64]:
@@ -345,7 +346,7 @@ class Program:
     def expand_rows(self, values: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the original instance: spread over identical servers."""
         if self.merge and self.unmerged.n_servers > 1:
-            values = self.unmerged._spread(values)
+            values = self.unmerged.derived.spread(values)
         if self.all_take_part:
             return values
         out = np.zeros((self.given.n_users, *values.shape[1:]))
@@ -356,13 +357,13 @@ class Program:
         """The inverse of `expand_rows`."""
         values = values if self.all_take_part else values[self.active]
         merged = self.instance.n_servers < self.unmerged.n_servers
-        return self.unmerged._sum_by_class(values) if merged else values
+        return self.unmerged.derived.sum_by_class(values) if merged else values
 
     def expand_prices(self, by_row: Float) -> Float:
         """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
         capacity = self.whole_capacities
         natural = np.divide(by_row.reshape(capacity.shape), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
-        return natural[self.unmerged._server_classes] if self.merge else natural
+        return natural[self.unmerged.derived.server_classes] if self.merge else natural
 
     def zero_point(self) -> tuple[Float, Float | None]:
         """Zero tasks, and zero bundles if these are decided."""
@@ -553,7 +554,7 @@ def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:
         own += [part for part in parts if not is_ours(part)]
     if not own:
         return True
-    classes = instance._server_classes
+    classes = instance.derived.server_classes
     first = np.unique(classes, return_index=True)[1]
     for block in own:
         if not isinstance(block, Share):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
+from fairopt.instance.parts import window
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
 from fairopt.solve.arrays import Float
@@ -107,7 +108,7 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
     if isinstance(problem.marginal, PowerMarginal):
         marginal: Marginal | None = problem.marginal.take(some)
     else:
-        marginal = program.objective.by_user(program.instance._window(some))
+        marginal = program.objective.by_user(window(program.instance, some))
     if marginal is None:
         return None
     ratios = np.ascontiguousarray(problem.ratios[:, some])

@@ -165,7 +165,9 @@ def test_another_process_gives_the_same_answer_and_prints_nothing(
     policy = fo.Policy(fo.OrderedWeighted((3, 2)))
     here = policy.allocate(SERVERS, solver="CLARABEL")
     there = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)
-    assert there.certificate.ok and np.array_equal(here.tasks, there.tasks)
+    assert there.certificate.ok
+    # the other process has CVXPY compile all rows, in another order than rows that are known here
+    np.testing.assert_allclose(here.tasks, there.tasks, rtol=1e-9)
     (process,) = subprocesses._idle
     assert fo.MostTasks().allocate(SERVERS, solver="HIGHS", time_limit=60).certificate.ok
     assert capfd.readouterr() == ("", "")

@@ -659,20 +659,26 @@ class Natural:
         self.tasks = cp.Variable(len(pairs), nonneg=True)
         self.model = Model(instance, self.tasks, pairs=pairs)
         self.model.own = OwnValues()  # it takes no values from variables that blocks share between models
-        self.held: dict[int, tuple[Block, cp.Expression | None]] = {}
+        self.held: dict[int, tuple[Block, cp.Expression, list[str] | None]] = {}
         self.lock = threading.Lock()
 
     def value(self, objective: Block, point: Point) -> float | None:
-        """The objective at a point; None if its expression has variables besides the tasks."""
+        """The objective at a point; None if its expression has variables that have no value there."""
         with self.lock:
             if id(objective) not in self.held:
                 assert isinstance(objective, Objective)
                 made = cp.sum(expression_of(objective, self.model))
-                alone = all(v.id == self.tasks.id for v in made.variables())
-                self.held[id(objective)] = objective, made if alone else None
-            expression = self.held[id(objective)][1]
-            if expression is None:
+                keys = {one.variable.id: key for key, one in self.model.own.held.items()}
+                others = [v.id for v in made.variables() if v.id != self.tasks.id]
+                known = all(i in keys for i in others)  # not those that a block made by itself
+                self.held[id(objective)] = objective, made, [keys[i] for i in others] if known else None
+            _, expression, own = self.held[id(objective)]
+            values = point.own.known if own else {}
+            if own is None or not all(key in values for key in own):
                 return None
+            for key in own:
+                self.model.own.held[key].variable.save_value(None)
+            self.model.own.save({key: values[key] for key in own})
             self.tasks.save_value(point.tasks_by_server[self.pairs.user, self.pairs.server])
             found = expression.value
         return None if found is None else float(found)

@@ -178,7 +178,6 @@ def blocks_within(value: Any) -> Iterator[Block]:
 
 def call_block(block: Block, method: str, view: Any) -> Any:
     """The result of a method of a block; `InvalidBlock` with the fix if it is None or CVXPY refuses it."""
-    name = block._called(method)
     own = getattr(view, "own", None)  # the variables that blocks add to it
     try:
         if own is None or is_ours(block):
@@ -192,11 +191,12 @@ def call_block(block: Block, method: str, view: Any) -> Any:
         raise
     except Exception as error:
         if fault := _fault(error, view):
-            raise InvalidBlock(f"{name} {fault}") from error
+            raise InvalidBlock(f"{block._called(method)} {fault}") from error
+        name = block._called(method)
         error.add_note(f"in {name}" if block.user_defined else f"in {name} of {block}")
         raise
     if found is None:
-        raise InvalidBlock(f"{name} returned None; is a `return` missing?")
+        raise InvalidBlock(f"{block._called(method)} returned None; is a `return` missing?")
     return found
 
 

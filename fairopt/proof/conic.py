@@ -33,6 +33,7 @@ from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
 from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Compiled, Left
 from fairopt.solve.form.program import ConeModel, Float, Indices
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -61,20 +62,21 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
-def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
+def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float, left: Left | None = None) -> ConicBound | None:
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
-    The problem is solved once more in CLARABEL's cone form (linear, second-order, exponential and power cones) for a
-    dual point, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the
-    nonnegative ``unknowns``.
+    The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
+    CLARABEL's cone form (linear, second-order, exponential and power cones). ``top``, flat in column order, are proven
+    upper bounds on the nonnegative ``unknowns``.
     """
-    form = _cone_form(problem, unknowns)
+    form = _cone_form(problem, unknowns, None if left is None else left.compiled)
     if form is None:
         return None
-    data, inverse, columns = form
+    compiled, columns = form
+    data, offset = compiled.data, compiled.offset
     dims, ours = data["dims"], columns[unknowns.id]
-    y, z = _solve(data, dims)
-    if y is None or z is None:
+    z, y = _solve(data, dims) if left is None or left.points is None else left.points
+    if y is None or z is None or offset is None:
         return None
     c, b = np.asarray(data["c"]), np.asarray(data["b"])
     transposed = sp.csr_array(data["A"]).T.tocsr()
@@ -83,7 +85,7 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     least[ours], most[ours] = 0.0, top
     least, most = ranges_within_cones(sp.csr_array(data["A"]), b, dims, least, most)
     curves = Curves.of(sp.csr_array(data["A"]), b, dims, np.isfinite(least) & np.isfinite(most))
-    aim = _aim(c, transposed, y, least, most)[others]
+    aim = _aim(data, c, transposed, y, least, most)[others]
     y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
     free = np.isinf(least) & np.isinf(most)
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
@@ -97,11 +99,8 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     proven = np.isfinite(charge)
     low += float(charge[proven].sum())
     unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[~proven].sum())
-    extra = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
-    if not isinstance(extra, dict) or "offset" not in extra:  # the objective's constant
-        return None
     assumed = assumption(_named(problem, columns, ~proven)) if unknown > 0 else ""
-    return ConicBound(-(low - unknown + float(extra["offset"])), assumed)
+    return ConicBound(-(low - unknown + offset), assumed)
 
 
 def reach_of_variables(cone: ConeModel) -> dict[str, float]:
@@ -113,7 +112,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return {}
-    data, _, columns = form
+    data, columns = form[0].data, form[1]
     least, most = _ranges(problem, columns, data["A"].shape[1])
     least[columns[cone.unknowns.id]] = 0.0
     most[columns[cone.unknowns.id]] = cone.program.most[cone.program.pairs.user] / cone.scale
@@ -150,38 +149,42 @@ def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> t
     return least, most
 
 
-def _aim(c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
-    """What to leave of variables with one bound, beyond rounding, so that this bound suffices."""
+def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, least: Float, most: Float) -> Float:
+    """What to leave of variables: where only one side has a bound, beyond rounding, so that this bound suffices.
+
+    Bounds that CVXPY gives as such to a solver have no multipliers, and take what these leave.
+    """
     some = 8 * TERM_ROUNDING * np.maximum(np.abs(c) + abs(transposed) @ np.abs(y), 1.0)
-    return np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
+    aim = np.where(np.isfinite(least) == np.isfinite(most), 0.0, np.where(np.isfinite(least), some, -some))
+    low, high = data.get("lower_bounds"), data.get("upper_bounds")
+    if low is not None or high is not None:
+        left = c + transposed @ y
+        taken = np.zeros(len(c), dtype=bool) if low is None else np.isfinite(low) & np.isfinite(least) & (left > aim)
+        if high is not None:
+            taken |= np.isfinite(high) & np.isfinite(most) & (left < aim)
+        aim = np.where(taken, left, aim)
+    return aim
 
 
-def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
-    """A problem in CLARABEL's cone form, its inverse data, and the columns of each variable by id.
+def _cone_form(
+    problem: cp.Problem, unknowns: cp.Variable, compiled: Compiled | None = None
+) -> tuple[Compiled, dict[int, Indices]] | None:
+    """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
     None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than linear, second-order, exponential
     and power cones.
     """
-    compiled = _compiled(problem)
+    compiled = compiled or _compiled(problem)
     if compiled is None:
         return None
-    data, chain, inverse = compiled
-    dims, columns = data["dims"], {}
-    if data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
+    dims, columns = compiled.data["dims"], compiled.columns()
+    if compiled.data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
         return None
-    starts = data["param_prob"].var_id_to_col
-    for variable in problem.variables():
-        names = {variable.id}  # CVXPY replaces variables that have a sign
-        for reduction in chain.reductions:
-            names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
-        start = next((starts[name] for name in names if name in starts), None)
-        if start is not None:
-            columns[variable.id] = np.arange(start, start + variable.size)
-    return (data, inverse, columns) if unknowns.id in columns else None
+    return (compiled, columns) if unknowns.id in columns else None
 
 
-def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
-    """A problem's data for CLARABEL, its reduction chain and inverse data; None if CVXPY cannot compile it."""
+def _compiled(problem: cp.Problem) -> Compiled | None:
+    """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
     if _too_long(problem):
@@ -190,10 +193,9 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
             warnings.simplefilter("ignore")
-            data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
+            return Compiled.of(problem, "CLARABEL", options, keep=False)
     except cp.error.SolverError:
         return None
-    return data, chain, inverse
 
 
 def _too_long(problem: cp.Problem) -> bool:
@@ -206,7 +208,7 @@ def has_matrices(problem: cp.Problem) -> bool:
     """Whether a problem has semidefinite cones, for which there are no bounds; `MATRICES` is the advice."""
     convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)
     compiled = _compiled(convex)
-    return compiled is not None and bool(compiled[0]["dims"].psd)
+    return compiled is not None and bool(compiled.data["dims"].psd)
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
@@ -237,14 +239,20 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Cu
 
 
 def conic_excess(
-    expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
+    expression: cp.Expression,
+    constraints: Sequence[cp.Constraint],
+    unknowns: cp.Variable,
+    top: Float,
+    value: float,
+    left: Left | None = None,
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
     problem = cp.Problem(cp.Maximize(expression), list(constraints))
-    if _too_long(problem):
+    unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
+    if unknown:
         return np.inf, ""
-    check("the proof by CLARABEL (a second solve)")
-    found = conic_bound(problem, unknowns, top)
+    check("the proof by CLARABEL (a second solve)" if left is None else "the proof by a dual point")
+    found = conic_bound(problem, unknowns, top, left)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, found.assumed
@@ -502,7 +510,7 @@ def _compiled_conditions(
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return None
-    data, _, columns = form
+    data, columns = form[0].data, form[1]
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
     others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
     linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)
@@ -519,7 +527,7 @@ def _compiled_conditions(
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
-    """CLARABEL's dual and primal solution; None if these are not finite or time ran out."""
+    """CLARABEL's primal and dual solution; None if these are not finite or time ran out."""
     import clarabel
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
@@ -543,7 +551,7 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
             sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
         ).solve()
         y, z = np.asarray(found.z), np.asarray(found.x)
-    return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+    return (z, y) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
 
 
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:

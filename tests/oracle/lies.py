@@ -17,6 +17,7 @@ from scipy import sparse
 from fairopt.proof import conic
 from fairopt.solve.cone.levels import BySimplex, LevelProblem, LevelSolution
 from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Compiled, Known, Left
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")
@@ -34,14 +35,19 @@ class Solved(NamedTuple):
     solution: Solution
     variables: list[int]
     conditions: list[int]
+    points: Any
 
     @classmethod
-    def of(cls, problem: cp.Problem, attempt: Any) -> Solved:
+    def of(cls, problem: cp.Problem, attempt: Any, left: Left) -> Solved:
         """What it left in this one."""
-        return cls(attempt, problem.solution, [v.id for v in problem.variables()], [c.id for c in problem.constraints])
+        variables, conditions = [v.id for v in problem.variables()], [c.id for c in problem.constraints]
+        return cls(attempt, problem.solution, variables, conditions, left.points)
 
-    def left_in(self, problem: cp.Problem) -> Any:
+    def left_in(self, problem: cp.Problem, solver: str, known: Known | None, left: Left) -> Any:
         """Leave it in an equal problem."""
+        if self.points is not None:
+            left.problem, left.points = problem, deepcopy(self.points)
+            left.compiled = Compiled.of(problem, solver, {}, keep=False, known=known)
         found = self.solution
         ids = dict(zip(self.variables, (v.id for v in problem.variables()), strict=True))
         ids.update(zip(self.conditions, (c.id for c in problem.constraints), strict=True))
@@ -64,14 +70,21 @@ def described(problem: cp.Problem) -> tuple[Any, ...]:
     return words, tuple(leaves), *((v.shape, v.tobytes()) for v in numbers)
 
 
-def honestly(problem: cp.Problem, solver: str, run: Callable[..., Any], options: dict[str, Any]) -> Any:
+def honestly(
+    problem: cp.Problem,
+    solver: str,
+    run: Callable[..., Any],
+    options: dict[str, Any],
+    known: Known | None,
+    left: Left,
+) -> Any:
     """Solve a problem, or leave in it what was found when an equal one was solved."""
     key = (solver, repr(sorted(options.items())), described(problem))
     if key in SOLVED:
-        return SOLVED[key].left_in(problem)
-    attempt = run(problem, solver, **options)
+        return SOLVED[key].left_in(problem, solver, known, left)
+    attempt = run(problem, solver, left=left, **options)
     if problem.solution is not None and attempt.status in solvers.SOLVED:
-        SOLVED[key] = Solved.of(problem, attempt)
+        SOLVED[key] = Solved.of(problem, attempt, left)
     return attempt
 
 
@@ -97,8 +110,13 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         further = None if found.dual is None else np.asarray(duals(found.dual))
         return found._replace(duals=of_users, prices=prices, dual=further)
 
-    def run(problem: cp.Problem, solver: str, **options: Any) -> Any:
-        attempt = honestly(problem, solver, honest, options)
+    def run(
+        problem: cp.Problem, solver: str, known: Known | None = None, left: Left | None = None, **options: Any
+    ) -> Any:
+        left = left or Left()
+        attempt = honestly(problem, solver, honest, options, known, left)
+        if left.points is not None:
+            left.points = left.points[0], np.asarray(duals(left.points[1]))
         for variable in problem.variables():
             if variable.name() in UNKNOWNS and variable.value is not None:
                 variable.save_value(np.asarray(point(np.array(variable.value))))  # unchecked, as a solver's are
@@ -109,7 +127,11 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         return attempt if status is None else type(attempt)(solver, status, attempt.seconds)
 
     solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
-    conic.conic_bound = lambda problem, unknowns, top: bounded(problem, unknowns, top, find)
+
+    def bound(problem: cp.Problem, unknowns: cp.Variable, top: Any, left: Left | None = None) -> Any:
+        return bounded(problem, unknowns, top, find) if left is None else find(problem, unknowns, top, left)
+
+    conic.conic_bound = bound
     try:
         yield
     finally:

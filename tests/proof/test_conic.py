@@ -47,7 +47,7 @@ def test_a_solver_that_may_overrun_a_time_limit_runs_in_a_subprocess(monkeypatch
     monkeypatch.setattr(conic.subprocesses, "cones", lambda dims: dims)
     monkeypatch.setattr(conic.subprocesses, "solve", lambda solver, until, **given: found)
     clock = Clock(60)
-    assert clock.run(lambda: conic._solve(data, CONES)) == found
+    assert clock.run(lambda: conic._solve(data, CONES)) == found[::-1]
 
 
 @pytest.mark.parametrize(

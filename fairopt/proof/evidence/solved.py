@@ -33,6 +33,7 @@ from fairopt.proof.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import GAP_TOLERANCE
+from fairopt.solve.form.compiled import Left
 from fairopt.solve.form.program import ConeModel, Float, Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -65,7 +66,8 @@ class Solved(Optimum):
     (``factor`` is None). The objective's majorant changes at the optimum by ``rate`` per unit of the transform (NaN if
     unknown, None if not computed). Or the expression ``stands_in``: it has the same optimum as the objective and no
     other relation to it. ``unit`` is the factor if it is not that of `ConeModel.maximand`. If dual values leave a gap,
-    the cone form is solved once ``more``. ``capacity`` are prices of capacities, per whole capacity, by row of
+    the cone form is solved once ``more``. ``left`` is a dual point of the form that was solved, if there is one.
+    ``capacity`` are prices of capacities, per whole capacity, by row of
     `Program.capacity_rows`, and ``duals`` those of the other constraints.
     """
 
@@ -77,6 +79,7 @@ class Solved(Optimum):
     stands_in: bool = False
     unit: float | None = None
     more: bool = True
+    left: Left | None = None
 
     kind = "duals"
 
@@ -100,7 +103,8 @@ class Solved(Optimum):
             form = cone.maximand[0] if stands_in is None else stands_in
             rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
         capacity, duals = dual_values(cone.capacity), _duals_of(cone)
-        return cls(Written.of(cone, keep), capacity, duals, factor, rate, stands_in is not None, unit)
+        left = cone.left if keep and stands_in is None and unit is None and cone.left.points is not None else None
+        return cls(Written.of(cone, keep), capacity, duals, factor, rate, stands_in is not None, unit, left=left)
 
     @classmethod
     def of_prices(cls, program: Program, prices: Float, solver: str | None) -> Self:
@@ -151,9 +155,8 @@ class Solved(Optimum):
 
     def charges_at(self, tasks: Float) -> tuple[Multipliers, list[tuple[LinearRows, Float]]]:
         """The multipliers of rows in tasks only, and the rows with variables of blocks, with their dual values."""
-        program, prices = self.program, np.zeros(len(self.program.usable_rows))
-        prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
-        out, point, scale = Multipliers(prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
+        program = self.program
+        out, point, scale = Multipliers(self.prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
         joined = list[tuple[LinearRows, Float]]()
         for k in self.charged_duals:
             check()
@@ -240,6 +243,13 @@ class Solved(Optimum):
         return held
 
     @property
+    def prices(self) -> Float:
+        """The prices of capacities by row of `Pairs.loads`, at least 0."""
+        prices = np.zeros(len(self.program.usable_rows))
+        prices[self.program.capacity_rows] = np.maximum(self.capacity, 0.0)
+        return prices
+
+    @property
     def scale(self) -> Float:
         """Tasks per unknown, by pair."""
         return self.program.units[self.program.pairs.user]
@@ -299,7 +309,7 @@ class Solved(Optimum):
                 duals += [Dual(block, rows, left[block.block], rows.name) for rows in fewer.rows_of(block) or ()]
         return (
             fewer,
-            replace(self, written=replace(self.written, program=fewer), duals=duals),
+            replace(self, written=replace(self.written, program=fewer), duals=duals, left=None),
             tuple(kept.values()),
         )
 
@@ -483,32 +493,64 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
         cone, variables = evidence.written.settled(tasks)
         known = variables if variables or not cone.model.own.held else None
     point = program.point(tasks, variables=variables)
-    blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks, point)
-    if fit is None:
-        gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
-    else:
-        majorant, found = fit.majorant, fit.found
-        scale = found.factor * majorant.unit
-        gap, prices = found.gap, fit.multipliers.prices * scale
-        scale *= evidence.factor or 1.0
-        if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
-            low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
-            run = majorant.unit * (majorant.value(high) - majorant.value(low))
-            slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
-            prices, scale = prices * slope_of_value, scale * slope_of_value
-    multipliers = evidence.natural_multipliers(scale) if gap <= GAP_TOLERANCE else {}
-    assumed = ""
-    if not gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
-        gap, assumed = min(
-            (gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
-        )
-    return Measured(tasks, gap, blocks, prices, assumed, variables=known, multipliers=multipliers)
+    blocks, proof, left, fit = conditions.violation_at(program, tasks, cone), Proved(), evidence.left, None
+    prices, scale = evidence.prices * (evidence.factor or 1.0), evidence.factor or 1.0
+    by_cone = left is not None and evidence.factor is not None and objective.majorant(point) is None
+    if by_cone:
+        proof = _conic_gap(program, evidence, None, tasks, point, left)
+    if not (by_cone and proof.plainly and proof.gap <= GAP_TOLERANCE / 10):
+        fit = _fit(program, evidence, tasks, point)
+        if fit is None:
+            gap, prices, scale = _tangent_gap(program, evidence, tasks, point)
+        else:
+            gap, prices, scale = _of_fit(evidence, fit, objective, point)
+        proof = min(proof, Proved(gap), key=Proved.missing)
+        if left is not None and not (by_cone or fit is None or proof.plainly):
+            proof = min(proof, _conic_gap(program, evidence, fit.majorant, tasks, point, left), key=Proved.missing)
+    multipliers = evidence.natural_multipliers(scale) if proof.plainly else {}
+    if not proof.gap <= GAP_TOLERANCE and evidence.more and not evidence.stands_in:
+        again = _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks, point)
+        proof = min(proof, again, key=Proved.missing)
+    return Measured(tasks, proof.gap, blocks, prices, proof.assumed, variables=known, multipliers=multipliers)
+
+
+def _of_fit(evidence: Solved, fit: _Fit, objective: Objective, point: Point) -> tuple[float, Float, float]:
+    """The gap and prices by a `lagrangian_bound`, and natural units per dual value."""
+    majorant, scale = fit.majorant, fit.found.factor * fit.majorant.unit
+    prices, scale = fit.multipliers.prices * scale, scale * (evidence.factor or 1.0)
+    if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
+        low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
+        run = majorant.unit * (majorant.value(high) - majorant.value(low))
+        slope_of_value = (objective.value(high) - objective.value(low)) / run if run else 0.0
+        prices, scale = prices * slope_of_value, scale * slope_of_value
+    return fit.found.gap, prices, scale
+
+
+class Proved(NamedTuple):
+    """A gap, and what its proof assumes, if anything."""
+
+    gap: float = np.inf
+    assumed: str = ""
+
+    @property
+    def plainly(self) -> bool:
+        """Whether it is small without assumptions."""
+        return self.gap <= GAP_TOLERANCE and not self.assumed
+
+    def missing(self) -> tuple[bool, bool, float]:
+        """A sort key: small gaps first, without assumptions before others."""
+        return not self.gap <= GAP_TOLERANCE, bool(self.assumed), self.gap
 
 
 def _conic_gap(
-    program: Program, evidence: Solved, majorant: Form | None, tasks: Float, point: Point
-) -> tuple[float, str]:
-    """The gap by the dual of the cone form, from a second solve, and what that assumes."""
+    program: Program,
+    evidence: Solved,
+    majorant: Form | None,
+    tasks: Float,
+    point: Point,
+    left: Left | None = None,
+) -> Proved:
+    """The gap by the dual of the cone form, at the point that a solver left or else from a second solve."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     alone = all(v.id == cone.unknowns.id for v in form.variables())
     if majorant is None:
@@ -518,13 +560,13 @@ def _conic_gap(
     else:
         per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
     if not per_form:
-        return np.inf, ""
+        return Proved()
     cone.unknowns.save_value(tasks / cone.scale)
     at = conditions.number(form)
     if not alone:  # without values of variables, the best ones
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
-    excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
+    excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at, left)
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
 
     def gap(excess: float) -> float:
@@ -533,8 +575,8 @@ def _conic_gap(
         return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
 
     if assumed and excess < 0 and not gap(-excess) <= GAP_TOLERANCE:  # the point itself shows that it does not hold
-        return np.inf, ""
-    return gap(excess), assumed
+        return Proved()
+    return Proved(gap(excess), assumed)
 
 
 class _Fit(NamedTuple):

@@ -21,6 +21,7 @@ from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
 from fairopt.solve.cone.unbounded import refuse_unbounded
 from fairopt.solve.form import solvers
+from fairopt.solve.form.compiled import Known, Left
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings
 
@@ -57,6 +58,8 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 explain=partial(infeasible.explain, program),
                 objective=program.objective,
                 looser=looser,
+                known=cone.known_rows,
+                left=cone.left,
             )
             if found:
                 evidence = Solved.of(cone, keep=True)
@@ -125,6 +128,8 @@ def solve_problem(
     objective: Objective | None = None,
     looser: bool = False,
     keep: bool = False,
+    known: Known | None = None,
+    left: Left | None = None,
 ) -> tuple[Try, bool]:
     """Solve within the time left; return the attempt, and whether the unknowns have finite values.
 
@@ -140,6 +145,8 @@ def solve_problem(
             verbose=settings.verbose,
             looser=looser,
             keep=keep,
+            known=known,
+            left=left,
         )
     except SolverUnavailable:  # another solver of the chain may take it
         if settings.solver is not None:

@@ -14,6 +14,7 @@
 * `digests`: whether two expressions or problems are the same.
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: availability, settings, and the order in which they are tried.
+* `compiled`: what CVXPY compiles of a problem, with known rows beside it, and the points that a solver leaves.
 * `highs`: HiGHS without its banner, and usable in forked processes.
 * `simplex`: linear programs in HiGHS, warm-started.
 """

@@ -41,6 +41,7 @@ from fairopt.instance.validation import distinct
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import ROUNDING, TINY
+from fairopt.solve.form.compiled import Known, KnownRows, Left
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
@@ -404,6 +405,7 @@ class ConeModel:
         self.new = NewConditions()
         self.rewritten: set[int] = set()  # ids of constraints that stand for others
         self.given: Model | None = None  # of all users, if a constraint has asked for it
+        self.left = Left()  # by a solver
         self.model = self.in_unknowns(solver)
         self.model.own.units.update(units or {})
         check()
@@ -459,6 +461,17 @@ class ConeModel:
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
         """The constraint that rows of `Pairs.loads` stay within whole capacities."""
         return [self.model.loads[rows] <= 1]
+
+    @property
+    def known_rows(self) -> Known:
+        """Capacities and the rows of `known` in the unknowns."""
+        program, rows = self.program, self.program.capacity_rows
+        loads = sp.csr_array(program.pairs.loads[rows] * self.scale)
+        found = [KnownRows(self.capacity, loads, program.usable_rows[rows], equal=False)]
+        for condition in self.all_constraints:
+            if (one := self.known.get(condition.id)) is not None:
+                found.append(KnownRows(condition, *one.rows.in_units(self.scale), equal=one.rows.equal))
+        return Known(self.unknowns, found)
 
     @property
     def required(self) -> list[cp.Constraint]:

@@ -17,6 +17,7 @@ from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, optimize
+from fairopt.solve.form.compiled import Compiled, Known, Left
 from fairopt.solve.form.equilibration import Equilibrated
 from fairopt.solve.form.highs import silence_banner
 
@@ -151,15 +152,18 @@ def run(
     verbose: bool = False,
     looser: bool = False,
     keep: bool = False,
+    known: Known | None = None,
+    left: Left | None = None,
 ) -> Try:
     """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
 
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
     inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
-    compiled for all values of its parameters. There is no warm start, since options leak between two solves of one
-    problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of
-    problem, `InvalidBlock` for invalid options.
+    compiled for all values of its parameters. Rows that are ``known`` are not compiled, and ``left`` keeps what else
+    there is. There is no warm start, since options leak between two solves of one problem. The ``time_limit`` includes
+    CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for invalid
+    options.
 
     A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
@@ -184,13 +188,11 @@ def run(
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
-                status = _solve_in_time(problem, solver, verbose, settings, keep, start + time_limit, looser)
-            elif solver in _SWALLOWS_INTERRUPT or (looser and solver == "CLARABEL"):
-                _solve_here(problem, solver, verbose, settings, keep, looser)
+                until = start + time_limit
+                status = _solve_in_time(problem, solver, verbose, settings, keep, until, looser, known, left)
             else:
-                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **settings)
-        if time_limit is None:
-            status = str(problem.status)
+                compiled = Compiled.of(problem, solver, settings, keep, known)
+                status = _solve_data(problem, solver, verbose, settings, looser, compiled, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -245,30 +247,26 @@ def _takes(problem: cp.Problem, solver: str) -> bool:
     return True
 
 
-def _solve_here(
-    problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], keep: bool, looser: bool
-) -> None:
-    """`Problem.solve` that raises KeyboardInterrupt if the solver returned because of it."""
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
-    _solve_data(problem, solver, verbose, settings, looser, data, chain, inverse)
-
-
 def _solve_data(
     problem: cp.Problem,
     solver: str,
     verbose: bool,
     settings: dict[str, Any],
     looser: bool,
-    data: dict[str, Any],
-    chain: Any,
-    inverse: Any,
-) -> None:
-    """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try."""
+    compiled: Compiled,
+    left: Left | None,
+) -> str:
+    """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try; the status."""
+    data, chain = compiled.data, compiled.chain
     _require_range(solver, data)
     equilibrated = Equilibrated(data) if looser and solver == "CLARABEL" and Equilibrated.takes(data) else None
     given = data if equilibrated is None else equilibrated.data
     raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
-    _unpack(problem, solver, raw if equilibrated is None else equilibrated.natural(raw), chain, inverse)
+    raw = raw if equilibrated is None else equilibrated.natural(raw)
+    if left is not None:
+        left.keep(problem, solver, compiled, raw)
+    _raise_interrupt(solver, raw)
+    return compiled.unpack(raw)
 
 
 def _require_range(solver: str, data: Mapping[str, Any]) -> None:
@@ -280,13 +278,12 @@ def _require_range(solver: str, data: Mapping[str, Any]) -> None:
             raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS fails above {_SQUARED:g}")
 
 
-def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any) -> None:
-    """Leave the answer in the variables; `KeyboardInterrupt` if the solver returned because of it."""
+def _raise_interrupt(solver: str, raw: Any) -> None:
+    """`KeyboardInterrupt` if the solver returned because of it."""
     if solver in _SWALLOWS_INTERRUPT:
         field, interrupted = _SWALLOWS_INTERRUPT[solver]
         if raw["info"].get(field) in interrupted:
             raise KeyboardInterrupt
-    problem.unpack_results(raw, chain, inverse)
 
 
 def _solve_in_time(
@@ -297,6 +294,8 @@ def _solve_in_time(
     keep: bool,
     until: float,
     looser: bool,
+    known: Known | None,
+    left: Left | None,
 ) -> str:
     """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
     name = _TIME.get(solver)
@@ -310,15 +309,14 @@ def _solve_in_time(
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
-    left = until - time.perf_counter()
-    if left <= 0:
+    compiled = Compiled.of(problem, solver, settings, keep, known)
+    seconds = until - time.perf_counter()
+    if seconds <= 0:
         return LATE
     if place:
-        (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], left)
+        (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], seconds)
     check(f"the solver {solver}")
-    _solve_data(problem, solver, verbose, settings, looser, data, chain, inverse)
-    return str(problem.status)
+    return _solve_data(problem, solver, verbose, settings, looser, compiled, left)
 
 
 def _solve_in_subprocess(

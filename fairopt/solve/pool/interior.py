@@ -20,6 +20,7 @@ from fairopt.solve.form.program import Program
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 STEPS = 80  # from equal prices; 10 to 25 are usual
 WARM_STEPS = 30  # from known prices; 5 to 15 are usual
+STALLED = 20  # steps that come no nearer: 11 is the most that an optimum took, and kinks take all
 QUICK_STEPS = 15  # where another method is at hand; 5 to 8 are usual
 DONE = 1e-12  # products and residuals at the end, relative to the marginal value of all tasks
 NEARLY = 1e-9  # products and residuals that are accepted where rounding ends the steps
@@ -131,7 +132,7 @@ def solve_pool(
     for point, steps in _starts(problem, sample, guesses):
         if point.run(steps):
             return point
-        tried.append(point)
+        tried += [] if point.stalled else [point]
     return next((point for point in tried if point.run(STEPS)), None)
 
 
@@ -180,6 +181,8 @@ class PoolInterior:
     and ``below_high`` (n_users,) of the bounds of ``tasks``, with multipliers ``a`` and ``b``.
     """
 
+    stalled = False  # the last steps came no nearer
+
     def __init__(self, problem: PoolProblem, prices: Float, tasks: Float, centre: float) -> None:
         self.problem, m = problem, problem.n_resources
         low, high, usable, ratios = problem.low, problem.high, problem.usable, problem.ratios
@@ -212,13 +215,16 @@ class PoolInterior:
 
     def run(self, steps: int) -> bool:
         """Step until products and residuals are small, and go to the best point; False if they are not small there."""
-        best = np.inf, self.tasks, self.prices
+        best, least, since = (np.inf, self.tasks, self.prices), np.inf, 0
         for k in range(steps):
             tell(f"prices, step {k + 1}")
             before = self.tasks, self.prices
             size = self._step()
             best = min(best, (size, *before), key=lambda point: point[0])
-            if size <= DONE or not size < np.inf or (best[0] <= NEARLY and size > best[0]):
+            if size < 0.9 * least:
+                least, since = size, k
+            self.stalled = k - since >= STALLED
+            if size <= DONE or not size < np.inf or (best[0] <= NEARLY and size > best[0]) or self.stalled:
                 break
         if best[0] <= NEARLY:
             _, self.tasks, self.prices = best

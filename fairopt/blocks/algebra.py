@@ -579,14 +579,22 @@ class AtLeast(Constraint):
     level: float
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        least = self._least(instance)
+        return None if least is None else least.bounds(instance)
+
+    def _least(self, instance: Instance) -> MinShare | None:
+        """The same as bounds on numbers if the objective is the smallest of them."""
         term = self.objective.term
         if not term.is_smallest:
             return None
         numbers = term.share._numbers(instance)
-        return MinShare(tuple(max(self.level / term.factor, 0.0) * numbers.weights), term.share).bounds(instance)
+        return MinShare(tuple(max(self.level / term.factor, 0.0) * numbers.weights), term.share)
 
     def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
-        """One row if the objective is a sum of shares."""
+        """One row if the objective is a sum of shares; one per number if it is the least of teams or above a base."""
+        least = self._least(pairs.instance)
+        if least is not None and not least.share._is_plain and self.level >= 0:  # below 0, what is missing of a base
+            return least.rows(pairs)
         terms = self.objective.terms()
         if not all(term.is_linear and term.kind.is_natural for term in terms):
             return None

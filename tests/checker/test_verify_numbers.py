@@ -1,6 +1,7 @@
 """`verify` on objectives of teams and of what is above a base: it recomputes their numbers in fractions."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -370,3 +371,28 @@ def test_numbers_of_teams_stand_in_the_order_of_all_users(tmp_path):
         assert answer.share(fo.OfTeam()) == pytest.approx([0.5, 0.5])
         found = fo.verify(saved(answer, tmp_path))
         assert found.ok, str(found)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tasks"),
+    [
+        (fo.MaxMin(fo.OfTeam(fo.Tasks())), fo.Leximin(fo.Surplus(fo.Tasks())), [4.5, 1.5, 6]),
+        (2 * fo.MaxMin(fo.Surplus(fo.OfTeam(fo.Tasks()))), fo.Leximin(fo.Surplus(fo.Tasks())), [5.25, 2.25, 4.5]),
+        (fo.MaxMin(fo.Surplus(fo.Tasks())), fo.Leximin(fo.OfTeam(fo.Tasks())), [6, 3, 3]),
+    ],
+)
+def test_leximin_of_numbers_keeps_the_smallest_of_others(
+    first: fo.Objective, second: fo.Objective, tasks: list[float], tmp_path: Path
+) -> None:
+    instance = fo.Instance([[1], [1], [1]], [12], guarantees=[3, 0, 0], teams={"team": ["a", "a", "b"]})
+    answer = fo.Policy(first.then(second)).allocate(instance)
+    assert answer.tasks == pytest.approx(tasks, rel=1e-6)
+    assert fo.verify(saved(answer, tmp_path), instance).ok
+
+
+def test_leximin_of_numbers_under_a_least_level_of_teams(tmp_path: Path) -> None:
+    instance = fo.Instance([[1], [1], [1]], [12], guarantees=[3, 0, 0], teams={"team": ["a", "a", "b"]})
+    least = fo.MaxMin(fo.OfTeam(fo.Tasks())) >= 5
+    answer = fo.Policy(fo.Leximin(fo.Surplus(fo.Tasks())), [least]).allocate(instance)
+    assert answer.tasks == pytest.approx([5, 2, 5], rel=1e-9)
+    assert fo.verify(saved(answer, tmp_path), instance).ok

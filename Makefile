@@ -4,6 +4,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := $(VENV)/lowest
+DEMO_STAMP := $(VENV)/.fairopt-demo-installed
 STAMP := $(VENV)/.fairopt-installed
 DOCS_STAMP := $(VENV)/.fairopt-docs-installed
 WORKERS ?= 2
@@ -18,7 +19,7 @@ FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
+demo: $(DEMO_STAMP) ## compare policies on a small cluster; pictures go to demo-out/
 	@$(BIN)/fairopt demo
 	@echo "The command is $(BIN)/fairopt; after '. $(BIN)/activate' the shell finds it as fairopt."
 
@@ -93,7 +94,7 @@ clean: ## remove .venv and what tools left behind
 	rm -rf $(VENV) .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist demo-out docs/_build docs/generated docs/notebooks
 
 # A stamp, so that nothing is installed twice; a new pyproject.toml or a Python that went away installs again.
-$(STAMP): pyproject.toml
+$(DEMO_STAMP): pyproject.toml
 	@if ! $(BIN)/python -c "$(FITS)" 2>/dev/null; then \
 	  for candidate in $(or $(PYTHON),python3.12 python3.13 python3.11 python3.14 python3 python); do \
 	    if "$$candidate" -c "$(FITS)" 2>/dev/null; then chosen="$$candidate"; break; fi; \
@@ -106,7 +107,13 @@ $(STAMP): pyproject.toml
 	  echo "== setting up $(VENV) with $$("$$chosen" --version)"; \
 	  "$$chosen" -m venv --clear $(VENV); \
 	fi
-	@echo "== installing fairopt and its tools into $(VENV)"
+	@echo "== installing fairopt and its plots into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	@touch $@
+
+# What tests, lint and benchmarks need, beside what the demo needs.
+$(STAMP): $(DEMO_STAMP)
+	@echo "== installing the other extras and the tools into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
 	@touch $@
 

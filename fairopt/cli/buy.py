@@ -110,9 +110,7 @@ def buy(
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     new = [_new_server(text, k) for k, text in enumerate(server or ())]
     as_given = source.read_as_given()
-    instance = merged_within_limits(
-        source.limited(as_given)
-    )  # a row is a class of identical servers
+    instance = merged_within_limits(source.limited(as_given))  # a row is a class of identical servers
     mechanism = chosen(instance)
     say_compared({label(mechanism): mechanism}, instance)
     costs, prices = _costs(given, instance)

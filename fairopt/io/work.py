@@ -30,7 +30,8 @@ class Work:
     ``servers``, of shape (n_servers,), marks the eligible servers, whatever their capacities; None means all of them.
     One array for several works saves time. ``name`` is the name of one task, as an example for notes. ``place`` are
     the rules of placement as text: those that restrict it, and all of them, which differ if the servers do. ``held``
-    are the tasks that run now, by index of the server. With ``more`` there may be any number of them.
+    are the tasks that run now, by index of the server; ``count`` may be 0 beside them, if there may be no more. With
+    ``more`` there may be any number of them.
     """
 
     owner: str
@@ -59,6 +60,7 @@ def arguments_of_work(
     weights: Mapping[str, float] | None = None,
     owed: Owed | None = None,
     full_demand: bool = False,
+    says_what_runs: bool = False,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
@@ -72,7 +74,7 @@ def arguments_of_work(
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
     without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
     user's task limit is its number of tasks, or with ``full_demand`` that of tasks which would fill the servers where
-    they may run; notes call a task by ``word``.
+    they may run; notes call a task by ``word``. If the input ``says_what_runs``, nothing else does.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
@@ -102,7 +104,7 @@ def arguments_of_work(
     fitting, unfit = _fitting(work, caps)
     left_out, number = [w.name for w in unfit], math.fsum(w.count for w in unfit)
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
-    if not fitting:
+    if not any(w.count for w in fitting):
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     large = _large_tasks(fitting, caps, resources, notes, word)
     by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
@@ -152,7 +154,7 @@ def arguments_of_work(
         server_types=server_types,
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
-        held=_held(users, len(servers)),
+        held=_held(users, len(servers)) if says_what_runs or any(kind.held for kind in users) else None,
     )
 
 
@@ -196,10 +198,8 @@ def _secured(
     return {"guarantees": found or None, "limits": kept or None}
 
 
-def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64] | None:
-    """Tasks that run now, shape (n_kinds, n_servers); None if none are known to run."""
-    if not any(kind.held for kind in kinds):
-        return None
+def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64]:
+    """Tasks that run now, shape (n_kinds, n_servers)."""
     out = np.zeros((len(kinds), n_servers))
     for row, kind in zip(out, kinds, strict=True):
         for s, tasks in kind.held.items():
@@ -331,7 +331,7 @@ def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_]
     count = math.fsum(w.count for w in members)
     # fsum rounds once, so the order of tasks does not matter
     sums = (math.fsum(w.count * w.request[i] for w in members) for i in range(len(total)))
-    request = tuple(map(float, members[0].request)) if exact else tuple(amount / count for amount in sums)
+    request = tuple(map(float, members[0].request)) if exact or not count else tuple(amount / count for amount in sums)
     total_share = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
     where = everywhere if members[0].servers is None else members[0].servers
     different = [len({w.request[i] for w in members}) for i in range(len(total))]

@@ -31,7 +31,7 @@ class Work:
     One array for several works saves time. ``name`` is the name of one task, as an example for notes. ``place`` are
     the rules of placement as text: those that restrict it, and all of them, which differ if the servers do. ``held``
     are the tasks that run now, by index of the server; ``count`` may be 0 beside them, if there may be no more. With
-    ``more`` there may be any number of them.
+    ``more`` there may be any number of them. ``staying`` run on servers that start no others.
     """
 
     owner: str
@@ -42,6 +42,7 @@ class Work:
     place: tuple[str, str] = _ANYWHERE
     held: Mapping[int, float] = field(default_factory=dict)
     more: bool = False
+    staying: float = 0.0
 
 
 def arguments_of_work(
@@ -184,7 +185,7 @@ def _secured(
         [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
     )
     users = Users(demands, limits, able, members, resources, capacities)
-    tasks, of_outer, part = secured(owed, users)
+    tasks, of_outer, part = secured(owed, users, np.array([kind.staying for kind in kinds]))
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
     of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
@@ -263,7 +264,7 @@ def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]
 class _Kind:
     """A future user: request of a task, eligible servers, number of tasks and their total dominant share.
 
-    ``same`` is the request where all tasks agree, None elsewhere; ``place``, ``held`` and ``more`` are as in `Work`.
+    ``same`` is the request where all tasks agree, None elsewhere; the others are as in `Work`.
     """
 
     request: tuple[float, ...]
@@ -274,6 +275,7 @@ class _Kind:
     place: tuple[str, str]
     held: Mapping[int, float]
     more: bool
+    staying: float
 
     @property
     def limit(self) -> float:
@@ -339,9 +341,8 @@ def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_]
     held = Counter[int]()
     for w in members:
         held.update(w.held)
-    return _Kind(
-        request, where, count, total_share, same, min(w.place for w in members), held, any(w.more for w in members)
-    )
+    more, staying = any(w.more for w in members), math.fsum(w.staying for w in members)
+    return _Kind(request, where, count, total_share, same, min(w.place for w in members), held, more, staying)
 
 
 def _names(

@@ -235,6 +235,7 @@ def _arguments(
                 places[one.spec.key],
                 held,
                 unseen,
+                one.count * any(one.runs_on == server.name for server in closed),
             )
             for owner, one, mask, request, held, unseen in zip(
                 owners, requesting, allowed, requests, runs, more, strict=True

@@ -665,3 +665,20 @@ def test_where_nothing_runs_0_is_held():
     answer = fo.HDRF().allocate(made(*everything, nodes=NODES[:2], pods=[]))
     changes = quotas_of(answer, "kueue", queues=listed(*everything), integral="rounded").diff([])
     assert {row.held for row in changes.rows} == {0} and not any("not known" in note for note in changes.notes)
+
+
+def test_what_runs_on_a_cordoned_server_counts_first_to_what_its_queue_is_owed():
+    """vision runs 8 GPUs on a cordoned server and waits for more; each queue is owed 12 of 24, and has them."""
+    queues = [queue(name, "research", a100=(96, 12)) for name in ("vision", "nlp")]
+    cordoned = node("a100-3", 64, 8, accelerator="a100")
+    cordoned["spec"]["unschedulable"] = True
+    runs = workload("vis", "runs", "main", (8, spec(1, 1)), admitted="vision", uid="u1")
+    jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
+    owners = [{"kind": "Job", "uid": "u1"}]
+    pods = [pod("vis", f"runs-{k}", spec(1, 1, nodeName="a100-3"), ownerReferences=owners) for k in range(8)]
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, runs, nodes=[*NODES[:2], cordoned], pods=pods)
+    assert not said(found, "what is owed does not fit")
+    tasks = fo.HDRF().allocate(found).tasks
+    assert {team: tasks[found.teams.names[team]].sum() for team in ("vision", "nlp")} == pytest.approx(
+        {"vision": 12, "nlp": 12}
+    )

@@ -1,5 +1,6 @@
 """Settings of all tests: examples that do not change between runs, pictures without a screen, oracles at hand."""
 
+import contextlib
 import functools
 import gc
 import os
@@ -22,6 +23,7 @@ TESTS = str(Path(__file__).parent)
 if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
     sys.path.insert(0, TESTS)
 
+import pytest  # noqa: E402
 import typer.testing  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
@@ -43,3 +45,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much CPU time the run took with its workers, of which 500 s is the most for all tests."""
+    with contextlib.suppress(ImportError):  # Windows counts no time of other processes
+        import resource
+
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        terminalreporter.write_line(f"{sum(one.ru_utime + one.ru_stime for one in used):.0f} s of CPU")

@@ -88,7 +88,7 @@ def statements(tree: ast.AST, deferred: bool) -> Iterator[ast.AST]:
     waiting = [*ast.iter_child_nodes(tree)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.expr) or not deferred and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(node, ast.expr) or (not deferred and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))):
             continue  # expressions hold no statement
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             waiting += node.orelse

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 # Modules and tests stay in memory: garbage collection among them takes a third of the time of test collection.
 gc.set_threshold(100_000, 50, 100)
@@ -23,7 +24,6 @@ TESTS = str(Path(__file__).parent)
 if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
     sys.path.insert(0, TESTS)
 
-import pytest  # noqa: E402
 import typer.testing  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
@@ -47,8 +47,8 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much CPU time the run took with its workers, of which 500 s is the most for all tests."""
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how much CPU time the run took, with that of its workers."""
     with contextlib.suppress(ImportError):  # Windows counts no time of other processes
         import resource
 

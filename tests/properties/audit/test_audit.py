@@ -753,7 +753,8 @@ def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path, hardly_shrunk: N
     with pytest.raises(fo.errors.InvalidInstance, match=r"--policy file\.py:NAME .*replay\(path, policy="):
         replay(path)
     assert replay(path, mine)[0].refutes
-    path = audit(fo.BottleneckFairness(), ["rm"], max_examples=24).save(tmp_path / "y.json")
+    falls = fo.Instance([[1, 7], [2, 0]], [1, 2])  # with twice as much of the second
+    path = audit(fo.BottleneckFairness(), ["rm"], [falls]).save(tmp_path / "y.json")
     assert replay(path)[0].refutes and replay(path)[0].mechanism == "bottleneck fairness"
 
 

@@ -143,7 +143,7 @@ class Pairs(_View):
     def by_number(self, per_pair: Float, numbers: Numbers) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by number: shape (n_numbers, n_pairs)."""
         p = len(self)
-        return sp.csr_array((per_pair, (numbers.of_pairs(self), np.arange(p))), shape=(len(numbers), p))
+        return sp.csr_array((per_pair, (numbers.of_pairs(self.user), np.arange(p))), shape=(len(numbers), p))
 
     def by_user(self, per_pair: Float) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
@@ -166,7 +166,7 @@ class Pairs(_View):
         positive.
         """
         numbers = block._numbers(self.instance, levelled=True)
-        return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self)], numbers)
+        return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self.user)], numbers)
 
     @cached_property
     def loads(self) -> Any:
@@ -479,7 +479,7 @@ class Model(_WithVariables):
     def _above(self, numbers: Numbers, unit: Float | float) -> cp.Expression:
         """Numbers in a unit."""
         unit = np.broadcast_to(unit, (len(numbers),))
-        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs)]
+        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs.user)]
         total = self.pairs.by_number(per_pair, numbers) @ self.unknowns
         return total if numbers.base is None else total - numbers.base / unit
 

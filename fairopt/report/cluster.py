@@ -29,6 +29,7 @@ from fairopt.report.comparison import Comparison
 from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself, tell, within
 from fairopt.solve.form import solvers
 
@@ -117,6 +118,12 @@ class ClusterReport:
         return words.summary(self.main)
 
     @property
+    def to_do(self) -> list[words.Advice]:
+        """What follows for the operator from the first answer, the most urgent first."""
+        name, found = next(iter(self.findings.items()))
+        return words.to_do(name, self.main, found.purchases, found.verdicts)
+
+    @property
     def main(self) -> Allocation:
         """The first answer, which the summary describes."""
         return next(iter(self.comparison.allocations.values()))
@@ -140,9 +147,8 @@ class ClusterReport:
         MissingExtra
             Without Jinja2.
         """
-        from fairopt.report.cluster_page import rendered
-
-        return rendered(self, saved or {}, origin or Origin())
+        page: str = later("fairopt.report.cluster_page:rendered")(self, saved or {}, origin or Origin())
+        return page
 
     def write(
         self,
@@ -228,7 +234,7 @@ class ClusterReport:
             "title": self.title,
             "made": self.made.isoformat(timespec="seconds"),
             "summary": list(self.sentences),
-            "to_do": [one.text for one in words.to_do(self)],
+            "to_do": [one.text for one in self.to_do],
             "waiting": [one.to_dict() for one in words.waiting(self.main)],
             "comparison": self.comparison.to_dict(),
             "findings": {name: _described(found) for name, found in self.findings.items()},

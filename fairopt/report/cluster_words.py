@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ from fairopt.operate.server_names import server_kinds, server_names
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
+from fairopt.properties.verdicts import Verdict
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
-
-if TYPE_CHECKING:
-    from fairopt.report.cluster import ClusterReport
 
 __all__ = [
     "Advice",
@@ -275,11 +273,8 @@ def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
     return f"{done:,} of {of} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
 
 
-def to_do(report: ClusterReport) -> list[Advice]:
-    """What follows for the operator from the first answer, the most urgent first."""
-    allocation = report.main
-    name = next(iter(report.findings))
-    found = report.findings[name]
+def to_do(name: str, allocation: Allocation, bought: Purchases | None, verdicts: Sequence[Verdict]) -> list[Advice]:
+    """What follows for the operator from an answer, of the policy ``name``, the most urgent first."""
     out = [*_from_held(allocation)]
     if waiting(allocation):
         if not out:
@@ -290,15 +285,15 @@ def to_do(report: ClusterReport) -> list[Advice]:
     if len(large):
         text = why_too_large(allocation.instance, large)
         out.append(Advice("size", f"{text[:1].upper()}{text[1:]}. Change the request, or add a larger server."))
-    useful = [one for one in worths(found.purchases) if one.gain > 0]
-    if found.purchases is not None and found.purchases.lead is not None:  # GPUs are bought with their servers
+    useful = [one for one in worths(bought) if one.gain > 0]
+    if bought is not None and bought.lead is not None:  # GPUs are bought with their servers
         useful.sort(key=lambda one: not np.isnan(one.percent))
     best = useful[0] if useful else None
     if best is not None:
         out.append(Advice("buy", f"If you can add something: {best.text[:1].lower()}{best.text[1:]}", ("buy",)))
     out += [
         Advice("questions", f"Expect questions under {name}: {v.sentence}.")
-        for v in found.verdicts
+        for v in verdicts
         if v.holds is False and v.name in _objections(allocation.instance)
     ]
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Objective, objective_of
@@ -12,16 +12,15 @@ from fairopt.blocks.base import blocks_within, brief, require_hashable
 from fairopt.blocks.constraints import Constraint, constraints_of
 from fairopt.blocks.model import Model
 from fairopt.errors import InvalidBlock, within_memory
-from fairopt.exact.allocate import allocate as allocate_exactly
 from fairopt.instance import Instance
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
 from fairopt.solve import dispatch
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.problem import natural_problem
-from fairopt.solve.prepared import Prepared
-from fairopt.solve.solved_problem import read
-from fairopt.solve.whole.solve import allocate_whole
+
+if TYPE_CHECKING:
+    from fairopt.solve.prepared import Prepared
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 
@@ -196,8 +195,12 @@ class Policy:
                     raise InvalidBlock(
                         "exact answers are of divisible tasks; give exact=True or integral=True, not both"
                     )
+                from fairopt.exact.allocate import allocate as allocate_exactly
+
                 return allocate_exactly(self, instance, dispatch.solved, **options)
             if integral:
+                from fairopt.solve.whole.solve import allocate_whole
+
                 return allocate_whole(self, instance, integral, **options)
             return dispatch.allocate(self, instance, **options)
 
@@ -229,6 +232,8 @@ class Policy:
         >>> ready.allocate(capacities=[12, 8]).tasks.round(4)
         array([1.3333, 4.    ])
         """
+        from fairopt.solve.prepared import Prepared
+
         return Prepared(self, instance, solver=solver, solver_options=solver_options)
 
     def with_constraints(self, *constraints: Given | Iterable[Given]) -> Policy:
@@ -321,6 +326,8 @@ class Policy:
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
+        from fairopt.solve.solved_problem import read
+
         return read(self, problem, instance)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,8 @@
-"""Whole tasks under a policy: by mixed-integer linear programs if possible, else the rounded divisible answer."""
+"""Whole tasks under a policy: by mixed-integer linear programs if possible, else the rounded divisible answer.
+
+The tasks of each server are whole numbers under the policy's own constraints (Definition 14.8). The bound is that of
+divisible tasks, which whole tasks cannot exceed.
+"""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.guarantees import guaranteed_tasks
-from fairopt.blocks.limits import limited_units
+from fairopt.blocks.guarantees import guaranteed_tasks, limited_units
 from fairopt.blocks.teams import kept_bases
 from fairopt.instance import Instance
 from fairopt.instance.limits import Limit

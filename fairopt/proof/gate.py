@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
-from fairopt.blocks.limits import beyond_limits
+from fairopt.blocks.guarantees import beyond_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share

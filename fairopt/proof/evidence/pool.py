@@ -14,7 +14,6 @@ from fairopt.blocks.constraints import EnvyFree
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.entries import Named, price_entry, price_rows, priced
 from fairopt.proof.envy_levels import EnvyProgram, binding_envy_rows, envy_gap
-from fairopt.proof.exact_filling import exact_gap, rounding_decides
 from fairopt.proof.pool_gaps import (
     Bottlenecks,
     PoolProof,
@@ -23,6 +22,7 @@ from fairopt.proof.pool_gaps import (
     corrections,
     first_full,
     proof_on_pool,
+    rounding_decides,
     total_sums,
 )
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices, as_list
@@ -97,8 +97,11 @@ class Bottlenecked(OnPool):
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         pool, found = self.pool, proof.found
         assert isinstance(found, Bottlenecks)
-        if rounding_decides(program, found) and (exact := exact_gap(program, tasks)) is not None:
-            return proof._replace(gap=exact)
+        if rounding_decides(program, found):
+            from fairopt.proof.exact_filling import exact_gap
+
+            if (exact := exact_gap(program, tasks)) is not None:
+                return proof._replace(gap=exact)
         if found.full(pool.usable) and proof.gap <= SUM_ROUNDING and not found.has_small_holdings(pool.usable):
             return proof
         order = first_full(pool, tasks) if self.order is None else self.order

@@ -25,8 +25,7 @@ from fairopt.blocks.base import (
     refuse_whole_numbers,
 )
 from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
-from fairopt.blocks.guarantees import guarantees_of, team_floors
-from fairopt.blocks.limits import kept_limits
+from fairopt.blocks.guarantees import guarantees_of, kept_limits, team_floors
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term

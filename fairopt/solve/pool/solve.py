@@ -12,8 +12,7 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified
 from fairopt.proof.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.proof.exact_filling import rounding_decides
-from fairopt.proof.pool_gaps import bottlenecks
+from fairopt.proof.pool_gaps import bottlenecks, rounding_decides
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.tolerances import ROUNDING, TINY
 from fairopt.solve.arrays import Float

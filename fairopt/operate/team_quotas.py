@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from fairopt.errors import optional
 from fairopt.io.quotas.present import read_quotas
 from fairopt.io.quotas.quota import Quota
 from fairopt.runtime.display import unit_shown
+from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,7 @@ class QuotaChanges:
             team  new
         0  user1  4.0
         """
-        pd = optional("pandas", "parquet", "to_frame()")
+        pd = pandas()
         rows = [asdict(row) | {"change": row.change} for row in self.rows]
         names = ["team", "resource", "flavor", "unit", "present", "new", "change", "held"]
         return pd.DataFrame(rows, columns=names + ["owed"] * any(row.owed is not None for row in self.rows))
@@ -245,7 +245,7 @@ class Quotas:
             team resource flavor  amount unit
         0  user1      gpu            4.0
         """
-        pd = optional("pandas", "parquet", "to_frame()")
+        pd = pandas()
         names = ["team", "resource", "flavor", "amount", "unit"]
         names += ["owed"] * any(row.owed is not None for row in self.rows)
         return pd.DataFrame([asdict(row) for row in self.rows], columns=names)

@@ -23,8 +23,8 @@ from fairopt.operate.purchases import TASKS, Purchases, leading, purchases
 from fairopt.policy import accepted
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
-from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
+from fairopt.report.cluster_words import Findings
 from fairopt.report.comparison import Comparison
 from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
@@ -42,22 +42,6 @@ CHECKED = 10.0  # seconds in which a saved answer is proved again, without a tim
 ENDINGS = (".html", ".htm")
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What follows from one answer; ``missing`` says what is not known, and why.
-
-    ``entitled`` is what teams and users get at full demand, None if nobody has a task limit or if it is not known.
-    """
-
-    allocation: Allocation
-    explanations: tuple[Explanation, ...]
-    unexplained: int  # users left out of the explanations
-    verdicts: tuple[Verdict, ...]
-    purchases: Purchases | None
-    missing: tuple[str, ...]
-    entitled: Entitled | None = None
 
 
 @dataclass(frozen=True)
@@ -116,12 +100,6 @@ class ClusterReport:
     def sentences(self) -> tuple[str, ...]:
         """The summary of the first policy that was solved."""
         return words.summary(self.main)
-
-    @property
-    def to_do(self) -> list[words.Advice]:
-        """What follows for the operator from the first answer, the most urgent first."""
-        name, found = next(iter(self.findings.items()))
-        return words.to_do(name, self.main, found.purchases, found.verdicts)
 
     @property
     def main(self) -> Allocation:
@@ -234,7 +212,7 @@ class ClusterReport:
             "title": self.title,
             "made": self.made.isoformat(timespec="seconds"),
             "summary": list(self.sentences),
-            "to_do": [one.text for one in self.to_do],
+            "to_do": [one.text for one in words.to_do(self.findings)],
             "waiting": [one.to_dict() for one in words.waiting(self.main)],
             "comparison": self.comparison.to_dict(),
             "findings": {name: _described(found) for name, found in self.findings.items()},

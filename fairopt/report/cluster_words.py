@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.instance import Instance
-from fairopt.operate.explanation import listed, number, tasks_of
+from fairopt.operate.explanation import Explanation, listed, number, tasks_of
 from fairopt.operate.fitting import too_large, why_too_large
 from fairopt.operate.held import OVER, UNDER, held_now
 from fairopt.operate.purchases import BY_ANSWERS, Purchases
@@ -22,10 +22,12 @@ from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.properties.verdicts import Verdict
+from fairopt.report.entitlements import Entitled
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
 __all__ = [
     "Advice",
+    "Findings",
     "Waiting",
     "Worth",
     "amount",
@@ -52,6 +54,22 @@ FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
 MOST_UNITS = 1e6  # so named, if the gain has no end
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What follows from one answer; ``missing`` says what is not known, and why.
+
+    ``entitled`` is what teams and users get at full demand, None if nobody has a task limit or if it is not known.
+    """
+
+    allocation: Allocation
+    explanations: tuple[Explanation, ...]
+    unexplained: int  # users left out of the explanations
+    verdicts: tuple[Verdict, ...]
+    purchases: Purchases | None
+    missing: tuple[str, ...]
+    entitled: Entitled | None = None
 
 
 @dataclass(frozen=True)
@@ -273,8 +291,10 @@ def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
     return f"{done:,} of {of} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
 
 
-def to_do(name: str, allocation: Allocation, bought: Purchases | None, verdicts: Sequence[Verdict]) -> list[Advice]:
-    """What follows for the operator from an answer, of the policy ``name``, the most urgent first."""
+def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
+    """What follows for the operator from the first answer, the most urgent first."""
+    name, found = next(iter(findings.items()))
+    allocation, bought = found.allocation, found.purchases
     out = [*_from_held(allocation)]
     if waiting(allocation):
         if not out:
@@ -293,7 +313,7 @@ def to_do(name: str, allocation: Allocation, bought: Purchases | None, verdicts:
         out.append(Advice("buy", f"If you can add something: {best.text[:1].lower()}{best.text[1:]}", ("buy",)))
     out += [
         Advice("questions", f"Expect questions under {name}: {v.sentence}.")
-        for v in verdicts
+        for v in found.verdicts
         if v.holds is False and v.name in _objections(allocation.instance)
     ]
     return out

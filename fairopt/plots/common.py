@@ -74,7 +74,8 @@ def matplotlib_or_missing() -> Any:
 def check_kind(kind: str, kinds: Iterable[str], of: str = "") -> None:
     """Raise `InvalidBlock` with the nearest ones if there is no such kind of picture of something."""
     if kind not in kinds:
-        raise InvalidBlock(f"there is no picture {kind!r}{of and f' of a {of}'}; {nearest(kind, kinds)}")
+        what = f"picture {kind!r} of a {of}" if of else f"kind of picture {kind!r}"
+        raise InvalidBlock(f"there is no {what}; {nearest(kind, kinds)}")
 
 
 def new_figure(width: float, height: float) -> Any:

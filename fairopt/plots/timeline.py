@@ -63,7 +63,7 @@ def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
     Traceback (most recent call last):
     fairopt.errors.InvalidBlock: there is no kind of picture 'share'; did you mean 'shares'?
     """
-    check_kind(kind, TIMELINE_KINDS, "timeline")
+    check_kind(kind, TIMELINE_KINDS)
     if between is not None:
         ends = moments_of(between, "between")
         if len(ends) != 2 or not ends[0] < ends[1]:

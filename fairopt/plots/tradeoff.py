@@ -64,7 +64,7 @@ def draw_frontier(
 
 def check(kind: str, parameters: int, of: str) -> None:
     """Raise `InvalidBlock` for a picture that a frontier with this number of parameters does not have."""
-    check_kind(kind, KINDS, "frontier")
+    check_kind(kind, KINDS)
     if parameters not in KINDS[kind]:
         words = "one parameter" if kind == "tasks" else "two parameters"
         raise InvalidBlock(f"kind={kind!r} needs {words}, but the frontier has {parameters}; try kind='tradeoff'")

@@ -25,7 +25,7 @@ from fairopt.proof.pool_gaps import (
     rounding_decides,
     total_sums,
 )
-from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices, as_list
+from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
 from fairopt.runtime.tolerances import SUM_ROUNDING
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Float, Program
@@ -112,7 +112,7 @@ class Bottlenecked(OnPool):
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         prices = {} if self.prices is None else priced(program, self.prices)
-        return {"kind": self.kind} | ({} if self.order is None else {"order": as_list(self.order)}) | prices
+        return {"kind": self.kind} | ({} if self.order is None else {"order": list(map(int, self.order))}) | prices
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:

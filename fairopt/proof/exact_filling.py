@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import OutOfDomain
-from fairopt.proof.pool_gaps import MOST_USERS
+from fairopt.proof.pool_gaps import MAX_USERS
 from fairopt.runtime.clock import check
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Float, Program
@@ -27,7 +27,7 @@ def exact_gap(program: Program, tasks: Float) -> float | None:
     None for a share without an exact formula, or if levels differ too much. The level of those whom the lower bounds of
     others leave nothing is 0.
     """
-    if program.instance.n_users > MOST_USERS:
+    if program.instance.n_users > MAX_USERS:
         return None
     exactly = [Fraction(x) for x in tasks.tolist()]
     smallest, gap = not program.term.is_order, None

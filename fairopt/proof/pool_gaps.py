@@ -19,7 +19,7 @@ from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, ROUNDING, SUM_ROUNDIN
 from fairopt.solve.form.pool_users import Chunk, Pool, cost, summed
 from fairopt.solve.form.program import Float, Program
 
-MOST_USERS = 2_000  # of a pool that is filled in fractions: some 0.5 seconds
+MAX_USERS = 2_000  # of a pool that is filled in fractions: some 0.5 seconds
 
 Measures = TypeVar("Measures", bound=Any)
 
@@ -453,7 +453,7 @@ def proof_on_pool(
 
 def rounding_decides(program: Program, found: Bottlenecks) -> bool:
     """Whether the rounding of one load may move a level by more than the tolerance, on a pool of few users."""
-    if program.instance.n_users > MOST_USERS or program.term.share is None:
+    if program.instance.n_users > MAX_USERS or program.term.share is None:
         return False
     with np.errstate(all="ignore"):
         growth = np.where(np.isfinite(found.least) & (found.rising > 0), program.usable / found.rising, 1.0)

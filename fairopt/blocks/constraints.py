@@ -15,13 +15,14 @@ from fairopt.blocks.base import (
     as_given,
     blocks_within,
     brief,
+    is_function,
     is_ours,
     parameter,
     per_user_parameter,
     resource_name,
 )
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.blocks.inline import Inline, is_function
+from fairopt.blocks.inline import Inline
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share

@@ -39,6 +39,10 @@ class _Folder:
         """The needed files that are missing."""
         return [names[0] for names in self.needed if not entries.intersection(names)]
 
+    def shown(self, joined: str) -> str:
+        """The needed files, of several names the one without an ending."""
+        return joined.join(names[-1] for names in self.needed)
+
 
 def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
     users, servers, *further = ((f"{title}.{ending}",) for title in TITLES)
@@ -85,11 +89,14 @@ _WRITERS = {
     "json": "json_file:write_json",
     "yaml": "yaml_file:write_yaml",
 }
-_EXPECTED = (
-    "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
-    "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
-    f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE}), or - for standard input"
+FOLDERS = ", ".join(kind.name for kind in _FOLDERS)
+FILES = "\n".join(
+    f"{kind.shown(' + '):<40}{kind.name}"
+    + f"\n  (+ {', '.join(names[-1] for names in kind.further)})" * bool(kind.further)
+    for kind in _FOLDERS
 )
+_SHOWN = ", ".join(f"{kind.shown(' and ')} ({kind.name})" for kind in _FOLDERS)
+_EXPECTED = f"give a folder with {_SHOWN}, a .json file or a .yaml file, or - for standard input"
 _IN_JSON = (
     "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get nodes,pods, or "
     "nodes and jobs of Slurm"

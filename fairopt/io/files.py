@@ -86,9 +86,9 @@ _WRITERS = {
     "yaml": "yaml_file:write_yaml",
 }
 _EXPECTED = (
-    "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
-    "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
-    f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE}), or - for standard input"
+    "give a folder with "
+    + ", ".join(f"{' and '.join(kind.missing(set()))} ({kind.name})" for kind in _FOLDERS)
+    + "; a .json file or a .yaml file; or - for standard input"
 )
 _IN_JSON = (
     "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get nodes,pods, or "

@@ -820,7 +820,7 @@ def test_the_checker_and_the_strategies_know_every_shipped_share():
         name for name in fo.__all__ if isinstance(kind := getattr(fo, name), type) and issubclass(kind, fo.Share)
     }
     shipped -= {"Share", "OfTeam", "Surplus"}  # they are made of the others
-    assert {*checker_policy.SHARES} - {"IdealGain"} == shipped == {type(share).__name__ for share in SHARES}
+    assert {*checker_policy.SHARES} == shipped == {type(share).__name__ for share in SHARES}
     assert [name for name in shipped if name not in inspect.getsource(strategies.shares)] == []
     assert [share for share in SHARES if not share.states_exactly] == []
 

@@ -5,16 +5,13 @@ The order of rows is that in which `fairopt verify` reads their multipliers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import as_given
 from fairopt.blocks.constraints import (
     Constraint,
-    EnvyFree,
-    EqualShares,
     MaxShare,
     MaxTasks,
     MinShare,
@@ -31,8 +28,6 @@ from fairopt.exact.rationals import Rational, as_rational, rational, total
 from fairopt.instance.in_fractions import as_fraction
 
 __all__ = ["Imposed", "impose"]
-
-MOST_PAIRS = 160_000  # of users, for `EnvyFree`: some seconds
 
 Imposed = tuple[Rows, list[tuple[Goal, Rational]]]  # rows, and goals with their lower levels
 
@@ -70,11 +65,8 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
         cluster.usable[i] = min(cluster.usable[i], 1 - as_rational(as_fraction(condition.fraction)))
     elif isinstance(condition, (MinShare, MaxShare)):
         return _share_bounds(cluster, condition)
-    elif isinstance(condition, EqualShares):
-        found = list(Numbers(cluster, condition.share).exactly(True).values())
-        return [Row(b.row | {pair: -v for pair, v in a.row.items()}, b.base - a.base, True) for a, b in pairwise(found)]
-    elif isinstance(condition, EnvyFree):
-        return list(_envy_rows(cluster))
+    elif (rows := condition.exact_rows(cluster)) is not None:
+        return [Row(*row) for row in rows]
     else:
         raise OutOfDomain(f"the constraint {condition} is computed by code, in floats")
     return []
@@ -159,21 +151,3 @@ def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]
     if not is_linear(objective):
         return goal, level
     return [Row({pair: -v for pair, v in goal.linear.items()}, goal.constant - level)]
-
-
-def _envy_rows(cluster: Cluster) -> Iterator[Row]:
-    """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0`` for all users j and k of whom j may envy k."""
-    if len(cluster.active) ** 2 > MOST_PAIRS:
-        raise OutOfDomain(f"comparing {len(cluster.active):,} users for envy takes too long in fractions")
-    minus = rational(-1)
-    for j in cluster.active:
-        own = {(j, s): minus for s in cluster.open[j]}
-        for k in cluster.active:
-            theirs = {}
-            for s in {*cluster.open[k]} & {*cluster.open[j]} if j != k else ():
-                pairs = zip(cluster.demands[j][s], cluster.demands[k][s], strict=True)
-                runs = min((b / a for a, b in pairs if a), default=cluster.zero)
-                if runs > 0:
-                    theirs[k, s] = runs * cluster.weights[j] / cluster.weights[k]
-            if theirs:
-                yield Row(theirs | own, cluster.zero)

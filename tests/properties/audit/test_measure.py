@@ -8,6 +8,7 @@ import pytest
 import fairopt as fo
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import measure, violations
+from fairopt.properties.margins import margins_of
 from fairopt.properties.audit.random_instances import FAMILIES, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, size_of
 from fairopt.properties.checks import check
@@ -48,7 +49,7 @@ def test_measures_agree_with_the_checks(policy: fo.Policy, name: str) -> None:
     for family in FAMILIES:
         pools = random_pools(np.random.default_rng(7), family, (3, 2), 12, weights=not bundles, limits=True)
         found = outcomes_of(policy, pools)
-        margin, user = violations(name, pools, found)
+        margin, user = violations(margins_of(name), pools, found)
         for b in np.flatnonzero(found.ok):
             verdict = check(policy.allocate(pools.instance(b)), [name])[name]
             assert (margin[b] > 1e-5) == (verdict.margin > 1e-5), (family, b, margin[b], str(verdict))

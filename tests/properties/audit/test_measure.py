@@ -8,11 +8,11 @@ import pytest
 import fairopt as fo
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import measure, violations
-from fairopt.properties.margins import margins_of
 from fairopt.properties.audit.random_instances import FAMILIES, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, size_of
 from fairopt.properties.checks import check
 from fairopt.properties.exact.confirm import verified
+from fairopt.properties.margins import margins_of
 from fairopt.solve.form.many_instances import Batch
 
 POLICIES = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.MostTasks(), fo.MLFDRS(), fo.HFFMRA()]

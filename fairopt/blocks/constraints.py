@@ -142,8 +142,9 @@ class Constraint(Block):
         Parameters
         ----------
         cluster : fairopt.exact.cluster.Cluster
-            Offers ``active`` users, their ``open`` servers, ``weights``, ``demands`` by user and server, and
-            ``levelled(share)``, the row and base of each number that a share compares, per weight.
+            Offers ``active`` users, their ``open`` servers, ``weights``, ``demands`` by user and server,
+            ``number(parameter)``, and ``levelled(share)``, the row and base of each number that a share compares, per
+            weight. All of them are rationals of one kind; ``zero`` and ``one`` are too.
 
         Returns
         -------

@@ -127,6 +127,10 @@ class Cluster:
             self._coefficients[share] = below, below if same else [[as_rational(c.high) for c in row] for row in found]
         return self._coefficients[share]
 
+    def number(self, value: Any) -> Rational:
+        """A finite parameter of a block."""
+        return as_rational(as_fraction(value))
+
     def levelled(self, share: Share) -> list[Number]:
         """What a share compares, per weight; `OutOfDomain` where it is irrational."""
         return list(Numbers(self, share).exactly(True).values())

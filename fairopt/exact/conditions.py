@@ -25,7 +25,6 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, Numbers, Row, Rows
 from fairopt.exact.goals import Goal, is_linear, smallest
 from fairopt.exact.rationals import Rational, as_rational, rational, total
-from fairopt.instance.in_fractions import as_fraction
 
 __all__ = ["Imposed", "impose"]
 
@@ -62,7 +61,7 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
             _bound(cluster, j, entitled if limit is None else min(entitled, limit), False)
     elif isinstance(condition, Reserve):
         i = cluster.instance.resource_index(condition.resource)
-        cluster.usable[i] = min(cluster.usable[i], 1 - as_rational(as_fraction(condition.fraction)))
+        cluster.usable[i] = min(cluster.usable[i], 1 - cluster.number(condition.fraction))
     elif isinstance(condition, (MinShare, MaxShare)):
         return _share_bounds(cluster, condition)
     elif (rows := condition.exact_rows(cluster)) is not None:
@@ -100,20 +99,17 @@ def _share_bounds(cluster: Cluster, condition: MinShare | MaxShare) -> Rows:
             names = share._names(cluster.instance)
             each = level if isinstance(level, Sequence) else [level] * len(names)
             given = level if isinstance(level, Mapping) else dict(zip(names, each, strict=True))
-            levels = {t: _number(given[t]) for t in numbers.weights if t in given}
+            levels = {
+                t: None if given[t] == float("inf") else cluster.number(given[t]) for t in numbers.weights if t in given
+            }
         else:
             levels = {str(cluster.users[j]): by_user[j] for j in cluster.active}
         rows = numbers.bounded(levels, most)
     for team, bound in of_teams.items():
         numbers = Numbers(cluster, share)
         mine = [j for j in cluster.members[team] if j in numbers.of_user]
-        rows.append(numbers.bound(mine, [numbers.of_user[j] for j in mine], as_rational(as_fraction(bound)), most))
+        rows.append(numbers.bound(mine, [numbers.of_user[j] for j in mine], cluster.number(bound), most))
     return rows
-
-
-def _number(value: Any) -> Rational | None:
-    """A parameter of a block; None if it is infinite."""
-    return None if value == float("inf") else as_rational(as_fraction(value))
 
 
 def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | None], most: bool, name: str) -> Rows:
@@ -138,7 +134,7 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
 
 def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]:
     """A lower level of an objective: rows if it is a sum of shares or the smallest one, else a goal and its level."""
-    objective, level = condition.objective, as_rational(as_fraction(condition.level))
+    objective, level = condition.objective, cluster.number(condition.level)
     if (found := smallest(objective)) is not None:
         factor, share = found
         least = level / factor if isinstance(share, Surplus) else max(level / factor, cluster.zero)

@@ -148,10 +148,8 @@ def check(
     clock, names = Clock(time_limit), _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     work = work_by(share, allocation.policy, allocation.instance)
-    verdicts = tuple(
-        _within(later(f"fairopt.properties.{BY_NAME[p].check}")(allocation, float(tol), clock, work), allocation)
-        for p in names
-    )
+    checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
+    verdicts = tuple(_within(one(allocation, float(tol), clock, work), allocation) for one in checks)
     if allocation.certificate.whole:
         verdicts = tuple(
             v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")

@@ -139,12 +139,13 @@ class Constraint(Block):
     def exact_rows(self, cluster: Any) -> Iterable[ExactRow] | None:
         """`rows` without rounding, for exact answers, in the order of the checker's; None, the default, if not stated.
 
+        Used for fairopt's constraints only.
+
         Parameters
         ----------
         cluster : fairopt.exact.cluster.Cluster
             Offers ``active`` users, their ``open`` servers, ``weights``, ``demands`` by user and server,
-            ``number(parameter)``, and ``levelled(share)``, the row and base of each number that a share compares, per
-            weight. All of them are rationals of one kind; ``zero`` and ``one`` are too.
+            ``number(parameter)``, ``zero``, ``one``, and ``levelled(share)``, what a share compares, all in rationals.
 
         Returns
         -------

@@ -32,15 +32,6 @@ class Condition(NamedTuple):
     rows: Callable[[Any, Any, Any], Rows]  # of a `Cluster`, a `Block`, and the place of the constraint
 
 
-def _dominant(cluster: Any, share: Any, j: int, s: int) -> Fraction:
-    largest: Fraction = cluster.part_of_all.of(cluster.demands[j][s])
-    return largest
-
-
-def _stand_alone(cluster: Any, share: Any, j: int, s: int) -> Fraction:
-    return 1 / exact_sum(cluster.tasks_alone(j, t) or ZERO for t in range(cluster.servers))
-
-
 def _throughput(cluster: Any, share: Any, j: int, s: int) -> Fraction:
     """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
     rates = [ONE] * cluster.servers if cluster.rates is None else cluster.rates[j]
@@ -57,7 +48,7 @@ def _ratios(cluster: Any, j: int, s: int) -> list[Fraction]:
 
 def _norm(cluster: Any, share: Any, j: int, s: int) -> Fraction | Between:
     if share.given["p"] in (0, math.inf):
-        return _dominant(cluster, share, j, s) if share.given["p"] else ONE
+        return SHARES["DominantShare" if share.given["p"] else "Tasks"].of(cluster, share, j, s)
     ratios, p = sorted(_ratios(cluster, j, s), reverse=True), number(share.given["p"], "p", 0)
     parts = [power(r / ratios[0], p) for r in ratios if r > 0]
     low, high = (power(exact_sum(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
@@ -86,8 +77,11 @@ def _k_dominant(cluster: Any, share: Any, j: int, s: int) -> Fraction:
 
 SHARES = {
     "Tasks": Share((), lambda cluster, share, j, s: ONE),
-    "DominantShare": Share((), _dominant),
-    "StandAloneShare": Share((), _stand_alone),
+    "DominantShare": Share((), lambda cluster, share, j, s: cluster.part_of_all.of(cluster.demands[j][s])),
+    "StandAloneShare": Share(
+        (),
+        lambda cluster, share, j, s: 1 / exact_sum(cluster.tasks_alone(j, t) or ZERO for t in range(cluster.servers)),
+    ),
     "ThroughputShare": Share((), _throughput, by_server=True),
     "PNormShare": Share(("p",), _norm),
     "ResourceShare": Share(

@@ -71,10 +71,10 @@ class Constraint(Block):
 
     instead: ClassVar[str] = "give constraints in a list: Policy(objective, [MinShare(0.1), MaxTasks(5)])"
     added: ClassVar[bool] = False  # True if methods, not policies, add it: conflicts do not name it
-    relaxed_by: ClassVar[tuple[str, int] | None] = (
+    _relaxed_by: ClassVar[tuple[str, int] | None] = (
         None  # a parameter, and 1 if it relaxes as that grows, -1 as it shrinks
     )
-    holds_at_zero: ClassVar[bool] = False  # whether no tasks at all meet it, so that it conflicts with no other such
+    _holds_at_zero: ClassVar[bool] = False  # whether no tasks at all meet it, so that it conflicts with no other such
 
     def __init_subclass__(cls, **given: Any) -> None:
         """Let rows or constraints defined by a class override what it inherits of the other."""
@@ -136,7 +136,7 @@ class Constraint(Block):
         """The constraints by name of a block without rows."""
         raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it, or rows(pairs)")
 
-    def exact_rows(self, cluster: Any) -> Iterable[ExactRow] | None:
+    def _exact_rows(self, cluster: Any) -> Iterable[ExactRow] | None:
         """`rows` without rounding, for exact answers, in the order of the checker's; None, the default, if not stated.
 
         Used for fairopt's constraints only.
@@ -285,7 +285,7 @@ class MinTasks(TaskBound):
     array([ 2., 15.])
     """
 
-    relaxed_by = "tasks", -1
+    _relaxed_by = "tasks", -1
     tasks: PerUser
 
     def __post_init__(self) -> None:
@@ -313,8 +313,8 @@ class MaxTasks(TaskBound):
     array([ 3., 10.])
     """
 
-    relaxed_by = "tasks", 1
-    holds_at_zero = True
+    _relaxed_by = "tasks", 1
+    _holds_at_zero = True
     tasks: PerUser
 
     def __post_init__(self) -> None:
@@ -395,7 +395,7 @@ class MinShare(_ShareBound):
     array([ 1., 20.])
     """
 
-    relaxed_by = "level", -1
+    _relaxed_by = "level", -1
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         if not self.share._is_plain or self._of_teams(instance):
@@ -452,8 +452,8 @@ class MaxShare(_ShareBound):
     array([ 2., 15.])
     """
 
-    relaxed_by = "level", 1
-    holds_at_zero = True
+    _relaxed_by = "level", 1
+    _holds_at_zero = True
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         if not self.share._is_plain or self._of_teams(instance):
@@ -544,7 +544,7 @@ class EnvyFree(ManyRows):
     array([0.666667, 2.      ])
     """
 
-    holds_at_zero = True
+    _holds_at_zero = True
 
     def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
         """Row ``j n + k`` states that user j does not envy user k; rows that always hold are left out."""
@@ -567,7 +567,7 @@ class EnvyFree(ManyRows):
         labels = np.array(instance.users, dtype=object)[np.stack([used // n, used % n], axis=1)]
         return {"no envy": Rows(theirs - pairs.totals[used // n], labels=labels)}
 
-    def exact_rows(self, cluster: Any) -> Iterator[ExactRow]:
+    def _exact_rows(self, cluster: Any) -> Iterator[ExactRow]:
         if len(cluster.active) ** 2 > MANY_PAIRS:
             raise OutOfDomain(f"comparing {len(cluster.active):,} users for envy takes too long in fractions")
         for j, k in itertools.permutations(cluster.active, 2):
@@ -686,7 +686,7 @@ class EqualShares(Constraint):
         names, unit = self.share._names(pairs.instance), pairs.level(self.share)
         return {"equal": Rows(z[1:] - z[:-1], right, equal=True, unit=unit, labels=names[1:])}
 
-    def exact_rows(self, cluster: Any) -> Iterator[ExactRow]:
+    def _exact_rows(self, cluster: Any) -> Iterator[ExactRow]:
         for a, b in itertools.pairwise(cluster.levelled(self.share)):
             yield b.row | {pair: -v for pair, v in a.row.items()}, b.base - a.base, True
 
@@ -713,8 +713,8 @@ class Reserve(Constraint):
     array([3.])
     """
 
-    relaxed_by = "fraction", -1
-    holds_at_zero = True
+    _relaxed_by = "fraction", -1
+    _holds_at_zero = True
     resource: str | int
     fraction: float
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from numbers import Rational
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -458,7 +458,7 @@ class KDominantShare(Share):
 
     k: int
     rank_weights: tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser | None = None
-    short: Literal["refuse", "positive"] = "refuse"
+    short: str = "refuse"
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:

@@ -64,7 +64,7 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
         cluster.usable[i] = min(cluster.usable[i], 1 - cluster.number(condition.fraction))
     elif isinstance(condition, (MinShare, MaxShare)):
         return _share_bounds(cluster, condition)
-    elif (rows := condition.exact_rows(cluster)) is not None:
+    elif (rows := condition._exact_rows(cluster)) is not None:
         return [Row(*row) for row in rows]
     else:
         raise OutOfDomain(f"the constraint {condition} is computed by code, in floats")

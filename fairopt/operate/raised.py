@@ -106,9 +106,9 @@ def relaxed(constraint: Constraint, point: Point | None = None, by: float = BY) 
     changed: Any = constraint  # a dataclass
     if isinstance(constraint, AtLeast):
         return None if point is None else replace(changed, level=changed.level - by * changed.objective.drop(point))
-    if constraint.relaxed_by is None:
+    if constraint._relaxed_by is None:
         return None
-    name, sign = constraint.relaxed_by
+    name, sign = constraint._relaxed_by
     relaxing: Constraint = replace(changed, **{name: _times(getattr(constraint, name), 1 + sign * by)})
     return relaxing
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, KDominantShare, StandAloneShare
@@ -27,7 +27,7 @@ def DRF() -> Policy:
 
 
 @makes_policies
-def KDF(k: int = 2, rank_weights: Any = None, short: Literal["refuse", "positive"] = "refuse") -> Policy:
+def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     """k-Dominant Fairness: leximin of the product of each user's k largest ratios (Jiang and Wu 2021, sec. 4).
 
     Parameters

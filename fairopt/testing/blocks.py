@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from fairopt.blocks.base import Block, PerUser
 from fairopt.blocks.constraints import Constraint, EnvyFree, SharingIncentive
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
-from fairopt.blocks.shares import DominantShare, Share
+from fairopt.blocks.shares import DominantShare, KDominantShare, Share
 from fairopt.errors import NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
@@ -55,7 +55,8 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
 def shipped_shares(n_resources: int) -> list[Share]:
     """Every share of `fairopt.blocks.shares` with some parameters, the dominant share first."""
     kinds = sorted(of_kind(Share, shares_of_ours), key=lambda kind: kind is not DominantShare)
-    return [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
+    found = [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
+    return [*found, *(KDominantShare(k, short="positive") for k in range(2, n_resources + 1))]
 
 
 def of_kind(base: type[Shipped], place: ModuleType) -> list[type[Shipped]]:
@@ -73,11 +74,8 @@ def _made(kind: type[Any], n_resources: int, values: dict[Any, tuple[Any, ...]])
     Resources and numbers of them are chosen only if ``n_resources`` are known.
     """
     values = {int: (*range(1, n_resources + 1),), str | int: (*range(n_resources),)} | values
-    choices = dict[str, Any]()
-    for name, of in get_type_hints(kind).items():
-        found = get_args(of) if get_origin(of) is Literal else values.get(of)
-        if name in kind.__dataclass_fields__ and found is not None:
-            choices[name] = found
+    types = {name: of for name, of in get_type_hints(kind).items() if name in kind.__dataclass_fields__}
+    choices = {name: values[of] for name, of in types.items() if of in values}
     for chosen in itertools.product(*choices.values()):
         yield kind(**dict(zip(choices, chosen, strict=True)))
 
@@ -164,7 +162,7 @@ def _feasible_together(instance: Instance | None) -> st.SearchStrategy[list[Cons
     # with task limits, own slices may violate EnvyFree
     floors: list[list[Constraint]] = [[SharingIncentive()], *([[SharingIncentive(), EnvyFree()]] if unlimited else [])]
     values = {float: (0.25, 0.5), PerUser: (0.25, 0.5, 1, 2, 3, 4)}
-    kinds = [kind for kind in of_kind(Constraint, constraints) if kind.holds_at_zero]
+    kinds = [kind for kind in of_kind(Constraint, constraints) if kind._holds_at_zero]
     ceiling = st.sampled_from([one for kind in kinds for one in _made(kind, 1, values)])
     ceilings = st.lists(ceiling, min_size=1, max_size=2, unique_by=type)
     return st.one_of(st.just([]), st.sampled_from(floors), ceilings)

@@ -111,7 +111,7 @@ def read(
           these three keys, see `fairopt.datasets.slurm`,
         * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
-        * a folder of the openb trace, see `fairopt.datasets.openb`,
+        * a folder of the openb trace, see `fairopt.datasets.openb`, or of another kind in :doc:`/files`,
         * ``"-"`` for standard input: what a ``.json`` or a ``.yaml`` file may hold.
     users, tasks : str, optional
         For Kubernetes, Slurm and ClusterData 2019, as in `kubernetes`, `slurm` and `clusterdata2019`.

@@ -1,6 +1,7 @@
 """The rooms of the package: imports point one way, optional packages are imported when needed, only the CLI prints."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -366,12 +367,13 @@ def test_imports_in_functions_count_and_those_for_types_do_not() -> None:
 
 
 def test_package_docstrings_name_every_file() -> None:
-    missing = []
+    missing, table = [], SOURCES["fairopt.io.files"].read_text(encoding="utf-8")
+    readers = {f"fairopt.io.{name}" for name in re.findall(r'"(\w+):\w+"', table)}  # the map names the table
     for module in SOURCES:
         package, _, name = module.rpartition(".")
         if package and name != "__main__":
             text = ast.get_docstring(parsed(SOURCES[package].read_text(encoding="utf-8"))) or ""
-            missing += [module] * (f"`{name}`" not in text)
+            missing += [module] * (f"`{name}`" not in text and module not in readers)
     assert missing == []
 
 

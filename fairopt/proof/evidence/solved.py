@@ -82,6 +82,7 @@ class Solved(Optimum):
     left: Left | None = None
 
     kind = "duals"
+    of_solver = True
 
     @property
     def program(self) -> Program:

@@ -1,6 +1,6 @@
 """Exact methods on one pool.
 
-* `solve`: when each method applies, and its proposal with evidence.
+* `solve`: the proposals of most, with evidence.
 * `waterfilling`: leximin and max-min, by water-filling.
 * `envy`: the same under envy-freeness.
 * `alpha_fair`: alpha-fairness, by Newton's method in prices.
@@ -8,5 +8,5 @@
 * `interior`: sums of one concave function per user, by an interior point in tasks and prices.
 * `ordered`: ordered weights, by cutting planes in prices.
 
-`waterfilling` and `alpha_fair` know users by a protocol, for users in memory and in shards (`methods.sharded`).
+`waterfilling` and `alpha_fair` know users by a protocol, for users in memory and in shards (`solve.sharded`).
 """

@@ -1,4 +1,4 @@
-"""The table of methods: one of a user's own is asked first, judged by the gate, and followed by others if it is wrong."""
+"""The table of methods: one of a user's own is asked first, judged by the gate, and followed by others."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_without_what_adds_speed_all_is_answered(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("fairopt.solve.dispatch.TABLE", [method for method in TABLE if not method.only_speed])
     servers = fo.Instance([[2, 3], [2, 1]], [[6, 4], [3, 5]])
     policies = [fo.DRF(), fo.FDS(2), fo.FDS(beta=2, lam=-2), fo.MostTasks(), fo.Policy(Roots())]
-    policies += [fo.Policy(fo.OrderedWeighted([2, 1])), fo.Policy(fo.Leximin(), [fo.EnvyFree()])]
+    policies += [fo.Policy(fo.OrderedWeighted((2, 1))), fo.Policy(fo.Leximin(), [fo.EnvyFree()])]
     for policy in policies:
         for instance in (servers, servers.pooled()):
             fast = policy.allocate(instance)

@@ -169,6 +169,11 @@ def _searched_first(program: Any, settings: Settings) -> bool:
     return only_parametric(program) or at("cone.parametric:search_by_prices")(program, settings)
 
 
+def _number_on_servers(program: Any) -> bool:
+    """Whether the objective is a number, on several servers."""
+    return not (program.single or program.term.is_order)
+
+
 def _written_out(program: Any) -> bool:
     """Whether a cone program may have all rows of the constraints."""
     return not program.many_rows or program.instance.n_users**2 <= MOST_ROWS
@@ -206,7 +211,10 @@ TABLE += [
         "merged users",
         "",
         lambda program, settings: (
-            program.instance.n_users >= FEWEST and settings.general is None and settings.start is None
+            program.instance.n_users >= FEWEST
+            and program.pool_share is None  # methods for users one by one are as fast
+            and settings.general is None
+            and settings.start is None
         ),
         at("merged_users:solve_merged_users"),
         under=ANY,
@@ -263,7 +271,7 @@ TABLE += [
     Method(
         "prices",
         "",
-        lambda program, _: not program.single and at("cluster.alpha_fair:alpha_fair_on_servers_applies")(program),
+        lambda program, _: _number_on_servers(program) and at("cluster.alpha_fair:alpha_fair_on_servers_applies")(program),
         at("cluster.alpha_fair:solve_alpha_fair_on_servers"),
         only_speed=True,
         above_base=True,
@@ -293,7 +301,7 @@ TABLE += [
     Method(
         "prices",
         "",
-        lambda program, _: not program.single and at("cluster.sums:sum_on_servers_applies")(program),
+        lambda program, _: _number_on_servers(program) and at("cluster.sums:sum_on_servers_applies")(program),
         at("cluster.sums:solve_sum_on_servers"),
         only_speed=True,
         above_base=True,

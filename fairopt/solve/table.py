@@ -271,7 +271,9 @@ TABLE += [
     Method(
         "prices",
         "",
-        lambda program, _: _number_on_servers(program) and at("cluster.alpha_fair:alpha_fair_on_servers_applies")(program),
+        lambda program, _: (
+            _number_on_servers(program) and at("cluster.alpha_fair:alpha_fair_on_servers_applies")(program)
+        ),
         at("cluster.alpha_fair:solve_alpha_fair_on_servers"),
         only_speed=True,
         above_base=True,

@@ -24,6 +24,7 @@ TESTS = str(Path(__file__).parent)
 if TESTS not in sys.path:  # so that `oracle` can be imported: what the package computes, slow and obviously right
     sys.path.insert(0, TESTS)
 
+import pytest  # noqa: E402
 import typer.testing  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
@@ -38,6 +39,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # when more commands have been registered.
 made = functools.cache(lambda app, registered: typer.main.get_command(app))
 typer.testing._get_command = lambda app: made(app, len(app.registered_commands))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cone-only", action="store_true", help="without methods that add speed only; not in CI")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With ``--cone-only``, take what adds speed only out of the table of methods."""
+    if config.getoption("cone_only"):
+        from fairopt.solve.table import TABLE
+
+        TABLE[:] = [method for method in TABLE if not method.only_speed]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``--cone-only``, leave out what states names, sizes or times of methods."""
+    if config.getoption("cone_only"):
+        for item in items:
+            if item.get_closest_marker("fast_methods"):
+                item.add_marker(pytest.mark.skip(reason="of fast methods"))
 
 
 def pytest_collection_finish() -> None:

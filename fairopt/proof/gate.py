@@ -117,7 +117,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
                 answer = nothing(program, proposal.method)
             if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
                 answer.gap = 0.0
-    answer.solver, answer.evidence = proposal.solver, evidence
+    answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
+    answer.tried = proposal.tried
     if attempt is not None:
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer

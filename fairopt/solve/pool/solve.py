@@ -1,4 +1,4 @@
-"""The exact methods on one pool: whether each applies to a program, and its proposals with evidence."""
+"""The exact methods on one pool: the proposals of each, with evidence."""
 
 from __future__ import annotations
 
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms with it, and 2.7 to 7 ms without
 EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
 UNSOLD = 1e-9  # of all capacities at their prices: more than this and best responses leave too much
-
-
-def waterfilling_applies(program: Program) -> bool:
-    """Whether the program is leximin or max-min on one pool with nothing but bounds on tasks."""
-    return program.term.is_smallest and program.pool_share is not None
 
 
 def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
@@ -66,11 +61,6 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
         return None
     pool.each(lambda chunk: users.settle(chunk, filled.events))
     return users.tasks
-
-
-def alpha_fair_applies(program: Program) -> bool:
-    """Whether the program is alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
-    return program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
 
 
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
@@ -119,11 +109,6 @@ def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposa
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 
-def max_sum_applies(program: Program) -> bool:
-    """Whether the program is a total, or alpha-fairness at 0, on one pool with nothing but bounds on tasks."""
-    return program.term.is_linear and program.pool_share is not None
-
-
 def solve_max_sum(program: Program, settings: Settings) -> Proposals:
     """The largest total with prices as evidence; raises `Infeasible` if the lower bounds do not fit."""
     from fairopt.solve.pool.max_sum import MaxSumPool, find_mix
@@ -140,16 +125,6 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
     pool.each(partial(users.settle, mix=mix, tasks=tasks))
     evidence = TotalPrices(pool, mix.prices)
     yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
-
-
-def sum_applies(program: Program) -> bool:
-    """Whether the program is a sum of one concave function per user on one pool with nothing but bounds on tasks.
-
-    Not for objectives of one share, which the methods above solve.
-    """
-    if not program.single or program.rest or program.pool_share is not None or not (program.usable > 0).all():
-        return False
-    return program.marginal is not None
 
 
 def solve_sum(program: Program, settings: Settings) -> Proposals:

@@ -20,7 +20,6 @@ from fairopt.solve.cone.leximin import solve_leximin
 from fairopt.solve.dispatch import best
 from fairopt.solve.form import solvers
 from fairopt.solve.form.program import Program
-from fairopt.solve.pool import solve as pool
 from fairopt.solve.settings import Settings
 
 SOLVERS = [s for s in ("HIGHS", "CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
@@ -537,4 +536,4 @@ def test_the_gap_of_each_level_is_recorded() -> None:
     a = by_programs(fo.DRF(), APART)
     assert len(a.certificate.gaps) >= 2
     assert max(a.certificate.gaps) <= a.certificate.gap <= 1e-6
-    assert pool.waterfilling_applies(Program(APART.pooled(), fo.Leximin(), ()))
+    assert Program(APART.pooled(), fo.Leximin(), ()).pool_share is not None

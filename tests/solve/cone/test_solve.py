@@ -494,6 +494,7 @@ def test_a_solver_that_cannot_take_the_problem_is_unavailable() -> None:
         fo.Policy(fo.Leximin(), [Ball(0.3)]).allocate(CLUSTER, solver="HIGHS")
 
 
+@pytest.mark.fast_methods
 def test_unknown_and_absent_solvers_and_methods_are_named() -> None:
     with pytest.raises(fo.errors.SolverUnavailable, match="CLARABEL"):
         fo.DRF().allocate(CLUSTER, solver="CLARABELL")

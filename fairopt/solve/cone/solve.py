@@ -20,6 +20,7 @@ from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
 from fairopt.solve.cone.unbounded import refuse_unbounded
+from fairopt.solve.cone.vertex import IN_FRACTIONS, at_vertex
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Known, Left
 from fairopt.solve.form.program import ConeModel, Program
@@ -34,7 +35,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
 
     If the first answer is not certified, variables of blocks are solved for in units of what they can be.
     """
-    units, unsolved = dict[str, float](), list[ConeModel]()
+    units, unsolved, refined = dict[str, float](), list[ConeModel](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
         inaccurate = None
@@ -78,6 +79,13 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 return
         if inaccurate is not None and not settings.clock.late:
             yield inaccurate
+        if (found or settings.solver is None or name == "HIGHS") and not (refined or settings.clock.late):
+            refined.append(name)
+            vertex = at_vertex(problem, cone, name, settings)
+            if vertex is not None and vertex.status == IN_FRACTIONS:
+                yield Proposal("cone", cone.tasks(), Solved.of(cone, keep=True), attempt=vertex)
+            elif vertex is not None:
+                yield Proposal("cone", attempt=vertex)
 
     return by_chain(settings, propose)
 

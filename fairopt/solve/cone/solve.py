@@ -38,7 +38,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
     units, unsolved, refined = dict[str, float](), list[ConeModel](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
-        inaccurate = None
+        inaccurate, answered = None, name == "HIGHS" or settings.solver is None
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
@@ -62,6 +62,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 known=cone.known_rows,
                 left=cone.left,
             )
+            answered |= found
             if found:
                 evidence = Solved.of(cone, keep=True)
                 proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
@@ -79,7 +80,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 return
         if inaccurate is not None and not settings.clock.late:
             yield inaccurate
-        if (found or settings.solver is None or name == "HIGHS") and not (refined or settings.clock.late):
+        if answered and not (refined or settings.clock.late):
             refined.append(name)
             vertex = at_vertex(problem, cone, name, settings)
             if vertex is not None and vertex.status == IN_FRACTIONS:

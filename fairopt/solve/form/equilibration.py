@@ -91,6 +91,31 @@ class Equilibrated:
         dims = data["dims"]
         return not (dims.psd or getattr(dims, "pnd", None))
 
+    @classmethod
+    def of_ecos(cls, data: dict[str, Any]) -> Equilibrated:
+        """A program as CVXPY writes it for ECOS, with equations apart."""
+        parts = [data[name] for name in ("A", "G") if data[name] is not None]
+        rights = [data[name] for name in ("b", "h") if data[name] is not None]
+        joined = data | {"A": sp.csc_array(sp.vstack(parts)), "b": np.concatenate(rights)}
+        found, n = cls(joined), data["dims"].zero
+        a, b = sp.csc_array(found.data["A"]), found.data["b"]
+        for name, part in (("A", slice(n)), ("G", slice(n, None))):
+            found.data[name] = None if data[name] is None else sp.csc_array(a[part])
+        found.data |= {"b": None if data["b"] is None else b[:n], "h": None if data["h"] is None else b[n:]}
+        return found
+
+    def natural_of_ecos(self, found: dict[str, Any]) -> dict[str, Any]:
+        """ECOS's solution in the units as given."""
+        n = len(found["y"])
+        duals = np.concatenate([found["y"], found["z"]]) * self.rows / self.of_costs
+        costs = found["info"]["pcost"] / (self.of_costs * self.of_right)
+        return found | {
+            "x": found["x"] * self.columns / self.of_right,
+            "y": duals[:n],
+            "z": duals[n:],
+            "info": found["info"] | {"pcost": costs},
+        }
+
     def natural(self, found: Any) -> Any:
         """CLARABEL's solution in the units as given."""
         return SimpleNamespace(

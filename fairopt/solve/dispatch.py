@@ -344,7 +344,7 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         return _distribute_leftover(program, answer, settings)
     if search and not settings.clock.late:
         second = first or _search(program, settings)
-    elif settings.solver is None and not settings.clock.late and newton_applies(program):
+    elif settings.solver in (None, *solvers.CONE_CHAIN) and not settings.clock.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer

@@ -48,7 +48,7 @@ from fairopt.solve.cone.leximin import solve_leximin
 from fairopt.solve.cone.newton import newton_applies, solve_by_newton
 from fairopt.solve.cone.orders import orders_apply, solve_by_orders, sorted_term
 from fairopt.solve.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
-from fairopt.solve.cone.solve import solve_number
+from fairopt.solve.cone.solve import chain_of, solve_number
 from fairopt.solve.form import solvers
 from fairopt.solve.form.above import above
 from fairopt.solve.form.alike import Alike, alike
@@ -339,16 +339,35 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
             rest = best(program, solve(program, settings))
             answer = replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
         return _distribute_leftover(program, answer, settings) if answer.ok else answer
+    if not search and settings.general is None:
+        return _by_chain_and_newton(program, settings)
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _distribute_leftover(program, answer, settings)
-    if search and not settings.clock.late:
-        second = first or _search(program, settings)
-    elif settings.solver in (None, *solvers.CONE_CHAIN) and not settings.clock.late and newton_applies(program):
-        second = best(program, solve_by_newton(program, settings))
-    else:
+    if not search or settings.clock.late:
         return answer
-    return replace(min(second, answer, key=Answer.missing), tried=answer.tried + second.tried)
+    return _best_of(first or _search(program, settings), answer)
+
+
+def _by_chain_and_newton(program: Program, settings: Settings) -> Answer:
+    """The answer by solvers in turn, with Newton's steps, where they apply, before the first-order method SCS."""
+    names = chain_of(settings, linear=True)
+    last = [] if settings.solver else [name for name in names if name == "SCS"]
+    answer = best(program, solve_number(program, settings, [name for name in names if name not in last]))
+    newton = settings.solver in (None, *solvers.CONE_CHAIN)
+    if newton and not (answer.ok or settings.clock.late) and newton_applies(program):
+        second = _best_of(best(program, solve_by_newton(program, settings)), answer)
+        if second.ok:
+            return second
+        answer = second
+    if last and not (answer.ok or settings.clock.late):
+        answer = _best_of(best(program, solve_number(program, settings, last)), answer)
+    return _distribute_leftover(program, answer, settings) if answer.ok else answer
+
+
+def _best_of(second: Answer, first: Answer) -> Answer:
+    """The one that misses less, with the tries of both."""
+    return replace(min(second, first, key=Answer.missing), tried=first.tried + second.tried)
 
 
 def _refuse_infinite_tasks(program: Program) -> None:

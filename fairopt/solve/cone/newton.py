@@ -31,12 +31,11 @@ _FRUITLESS = 5  # proposals in turn that do not halve the gap, after which no mo
 
 
 def newton_applies(program: Program) -> bool:
-    """Whether the objective depends on tasks only, and is user-defined, or a sum of curves under linear rows."""
+    """Whether the objective depends on tasks only, and is user-defined or a sum of curves."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     majorant = program.objective.majorant(even)
     if majorant is not None:
-        linear = all(program.rows_of(block) is not None for block in program.rest)
-        if not (linear and program.objective.majorant_is_natural and majorant.is_curved):
+        if not (program.objective.majorant_is_natural and majorant.is_curved):
             return False
     model = ConeModel(program)
     return {v.id for v in program.objective.expression(model.model).variables()} == {model.unknowns.id}

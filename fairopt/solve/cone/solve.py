@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -30,8 +30,8 @@ INACCURATE = "optimal_inaccurate"  # CVXPY's status
 CANNOT_TAKE = "cannot take this kind of problem"
 
 
-def solve_number(program: Program, settings: Settings) -> Proposals:
-    """Maximise an objective that is not an order, by solvers in turn until one is certified.
+def solve_number(program: Program, settings: Settings, names: Sequence[str] | None = None) -> Proposals:
+    """Maximise an objective that is not an order, by solvers in turn, by default the chain, until one is certified.
 
     If the first answer is not certified, variables of blocks are solved for in units of what they can be.
     """
@@ -88,7 +88,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             elif vertex is not None:
                 yield Proposal("cone", attempt=vertex)
 
-    return by_chain(settings, propose)
+    return by_chain(settings, propose, names=names)
 
 
 class _SolverFailed(Exception):
@@ -106,13 +106,17 @@ def linear_only(settings: Settings, solver: str) -> bool:
 
 
 def by_chain(
-    settings: Settings, propose: Callable[[str], Iterable[Proposal]], method: str = "cone", linear: bool = True
+    settings: Settings,
+    propose: Callable[[str], Iterable[Proposal]],
+    method: str = "cone",
+    linear: bool = True,
+    names: Sequence[str] | None = None,
 ) -> Proposals:
     """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
 
     ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
-    for name in chain_of(settings, linear):
+    for name in chain_of(settings, linear) if names is None else names:
         if settings.clock.late:
             attempt = Try(name, "not tried", 0.0, message="time limit reached")
             yield Proposal(method, solver=name, attempt=attempt)

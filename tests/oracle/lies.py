@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fairopt.proof import conic
-from fairopt.solve.cone import solve as cone_solve
 from fairopt.solve.cone.levels import BySimplex, LevelProblem, LevelSolution
 from fairopt.solve.cone.vertex import IN_FRACTIONS
 from fairopt.solve.form import solvers
@@ -23,6 +23,7 @@ from fairopt.solve.form.compiled import Compiled, Known, Left
 from fairopt.solve.form.program import ConeModel
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
+cone_solve: Any = import_module("fairopt.solve.cone.solve")
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")
 
 

@@ -34,9 +34,8 @@ def newton_applies(program: Program) -> bool:
     """Whether the objective depends on tasks only, and is user-defined or a sum of curves."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     majorant = program.objective.majorant(even)
-    if majorant is not None:
-        if not (program.objective.majorant_is_natural and majorant.is_curved):
-            return False
+    if majorant is not None and not (program.objective.majorant_is_natural and majorant.is_curved):
+        return False
     model = ConeModel(program)
     return {v.id for v in program.objective.expression(model.model).variables()} == {model.unknowns.id}
 

@@ -42,8 +42,8 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
-            cone = unsolved.pop() if unsolved else None
-            cone = cone if cone is not None and cone.serves(name) else ConeModel(program, name, units)
+            made = unsolved.pop() if unsolved else None
+            cone = made if made is not None and made.serves(name) else ConeModel(program, name, units)
             check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):

@@ -17,12 +17,13 @@ from fairopt.certificate import Try
 from fairopt.exact.linear import LinearProgram, _NoPoint, _Unlimited
 from fairopt.exact.rationals import as_float, as_rational, rational, total
 from fairopt.runtime.lazy import cp, sp
+from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled
 from fairopt.solve.form.program import ConeModel
 from fairopt.solve.settings import Settings
 
 IN_FRACTIONS = "optimal, in fractions"  # a status
-LARGEST = 2_000  # entries of a matrix, which take up to 0.1 s
+LARGEST = 2_000  # entries of a matrix
 
 
 def at_vertex(problem: cp.Problem, cone: ConeModel, solver: str, settings: Settings) -> Try | None:
@@ -30,7 +31,9 @@ def at_vertex(problem: cp.Problem, cone: ConeModel, solver: str, settings: Setti
 
     None if the program is not linear, or large.
     """
-    begun = time.perf_counter()
+    begun, linear = time.perf_counter(), problem.objective.expr.is_pwl() and solvers.all_linear(problem.constraints)
+    if not linear or solvers.size(problem) > 4 * LARGEST:
+        return None
     try:
         compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False}, keep=False, known=cone.known_rows)
     except cp.error.SolverError:
@@ -78,6 +81,8 @@ def _solved(a: sp.csr_array, b: Any, c: Any, equations: int, settings: Settings)
     y[kept] = [as_float(value) for value in found.multipliers]
     by_row = dict(zip(kept, found.multipliers, strict=True))
     for j, k in sign.items():
-        left = total([as_rational(Fraction(float(c[j]))), *(entries[i][j] * by_row[i] for i in kept if j in entries[i])])
+        left = total(
+            [as_rational(Fraction(float(c[j]))), *(entries[i][j] * by_row[i] for i in kept if j in entries[i])]
+        )
         y[k] = as_float(left / -entries[k][j])
     return np.array([as_float(value) for value in found.point]), y

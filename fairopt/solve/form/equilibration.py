@@ -55,10 +55,10 @@ class Equilibrated:
     """A cone program ``min x'Px / 2 + q'x, A x + s = b, s in K`` of CVXPY in other units, as Ruiz (2001) finds them.
 
     Linear rows, and columns outside curved cones, are first divided by the geometric mean of their largest and smallest
-    entries, a few times: a row of 1e-5 with a slack of coefficient 1 has its largest entry near 1 from the start. Then each entry is
-    divided by the square roots of the largest ones of its row and its column, again and again; the rows of a cone have
-    one factor. CLARABEL and SCS do the latter, but stop by residuals in the units as given: beside right sides of 1e7
-    these may be 1e7 times what is left of other rows.
+    entries, a few times: a row of 1e-5 with a slack of coefficient 1 has its largest entry near 1 from the start. Then
+    each entry is divided by the square roots of the largest ones of its row and its column, again and again; the rows
+    of a cone have one factor. CLARABEL and SCS do the latter, but stop by residuals in the units as given: beside right
+    sides of 1e7 these may be 1e7 times what is left of other rows.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:

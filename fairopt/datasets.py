@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import OutOfTime, within_memory
 from fairopt.instance import Instance
+from fairopt.instance.parts import merged_within_limits
 from fairopt.instances.cloud_data_centers import GoogleServers, google_servers
 from fairopt.instances.library.answers import Agreement, Answer
 from fairopt.instances.library.cases import Case, Source
@@ -628,4 +629,4 @@ def instance_of_frames(users: Any, servers: Any, demands: Any, teams: Any, label
 def _instance_of(found: Arguments) -> Instance:
     with about(*found.places, hint=found.hint):
         made = Instance(**found.values)
-    return made.merged() if found.merge else made
+    return merged_within_limits(made) if found.merge else made

@@ -1,10 +1,12 @@
 """Settings of all tests: examples that do not change between runs, pictures without a screen, oracles at hand."""
 
+import contextlib
 import functools
 import gc
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 # Modules and tests stay in memory: garbage collection among them takes a third of the time of test collection.
 gc.set_threshold(100_000, 50, 100)
@@ -43,3 +45,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how much CPU time the run took, with that of its workers."""
+    with contextlib.suppress(ImportError):  # Windows counts no time of other processes
+        import resource
+
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        terminalreporter.write_line(f"{sum(one.ru_utime + one.ru_stime for one in used):.0f} s of CPU")

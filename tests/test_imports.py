@@ -78,18 +78,23 @@ def room_of(module: str) -> str:
 parsed = cache(ast.parse)
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path.read_text(encoding="utf-8"))))
+
+
 def statements(tree: ast.AST, deferred: bool) -> Iterator[ast.AST]:
     """Statements that run at import, or also those in functions; never those under ``if TYPE_CHECKING``."""
-    for node in ast.iter_child_nodes(tree):
-        if not deferred and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            continue
+    waiting = [*ast.iter_child_nodes(tree)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr) or (not deferred and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))):
+            continue  # expressions hold no statement
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for other in node.orelse:
-                yield other
-                yield from statements(other, deferred)
+            waiting += node.orelse
             continue
         yield node
-        yield from statements(node, deferred)
+        waiting += ast.iter_child_nodes(node)
 
 
 def imported(source: str, module: str, is_package: bool = False, deferred: bool = True) -> Iterator[str]:
@@ -191,7 +196,7 @@ def test_what_judges_imports_no_method() -> None:
     wrong = []
     for module, path in SOURCES.items():
         if room_of(module) in ("proof", "proof.evidence"):
-            for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
+            for node in nodes_of(path):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 wrong += [
@@ -273,8 +278,8 @@ def test_only_the_command_line_prints() -> None:
     printed = []
     for module in SOURCES:
         if room_of(module) != "cli" and module != "fairopt.checker.__main__":  # a command too
-            tree = parsed(SOURCES[module].read_text(encoding="utf-8"))
-            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+            nodes = nodes_of(SOURCES[module])
+            calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
             printed += [f"{module}:{node.lineno}" for node in calls if node.func.id == "print"]  # type: ignore[attr-defined]
     assert printed == []
 
@@ -293,7 +298,7 @@ IMPORTS_BY_NAME = {
 def test_no_other_module_imports_by_name() -> None:
     found = set()
     for module, path in SOURCES.items():
-        nodes = list(ast.walk(parsed(path.read_text(encoding="utf-8"))))
+        nodes = nodes_of(path)
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         if names & {"import_module", "__import__", "spec_from_file_location"}:
@@ -348,7 +353,7 @@ def test_functions_of_later_modules_are_there() -> None:
     places = {
         node.args[0].value
         for path in SOURCES.values()
-        for node in ast.walk(parsed(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "later"
         if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
     }

@@ -18,7 +18,7 @@ from fairopt.blocks.teams import kept_bases
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.instance.limits import Limit
-from fairopt.instance.parts import taking_part
+from fairopt.instance.parts import merged_within_limits, taking_part
 from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, again, relaxed
 from fairopt.operate.team_sums import team_sums
@@ -76,7 +76,7 @@ class Explainer:
         self.allocation = allocation
         self.again: SolvedAgain | FilledAgain | None = again(allocation, time_limit)
         self.whole = allocation.instance
-        self.instance: Instance = self.whole.merged() if self.again is None else self.again.instance
+        self.instance: Instance = merged_within_limits(self.whole) if self.again is None else self.again.instance
         self.demands = self.instance.per_server_demands
         self.room = self.instance.capacities * self.instance.counts[:, None]
         self.part = np.flatnonzero(self.instance.task_limits > 0)

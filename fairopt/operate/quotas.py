@@ -983,7 +983,24 @@ class _Source:
             if one.is_over
         ]
         said = format in BOUNDING and (self.limits if format == "slurm" else self.resource_quotas) is not None
-        return QuotaChanges(tuple(made), (*over, *self._beyond(), *([] if said else notes)))
+        held_elsewhere = self._held_elsewhere(made) if format == "kueue" else []
+        return QuotaChanges(tuple(made), (*over, *held_elsewhere, *self._beyond(), *([] if said else notes)))
+
+    def _held_elsewhere(self, made: Sequence[Change]) -> list[str]:
+        """What queues hold on flavors of which they have no quota at all, not even of 0."""
+        if self._held_in_all is None:
+            return []
+        shown: dict[tuple[str, str], float] = {}
+        for one in made:
+            if one.held is not None:
+                shown[one.team, one.resource] = shown.get((one.team, one.resource), 0.0) + one.held
+        return [
+            f"{team} holds {more:,.6g} {resource} more, on servers of flavors of which it has no quota"
+            for t, team in enumerate(self.teams)
+            for i, resource in enumerate(self.whole.servers.resources)
+            if (of := shown.get((team, resource))) is not None
+            and (more := float(self._held_in_all[t, i]) - of) > _RELATIVE * max(of, 1.0)
+        ]
 
     def _present(
         self, rows: Sequence[Quota], present: Sequence[Quota]

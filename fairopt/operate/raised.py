@@ -32,7 +32,7 @@ from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.teams import OfTeam, with_shares
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, OutOfTime
 from fairopt.instance import Instance
-from fairopt.instance.parts import taking_part
+from fairopt.instance.parts import merged_within_limits, taking_part
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock, begin
@@ -197,7 +197,7 @@ class SolvedAgain:
         policy: Policy = allocation.policy
         whole, self.clock = allocation.instance, clock
         ours = all(map(is_ours, (policy.objective, *policy.constraints, *policy.objective.share_blocks())))
-        self.instance = instance = whole.merged() if ours else whole
+        self.instance = instance = merged_within_limits(whole) if ours else whole
         hold = holding(instance)
         self.given = policy
         self.objective = with_shares(policy.objective, hold)
@@ -301,7 +301,7 @@ class FilledAgain:
 
     def __init__(self, allocation: Allocation, clock: Clock) -> None:
         self.policy: HDRF = allocation.policy
-        self.instance, self.clock = allocation.instance.merged(), clock
+        self.instance, self.clock = merged_within_limits(allocation.instance), clock
         self.constraints: tuple[Constraint, ...] = ()
         self.known: dict[frozenset[Change], Float | None] = {}
         self.unfit: set[frozenset[Change]] = set()

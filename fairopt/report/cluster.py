@@ -300,7 +300,7 @@ def cluster_report(
     Examples
     --------
     >>> import fairopt as fo
-    >>> found = cluster_report(["drf", "most-tasks"], fo.datasets.demo())
+    >>> found = cluster_report(["drf", "most-tasks"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
     >>> list(found.findings), found.to_html().count("<h1")
     (['DRF', 'most tasks'], 1)
     """

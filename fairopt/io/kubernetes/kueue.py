@@ -22,7 +22,7 @@ from pydantic import Field
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
 from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
-from fairopt.io.kubernetes.placement import Taint, Toleration
+from fairopt.io.kubernetes.placement import NamespaceSelector, Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH, standard_input
 
@@ -147,6 +147,7 @@ class ClusterQueue(_WithQuotas):
     of_beta1: str = at("spec", "cohort", default="")
     of_beta2: str = at("spec", "cohortName", default="")
     stop: str = at("spec", "stopPolicy", default="None")
+    namespaces: NamespaceSelector = at("spec", "namespaceSelector", default=NamespaceSelector)
     conditions: list[Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)

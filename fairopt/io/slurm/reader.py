@@ -140,6 +140,7 @@ def _arguments(
             labels=labels,
             weights=weights,
             full_demand=full_demand,
+            says_what_runs=True,
         )
     values["notes"].append(_RULE)
     return Arguments(values, (nodes_name, jobs_name), merge)

@@ -46,7 +46,7 @@ def test_binding_integers_have_pools_with_one_two_and_all_resources_full() -> No
 def test_measures_agree_with_the_checks(policy: fo.Policy, name: str) -> None:
     bundles = policy.name in ("MLF-DRS", "H-FFMRA")
     for family in FAMILIES:
-        pools = random_pools(np.random.default_rng(7), family, (3, 2), 12, weights=not bundles, limits=True)
+        pools = random_pools(np.random.default_rng(7), family, (3, 2), 6, weights=not bundles, limits=True)
         found = outcomes_of(policy, pools)
         margin, user = violations(name, pools, found)
         for b in np.flatnonzero(found.ok):

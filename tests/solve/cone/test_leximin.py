@@ -490,11 +490,8 @@ def test_a_solver_that_moves_no_user_is_not_believed() -> None:
             fo.DRF().allocate(APART, method="cone", solver="HIGHS")
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_linear_programs_stay_in_highs_and_agree_with_those_of_cvxpy(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = log_uniform(np.random.default_rng(seed), 20, 3, servers=3, limits=0.3, decades=1.0)
+def test_linear_programs_stay_in_highs_and_agree_with_those_of_cvxpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = log_uniform(np.random.default_rng(0), 20, 3, servers=3, limits=0.3, decades=1.0)
     policy = fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree(), fo.MaxShare(0.4)])
     other = policy.allocate(instance, solver="HIGHS")  # asked for by name, through CVXPY
 

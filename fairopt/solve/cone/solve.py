@@ -85,7 +85,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 return
         if inaccurate is not None and not settings.clock.late:
             yield inaccurate
-        if answered and not (refined or settings.clock.late):
+        if answered and not (refined or settings.options or settings.clock.late):
             refined.append(name)
             vertex = at_vertex(problem, cone, name, settings)
             if vertex is not None and vertex.status == IN_FRACTIONS:

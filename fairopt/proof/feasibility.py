@@ -233,9 +233,46 @@ def settle(cone: ConeModel, tasks: Float) -> dict[str, Float]:
         own.save(values)  # within their bounds
         if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
             return values
-    best = best_values(cone, tasks)
+        own.save(values := _within_signs(cone, values))
+        if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
+            return values
+    best = _within_signs(cone, best_values(cone, tasks))
     own.save(best)
     return best or values
+
+
+def _within_signs(cone: ConeModel, values: dict[str, Float]) -> dict[str, Float]:
+    """The values of blocks' variables, moved into the ranges that rows of a single one give: a solver leaves a slack of
+    zero at -1e-9, which is nothing in its row and everything beside itself.
+    """
+    if not values:
+        return values
+    own, low, high = cone.model.own, dict[int, Float](), dict[int, Float]()
+    by_id = {one.variable.id: one.variable for one in own.held.values()}
+    for condition in [*(condition for _, _, condition in cone.rest), *cone.required]:
+        found = condition.variables()
+        if len(found) != 1 or found[0].id not in by_id or not all(a.is_affine() for a in condition.args):
+            continue
+        rows = linear_rows(condition, cone.unknowns, list(by_id.values()))
+        if rows is None or not rows.inequality:
+            continue
+        variable, slopes = found[0], sp.csc_array(rows.others[found[0]])
+        at = np.asarray(variable.value, dtype=float).ravel(order="F")
+        least = low.setdefault(variable.id, np.full(variable.size, -np.inf))
+        most = high.setdefault(variable.id, np.full(variable.size, np.inf))
+        for row in np.flatnonzero(np.diff(slopes.indptr) == 1).tolist():
+            k, slope = slopes.indices[slopes.indptr[row]], slopes.data[slopes.indptr[row]]
+            end = at[k] - rows.values[row] / slope if slope else np.nan
+            if slope > 0:
+                most[k] = min(most[k], end)
+            elif slope < 0:
+                least[k] = max(least[k], end)
+    out = dict(values)
+    for key, one in own.held.items():
+        if one.variable.id in low and key in out:
+            ends = (e[one.variable.id].reshape(one.variable.shape, order="F") * one.unit for e in (low, high))
+            out[key] = np.clip(out[key], *ends)
+    return out
 
 
 def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:

@@ -15,6 +15,7 @@ from fairopt.instance.validation import distinct
 from fairopt.proof.gate import Answer
 from fairopt.proof.proposal import MOVED
 from fairopt.runtime.lazy import later
+from fairopt.solve.form import solvers
 from fairopt.solve.settings import Proposals, Settings
 
 ANY = ("auto", "cone", "closed", "levels", "linear", "parametric", "prices", "water-filling")  # of our own methods
@@ -392,13 +393,22 @@ TABLE += [
     Method(  # where slopes vary by more than solvers resolve
         "newton",
         "",
-        lambda program, _: (
+        lambda program, settings: (
             _of_number(program)
+            and settings.solver in (None, *solvers.CONE_CHAIN)
             and not (parametric_applies(program) or _by_orders(program))
             and at("cone.newton:newton_applies")(program)
         ),
         at("cone.newton:solve_by_newton"),
         under=("cone",),
+        takes_solver=True,
+        by_cones=True,
+    ),
+    Method(  # a first-order method, of few digits
+        "cone",
+        "",
+        lambda program, settings: _of_number(program) and settings.general is None and not parametric_applies(program),
+        at("cone.solve:solve_by_scs"),
         by_cones=True,
     ),
     Method(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -16,10 +17,13 @@ from scipy import sparse
 
 from fairopt.proof import conic
 from fairopt.solve.cone.levels import BySimplex, LevelProblem, LevelSolution
+from fairopt.solve.cone.vertex import IN_FRACTIONS
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, Known, Left
+from fairopt.solve.form.program import ConeModel
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
+cone_solve: Any = import_module("fairopt.solve.cone.solve")
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")
 
 
@@ -101,7 +105,7 @@ def bounded(
 @contextmanager
 def lying(point: Change = nothing, duals: Change = nothing, status: str | None = None) -> Iterator[None]:
     """Every solver's point and dual values are changed before fairopt sees them."""
-    honest, find, steps = solvers.run, conic.conic_bound, BySimplex._solve
+    honest, find, steps, refined = solvers.run, conic.conic_bound, BySimplex._solve, cone_solve.at_vertex
 
     def stepped(programs: BySimplex, problem: LevelProblem) -> LevelSolution:
         found, unknowns = steps(programs, problem), programs.cone.unknowns
@@ -115,6 +119,16 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
     ) -> Any:
         left = left or Left()
         attempt = honestly(problem, solver, honest, options, known, left)
+        change(problem, left)
+        return attempt if status is None else type(attempt)(solver, status, attempt.seconds)
+
+    def vertex(problem: cp.Problem, cone: ConeModel, *rest: Any) -> Any:
+        attempt = refined(problem, cone, *rest)
+        if attempt is not None and attempt.status == IN_FRACTIONS:
+            change(problem, cone.left)
+        return attempt
+
+    def change(problem: cp.Problem, left: Left) -> None:
         if left.points is not None:
             left.points = left.points[0], np.asarray(duals(left.points[1]))
         for variable in problem.variables():
@@ -124,8 +138,8 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
             for dual in condition.dual_variables:
                 if dual.value is not None:
                     dual.save_value(np.asarray(duals(np.array(dual.value, dtype=float))))
-        return attempt if status is None else type(attempt)(solver, status, attempt.seconds)
 
+    cone_solve.at_vertex = vertex
     solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
 
     def bound(problem: cp.Problem, unknowns: cp.Variable, top: Any, left: Left | None = None) -> Any:
@@ -136,3 +150,4 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         yield
     finally:
         solvers.run, conic.conic_bound, BySimplex._solve = honest, find, steps  # type: ignore[method-assign]
+        cone_solve.at_vertex = refined

@@ -187,3 +187,29 @@ def test_sums_on_a_pool_are_what_linear_programs_find(seed):
     for order in (None, ["user3", "user1"]):
         found = pool.fit_guarantees(order).guarantees
         assert found == pytest.approx(apart.fit_guarantees(order).guarantees, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_the_tree_is_filled_where_all_guarantees_fit_just_so(seed, tmp_path):
+    """Rounding guarantees down leaves parts of 1e-11 of a capacity, in which nobody waits."""
+    rng = np.random.default_rng(seed)
+    capacities = np.column_stack([rng.integers(32, 129, 6), rng.integers(128, 1025, 6), rng.integers(0, 9, 6)])
+    total, users, guarantees = capacities.sum(axis=0), list[tuple[str, list[int]]](), {}
+    for team in range(12):
+        for _ in range(rng.integers(1, 3)):
+            users.append((f"t{team}", [rng.integers(1, 9), rng.integers(2, 33), rng.integers(0, 2)]))
+        guarantees[f"t{team}"] = {
+            "cpu": total[0] / 12 * rng.uniform(0.8, 2),
+            "memory": total[1] / 12 * rng.uniform(0.5, 1.5),
+        }
+    cluster = fo.Instance(
+        [demands for _, demands in users],
+        capacities,
+        resources=["cpu", "memory", "gpu"],
+        teams={"team": [team for team, _ in users]},
+        guarantees=guarantees,
+    ).fit_guarantees()
+    answer = fo.HDRF().allocate(cluster)
+    assert answer.certificate.ok
+    answer.save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok

@@ -14,7 +14,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 
 TIE = 1e-9  # relative: levels and limits this close are reached together
-SAME = 1e-12  # relative: capacities this close are full together, shares of a team are both dominant
+SAME = 1e-10  # relative: capacities this close (tight guarantees leave 4e-11) are full together, and shares dominant
 SIGNIFICANT = 38  # binary places of limits and guarantees per weight that are compared: far below `TIE`
 STOPPED, WAITING, RISING, ALONE = range(4)
 

@@ -26,17 +26,16 @@ from fairopt.solve.settings import Proposals, Settings
 # With slopes that fall by e per tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100
 _CLOSE = 1e-3  # a point after a shorter step, in unknowns near 1, is proposed to the gate
+_NOISE = 1e-11  # of the value: a smaller rise proposes the point where it began
 _FRUITLESS = 5  # proposals in turn that do not halve the gap, after which no more are made
 
 
 def newton_applies(program: Program) -> bool:
-    """Whether the objective depends on tasks only, and is user-defined, or a sum of curves under linear rows."""
+    """Whether the objective depends on tasks only, and is user-defined or a sum of curves."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     majorant = program.objective.majorant(even)
-    if majorant is not None:
-        linear = all(program.rows_of(block) is not None for block in program.rest)
-        if not (linear and program.objective.majorant_is_natural and majorant.is_curved):
-            return False
+    if majorant is not None and not (program.objective.majorant_is_natural and majorant.is_curved):
+        return False
     model = ConeModel(program)
     return {v.id for v in program.objective.expression(model.model).variables()} == {model.unknowns.id}
 
@@ -59,14 +58,17 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         steps += 1
         tell(f"Newton's method by {name}, program {steps}")
         to = _unknowns_at_best(problem, name, settings, model)
-        if to is not None and np.abs(to - at).max() <= _CLOSE:
+        onwards = None if to is None else _uphill(natural, unknowns, at, to)
+        close = to is not None and np.abs(to - at).max() <= _CLOSE
+        if close or (to is not None and not _rises(natural, unknowns, at, onwards)):
+            unknowns.save_value(to if close else at)
             attempt = Try(name, f"optimal ({steps} programs)", time.perf_counter() - begun)
             answer = yield Proposal("newton", model.tasks(), Solved.of(model, unit=unit), name, attempt)
             if answer is None or answer.ok:
                 return
             missing = answer.missing()[1]
             fruitless, least = (0, missing) if missing < least / 2 else (fruitless + 1, least)
-        at = None if to is None else _uphill(natural, unknowns, at, to)
+        at = onwards
     attempt = Try(name, f"not converged ({steps} programs)", time.perf_counter() - begun)
     yield Proposal("newton", solver=name, attempt=attempt)
 
@@ -112,6 +114,12 @@ def _uphill(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float)
         if _value(natural, unknowns, point) > here:
             return point
     return None
+
+
+def _rises(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float | None) -> bool:
+    """Whether the objective is higher at a point by more than solvers' noise in the constraints."""
+    here = _value(natural, unknowns, at)
+    return to is not None and _value(natural, unknowns, to) - here > _NOISE * abs(here)
 
 
 def _value(natural: cp.Expression, unknowns: cp.Variable, point: Float) -> float:

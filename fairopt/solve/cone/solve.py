@@ -8,7 +8,7 @@ and multipliers of rows where the objective separates by user (Bound 7.1), else 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
 from fairopt.solve.cone.unbounded import refuse_unbounded
+from fairopt.solve.cone.vertex import IN_FRACTIONS, at_vertex
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Known, Left
 from fairopt.solve.form.program import ConeModel, Program
@@ -35,20 +36,20 @@ INACCURATE = "optimal_inaccurate"  # CVXPY's status
 CANNOT_TAKE = "cannot take this kind of problem"
 
 
-def solve_number(program: Program, settings: Settings) -> Proposals:
-    """Maximise an objective that is not an order, by solvers in turn until one is certified.
+def solve_number(program: Program, settings: Settings, names: Sequence[str] | None = None) -> Proposals:
+    """Maximise an objective that is not an order, by solvers in turn, by default the chain, until one is certified.
 
     If the first answer is not certified, variables of blocks are solved for in units of what they can be.
     """
-    units, unsolved = dict[str, float](), list[ConeModel]()
+    units, unsolved, refined = dict[str, float](), list[ConeModel](), list[str]()
 
     def propose(name: str) -> Iterator[Proposal]:
-        inaccurate = None
+        inaccurate, answered = None, name == "HIGHS" or settings.solver is None
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
             if looser and settings.clock.late:
                 return
-            cone = unsolved.pop() if unsolved else None
-            cone = cone if cone is not None and cone.serves(name) else ConeModel(program, name, units)
+            made = unsolved.pop() if unsolved else None
+            cone = made if made is not None and made.serves(name) else ConeModel(program, name, units)
             check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
@@ -67,6 +68,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 known=cone.known_rows,
                 left=cone.left,
             )
+            answered |= found
             if found:
                 evidence = Solved.of(cone, keep=True)
                 proposal = Proposal("cone", cone.tasks(), evidence, attempt=attempt)
@@ -84,14 +86,33 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 return
         if inaccurate is not None and not settings.clock.late:
             yield inaccurate
+        if answered and not (refined or settings.options or settings.clock.late):
+            refined.append(name)
+            vertex = at_vertex(problem, cone, name, settings)
+            if vertex is not None and vertex.status == IN_FRACTIONS:
+                yield Proposal("cone", cone.tasks(), Solved.of(cone, keep=True), attempt=vertex)
+            elif vertex is not None:
+                yield Proposal("cone", attempt=vertex)
 
-    return by_chain(settings, propose)
+    return by_chain(settings, propose, names=names)
 
 
 def solve_cone_program(program: Program, settings: Settings) -> Proposals:
-    """`solve_number`, or what `Prepared` has in its place; one proposal if a search along the sum of shares follows."""
-    proposals = (settings.general or solve_number)(program, settings)
+    """`solve_number` without SCS, which comes after Newton's method, or what `Prepared` has in its place.
+
+    One proposal if a search along the sum of shares follows.
+    """
+    if settings.general is not None:
+        proposals = settings.general(program, settings)
+    else:
+        names = chain_of(settings, linear=True)
+        proposals = solve_number(program, settings, [name for name in names if name != "SCS" or settings.solver])
     return _first(proposals) if parametric_applies(program) else proposals
+
+
+def solve_by_scs(program: Program, settings: Settings) -> Proposals:
+    """`solve_number` by the first-order method SCS alone."""
+    return solve_number(program, settings, [name for name in chain_of(settings, linear=True) if name == "SCS"])
 
 
 def _first(proposals: Proposals) -> Proposals:
@@ -114,13 +135,17 @@ def linear_only(settings: Settings, solver: str) -> bool:
 
 
 def by_chain(
-    settings: Settings, propose: Callable[[str], Iterable[Proposal]], method: str = "cone", linear: bool = True
+    settings: Settings,
+    propose: Callable[[str], Iterable[Proposal]],
+    method: str = "cone",
+    linear: bool = True,
+    names: Sequence[str] | None = None,
 ) -> Proposals:
     """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
 
     ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
-    for name in chain_of(settings, linear):
+    for name in chain_of(settings, linear) if names is None else names:
         if settings.clock.late:
             attempt = Try(name, "not tried", 0.0, message="time limit reached")
             yield Proposal(method, solver=name, attempt=attempt)

@@ -17,6 +17,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 
 ROUNDS = 50  # at most
+MIDDLES = 10  # rounds of geometric means
 RUIZ = 10  # rounds; each takes the square root of how far the largest entries are from 1
 EVEN = 0.01  # relative: sums that are nearer to their aims are left as they are
 
@@ -58,8 +59,10 @@ def equilibrated(rows: sp.csr_array, column: NDArray[np.intp], size: Float) -> F
 class Equilibrated:
     """A cone program ``min x'Px / 2 + q'x, A x + s = b, s in K`` of CVXPY in other units, as Ruiz (2001) finds them.
 
-    Each entry is divided by the square roots of the largest ones of its row and its column, again and again; the rows
-    of a cone have one factor. CLARABEL and SCS do the same, but stop by residuals in the units as given: beside right
+    Linear rows, and columns outside curved cones, are first divided by the geometric mean of their largest and smallest
+    entries, a few times: a row of 1e-5 with a slack of coefficient 1 has its largest entry near 1 from the start. Then
+    each entry is divided by the square roots of the largest ones of its row and its column, again and again; the rows
+    of a cone have one factor. CLARABEL and SCS do the latter, but stop by residuals in the units as given: beside right
     sides of 1e7 these may be 1e7 times what is left of other rows.
     """
 
@@ -67,7 +70,12 @@ class Equilibrated:
         a, dims = sp.coo_array(data["A"]), data["dims"]
         sizes = [1] * (dims.zero + dims.nonneg) + list(dims.soc) + [3] * (dims.exp + len(dims.p3d))
         cone = np.repeat(np.arange(len(sizes)), sizes)
-        rows, columns, entries = np.ones(len(sizes)), np.ones(a.shape[1]), np.abs(a.data)
+        entries, straight = np.abs(a.data), dims.zero + dims.nonneg
+        curved = np.zeros(a.shape[1], dtype=bool)
+        curved[a.col[a.row >= straight]] = True
+        some = np.flatnonzero((entries > 0) & (a.row < straight))
+        kept = np.arange(len(sizes)) < straight, ~curved
+        rows, columns = _middles(np.log(entries[some]), a.row[some], a.col[some], kept)
         for _ in range(RUIZ):
             check()
             here = entries * rows[cone[a.row]] * columns[a.col]
@@ -88,6 +96,31 @@ class Equilibrated:
         dims = data["dims"]
         return not (dims.psd or getattr(dims, "pnd", None))
 
+    @classmethod
+    def of_ecos(cls, data: dict[str, Any]) -> Equilibrated:
+        """A program as CVXPY writes it for ECOS, with equations apart."""
+        parts = [data[name] for name in ("A", "G") if data[name] is not None]
+        rights = [data[name] for name in ("b", "h") if data[name] is not None]
+        joined = data | {"A": sp.csc_array(sp.vstack(parts)), "b": np.concatenate(rights)}
+        found, n = cls(joined), data["dims"].zero
+        a, b = sp.csc_array(found.data["A"]), found.data["b"]
+        for name, part in (("A", slice(n)), ("G", slice(n, None))):
+            found.data[name] = None if data[name] is None else sp.csc_array(a[part])
+        found.data |= {"b": None if data["b"] is None else b[:n], "h": None if data["h"] is None else b[n:]}
+        return found
+
+    def natural_of_ecos(self, found: dict[str, Any]) -> dict[str, Any]:
+        """ECOS's solution in the units as given."""
+        n = len(found["y"])
+        duals = np.concatenate([found["y"], found["z"]]) * self.rows / self.of_costs
+        costs = found["info"]["pcost"] / (self.of_costs * self.of_right)
+        return found | {
+            "x": found["x"] * self.columns / self.of_right,
+            "y": duals[:n],
+            "z": duals[n:],
+            "info": found["info"] | {"pcost": costs},
+        }
+
     def natural(self, found: Any) -> Any:
         """CLARABEL's solution in the units as given."""
         return SimpleNamespace(
@@ -98,6 +131,22 @@ class Equilibrated:
             solve_time=found.solve_time,
             iterations=found.iterations,
         )
+
+
+def _middles(logs: Float, row: Any, column: Any, some: tuple[Any, Any]) -> tuple[Float, Float]:
+    """Factors of some rows and columns that bring the geometric means of their largest and smallest entries near 1; of
+    others 1.
+    """
+    of_rows, of_columns = np.zeros(len(some[0])), np.zeros(len(some[1]))
+    for _ in range(MIDDLES):
+        for factors, place, free in ((of_rows, row, some[0]), (of_columns, column, some[1])):
+            now = logs + of_rows[row] + of_columns[column]
+            most, least = np.full(len(factors), -np.inf), np.full(len(factors), np.inf)
+            np.maximum.at(most, place, now)
+            np.minimum.at(least, place, now)
+            held = np.isfinite(most) & free
+            factors[held] -= 0.5 * (most[held] + least[held])
+    return np.exp(of_rows), np.exp(of_columns)
 
 
 def _largest(place: NDArray[np.integer[Any]], entries: Float, n: int) -> Float:

@@ -66,6 +66,7 @@ _LOOSER: dict[str, dict[str, Any]] = {
         "min_switch_step_length": 1e-3,
     },
 }
+EQUILIBRATED = ("CLARABEL", "ECOS")  # whose second try is in these units
 # Names of time limits; ECOS has none.
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
 # Sizes of problems for which one iteration, or one step of CVXPY's compilation, takes at most about 0.1 s; and for
@@ -256,13 +257,16 @@ def _solve_data(
     compiled: Compiled,
     left: Left | None,
 ) -> str:
-    """Solve a compiled problem, in equilibrated units if it is CLARABEL's second try; the status."""
+    """Solve a compiled problem, in equilibrated units if it is the second try of CLARABEL or ECOS; the status."""
     data, chain = compiled.data, compiled.chain
     _require_range(solver, data)
-    equilibrated = Equilibrated(data) if looser and solver == "CLARABEL" and Equilibrated.takes(data) else None
+    equilibrated = None
+    if looser and solver in EQUILIBRATED and Equilibrated.takes(data):
+        equilibrated = Equilibrated.of_ecos(data) if solver == "ECOS" else Equilibrated(data)
     given = data if equilibrated is None else equilibrated.data
     raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
-    raw = raw if equilibrated is None else equilibrated.natural(raw)
+    if equilibrated is not None:
+        raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
     if left is not None:
         left.keep(problem, solver, compiled, raw)
     _raise_interrupt(solver, raw)

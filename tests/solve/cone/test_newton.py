@@ -71,10 +71,25 @@ def test_what_cone_solvers_cannot_prove_is_tried_by_newton() -> None:
     assert "programs)" in str(a.certificate.tried[-1])
 
 
-def test_a_solver_that_is_asked_for_is_not_helped() -> None:
-    with pytest.raises(fo.errors.NotCertified) as caught:
-        fo.Policy(Powers(40)).allocate(POOL, solver="CLARABEL")
-    assert not any("programs)" in attempt.status for attempt in caught.value.tried)
+def test_a_solver_that_is_asked_for_takes_the_steps_itself() -> None:
+    found = fo.Policy(Powers(40)).allocate(POOL, solver="CLARABEL").certificate
+    assert found.method == "newton"
+    assert {attempt.solver for attempt in found.tried} == {"CLARABEL"}
+
+
+@dataclass(frozen=True)
+class Saturating(fo.Objective):
+    rates: tuple[float, ...]
+
+    def expression(self, model: fo.Model) -> cp.Expression:
+        return -cp.sum(cp.exp(-cp.multiply(self.rates, model.tasks)))
+
+
+def test_a_point_from_which_nothing_rises_beyond_noise_is_proposed() -> None:
+    instance = fo.Instance([[0, 3], [3, 0]], [[5, 9], [93, 45]])  # each user has its own resource; slopes below 1e-190
+    found = fo.Policy(Saturating((24.6, 24.9))).allocate(instance)
+    assert found.certificate.method == "newton"
+    assert found.tasks[0] == pytest.approx(18, rel=1e-9)
 
 
 def test_an_objective_without_a_slope_ends_without_an_answer() -> None:

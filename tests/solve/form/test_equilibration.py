@@ -90,12 +90,13 @@ def test_tasks_that_must_be_equal_are_what_equal_tasks_can_be():
 
 # -- compiled cone programs ------------------------------------------------------------------------------------------
 
+needs_ecos = pytest.mark.skipif("ECOS" not in cp.installed_solvers(), reason="ECOS is not installed")
 SIZES = 10.0 ** np.arange(-4, 5, 2)
 
 
-def second_try(problem, **limits):
-    """The status of CLARABEL's second try."""
-    return solvers.run(problem, "CLARABEL", looser=True, **limits).status
+def second_try(problem, solver="CLARABEL", **limits):
+    """The status of a solver's second try."""
+    return solvers.run(problem, solver, looser=True, **limits).status
 
 
 @pytest.mark.parametrize("limits", [{}, {"time_limit": 30.0}])
@@ -107,6 +108,18 @@ def test_an_answer_in_equilibrated_units_is_given_in_natural_ones(limits):
     assert_allclose(x.value, 1 / SIZES, rtol=1e-4)
     assert_allclose(within.dual_value, 1, rtol=1e-4)
     assert_allclose(problem.value, 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", pytest.param("ECOS", marks=needs_ecos)])
+def test_equations_with_a_slack_are_in_units_of_their_row(solver):
+    """Of x + y <= 1 in units of 1e-8, and x - y == 0.2 in units of 1e7: (0.6, 0.4)."""
+    x, slack = cp.Variable(2), cp.Variable()
+    rows = [1e-8 * cp.sum(x) + slack == 1e-8, 1e7 * (x[0] - x[1]) == 2e6]
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.sqrt(x))), [*rows, slack >= 0])
+    assert second_try(problem, solver) == "optimal"
+    assert_allclose(x.value, [0.6, 0.4], rtol=1e-6)
+    rate = (0.6**-0.5 + 0.4**-0.5) / 4  # of the first row, per unit
+    assert_allclose(abs(rows[0].dual_value) * 1e-8, rate, rtol=1e-4)
 
 
 def test_squares_are_in_these_units_too():

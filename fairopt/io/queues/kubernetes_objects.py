@@ -1,0 +1,88 @@
+"""Queue objects of KAI and Volcano, and the ConfigMap of YuniKorn, in lists of Kubernetes; the queue of each pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import shown, shown_key
+from fairopt.io.notes import Notes
+from fairopt.io.queues import kai, volcano, yunikorn
+from fairopt.io.queues.amounts import part_of
+from fairopt.io.queues.tree import Queue, QueueTree
+
+_Objects = Iterable[tuple[Mapping[str, Any], str]]
+_SCHEDULERS: dict[str, tuple[tuple[str, ...], Callable[..., Queue]]] = {
+    "KAI": (kai.GROUPS, kai.queue_of),
+    "Volcano": (volcano.GROUPS, volcano.queue_of),
+}
+LABELS = {"KAI": kai.LABELS, "Volcano": volcano.LABELS, "YuniKorn": yunikorn.LABELS}  # labels or annotations of pods
+_DEFAULT = {"KAI": kai.DEFAULT, "Volcano": volcano.DEFAULT}
+_GROUP_OF_POD = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
+
+
+def tree_of_objects(objects: _Objects) -> QueueTree | None:
+    """The queues among objects given with their places, None if there are none."""
+    found: dict[str, list[tuple[Queue, Mapping[str, Any]]]] = {}
+    trees = list[QueueTree]()
+    for item, place in objects:
+        name = part_of(item, "metadata", "name")
+        place += f" ({shown_key(name)})" if isinstance(name, str) else ""
+        text = part_of(item, "data", yunikorn.FILE) if item.get("kind") == "ConfigMap" else None
+        if isinstance(text, str):
+            trees.append(_of_text(text, f"{place}.data[{yunikorn.FILE!r}]"))
+        group = str(item.get("apiVersion") or "").partition("/")[0]
+        for scheduler, (groups, queue_of) in _SCHEDULERS.items():
+            if item.get("kind") == "Queue" and group in groups:
+                if not isinstance(name, str) or not name:
+                    raise InvalidInstance(f"{place}.metadata.name is {shown(name)}; give the queue a name")
+                if not isinstance(item.get("spec") or {}, Mapping):
+                    raise InvalidInstance(f"{place}.spec is {shown(item['spec'])}; give an object")
+                found.setdefault(scheduler, []).append((queue_of(item, name, place), item))
+    for scheduler, of_scheduler in found.items():
+        queues = volcano.with_hierarchy(of_scheduler) if scheduler == "Volcano" else [one for one, _ in of_scheduler]
+        trees.append(QueueTree(scheduler, tuple(queues)))
+    if len(trees) > 1:
+        names = " and ".join(tree.scheduler for tree in trees)
+        raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
+    return trees[0] if trees else None
+
+
+def _of_text(text: str, place: str) -> QueueTree:
+    from fairopt.io.yaml_file import data_of_yaml
+
+    data = data_of_yaml(text, place, "expected the queues of YuniKorn, below partitions")
+    if not yunikorn.is_queues(data):
+        raise InvalidInstance(f"{place} has no list partitions with queues; give YuniKorn's configuration")
+    return yunikorn.tree_of(data, place)
+
+
+def queues_of_groups(objects: _Objects) -> dict[str, str]:
+    """The queue of each PodGroup, by its namespace and name."""
+    out = dict[str, str]()
+    for item, _ in objects:
+        queue, name = part_of(item, "spec", "queue"), part_of(item, "metadata", "name")
+        if item.get("kind") == "PodGroup" and isinstance(queue, str) and isinstance(name, str):
+            out[f"{part_of(item, 'metadata', 'namespace') or 'default'}/{name}"] = queue
+    return out
+
+
+def owners_of(tree: QueueTree, pods: Iterable[Any], groups: Mapping[str, str], notes: Notes) -> list[str]:
+    """The queue of each pod: of its labels, annotations or group, else the scheduler's default, else its namespace."""
+    out, known = list[str](), tree.by_name
+    for pod in pods:
+        marks = {**pod.annotations, **pod.labels}
+        given = next((marks[key] for key in LABELS[tree.scheduler] if marks.get(key)), None)
+        of_group = (groups.get(f"{pod.namespace}/{marks[key]}") for key in _GROUP_OF_POD if key in marks)
+        given = given or next(filter(None, of_group), None)
+        if given is not None:
+            out.append(tree.named(str(given)))
+            continue
+        usual = _DEFAULT.get(tree.scheduler) or f"root.{pod.namespace}"
+        usual = usual if usual in known else "root.default"
+        found = usual if usual in known else pod.namespace
+        what = "{pod} that names no queue {counts} for {found}"
+        notes.add(what, pod.name, number=pod.count, found=found if usual in known else "their namespaces")
+        out.append(found)
+    return out

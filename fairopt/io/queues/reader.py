@@ -1,0 +1,64 @@
+"""The queues in a file of another scheduler, known by what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import shown
+from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair, yunikorn
+from fairopt.io.queues.kubernetes_objects import tree_of_objects
+from fairopt.io.queues.tree import QueueTree
+from fairopt.io.queues.xml_text import place_of, root_of
+
+_XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
+
+
+def tree_of_text(text: str, name: str) -> QueueTree | None:
+    """The queues in a text that is neither JSON nor YAML, None if it holds none."""
+    if text.lstrip().startswith("<"):
+        root = root_of(text, name)
+        if root.tag == "allocations":
+            return yarn_fair.tree_of(root, name)
+        if root.tag == "configuration" and yarn_capacity.is_capacity_scheduler(root):
+            return yarn_capacity.tree_of(root, name)
+        raise InvalidInstance(f"{place_of(root, name)}: <{root.tag}> is not read; give YARN's {_XML}")
+    if slurm_accounts.is_dump(text):
+        return slurm_accounts.tree_of(slurm_accounts.of_dump(text, name), name)
+    if slurm_accounts.is_shares(text):
+        return slurm_accounts.tree_of(slurm_accounts.of_shares(text, name), name)
+    return None
+
+
+def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
+    """The queues in documents of JSON or YAML, given with their places, None if they hold none."""
+    objects = list[tuple[Mapping[str, Any], str]]()
+    found = list[QueueTree]()
+    for data, place in documents:
+        if yunikorn.is_queues(data):
+            found.append(yunikorn.tree_of(data, place))
+        elif isinstance(data, Mapping) and (accounts := slurm_accounts.of_shares_in_json(data)) is not None:
+            found.append(slurm_accounts.tree_of(accounts, place))
+        elif isinstance(data, Mapping) and isinstance(data.get("items"), list):
+            objects += [(one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)]
+        elif isinstance(data, Mapping) and "kind" in data:
+            objects.append((data, place))
+    of_objects = tree_of_objects(objects)
+    found += [] if of_objects is None else [of_objects]
+    if len(found) > 1:
+        names = " and ".join(tree.scheduler for tree in found)
+        raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
+    return found[0] if found else None
+
+
+def without_jobs(tree: QueueTree, name: str, capacity: bool) -> InvalidInstance:
+    """The error about queues without anything to share among them: what there is, and what is missing."""
+    top = [queue.name for queue in tree.queues if not queue.parent]
+    listed = ", ".join(top[:5]) + (", ..." if len(top) > 5 else "")
+    missing = {
+        "Slurm": "a folder with jobs.json (squeue --json) and nodes.json (scontrol show node --json) or slurm.conf",
+        "YARN": "a table of users (users.csv) with their teams",
+    }.get(tree.scheduler.partition(" ")[0], "the pods or jobs of the queues in the same list or folder")
+    more = "" if capacity or tree.total() else ", and servers (nodes, or --capacity cpu=64)"
+    return InvalidInstance(f"{name} holds {tree.described()} ({shown(listed)[1:-1]}) and no jobs; add {missing}{more}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
+from fairopt.io.capacity import capacity_of
 from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.kubernetes.capacity import given_server, servers_of_quotas
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
@@ -22,6 +24,9 @@ from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
 from fairopt.io.kubernetes.unread import Other, note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
+from fairopt.io.queues.kubernetes_objects import owners_of, queues_of_groups, tree_of_objects
+from fairopt.io.queues.reader import without_jobs
+from fairopt.io.queues.tree import QueueTree, arguments_of_tree
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
 from fairopt.io.work import ROUNDING_FACTOR, TASKS, Work, arguments_of_work
@@ -31,6 +36,17 @@ _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl {} -o json"
 _QUEUE = "queue"
+_OTHERS = "queue of another scheduler"
+_Objects = list[tuple[Mapping[str, Any], str]]
+
+
+@dataclass(frozen=True)
+class _Further:
+    """What is beside nodes and pods: queues of other schedulers, the queues of groups of pods, and a given capacity."""
+
+    tree: QueueTree | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    capacity: Any = None
 
 
 def read_kubernetes(
@@ -43,6 +59,7 @@ def read_kubernetes(
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
     scale_quotas: bool = True,
+    capacity: Any = None,
 ) -> Arguments:
     """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None.
 
@@ -55,10 +72,12 @@ def read_kubernetes(
     servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
     places = (servers_name, pods_name, *(name for _, name in further))
     quotas = read_resource_quotas(further)
-    of_kueue = [(document, name) for document, name in further if not of_resource_quotas(document)]
+    of_others = [(document, name) for document, name in further if _of_other_queues(document)]
+    of_kueue = [one for one in further if not of_resource_quotas(one[0]) and one not in of_others]
     with about(*places):
         objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), **options)
+        more = _further([one for document, name in of_others for one in _objects(document, name)], capacity)
+        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), more, **options)
     return Arguments(values, places, merge)
 
 
@@ -71,6 +90,7 @@ def read_list(
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
     scale_quotas: bool = True,
+    capacity: Any = None,
 ) -> Arguments:
     """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
     _check_options(users, tasks, resources)
@@ -78,16 +98,37 @@ def read_list(
     if "items" not in document:
         raise InvalidInstance(f"{name} holds one object, of kind {shown(document.get('kind'))}; {fix}")
     servers = read_nodes(document, name, mixed=True)
-    if not servers:
-        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
+    more = _further(_objects(document, name), capacity)
     if not pods and not kueue.workloads:
+        if more.tree is not None:
+            raise without_jobs(more.tree, name, bool(servers or capacity))
+        if kueue.cluster_queues:
+            queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
+            raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
+    if not servers and capacity is None and not kueue.cluster_queues and (more.tree is None or not more.tree.total()):
+        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}, or give --capacity cpu=64")
     with about(name):
         quotas, parents, others = read_resource_quotas([(document, name)]), _parents(document), others_in(document)
         options = {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, **options)
+        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, more, **options)
     return Arguments(values, (name,), merge)
+
+
+def _objects(document: Mapping[str, Any], name: str) -> _Objects:
+    """The objects of a list, with their places."""
+    items = document["items"] if isinstance(document.get("items"), list) else [document]
+    return [(item, f"{name}: items[{k}]") for k, item in enumerate(items) if isinstance(item, Mapping)]
+
+
+def _of_other_queues(document: Mapping[str, Any]) -> bool:
+    """Whether a document holds queues of other schedulers than Kueue, or nothing but ConfigMaps."""
+    return any(item.get("kind") in ("Queue", "PodGroup", "ConfigMap") for item, _ in _objects(document, ""))
+
+
+def _further(objects: _Objects, capacity: Any) -> _Further:
+    return _Further(tree_of_objects(objects), queues_of_groups(objects), capacity)
 
 
 def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -131,24 +172,40 @@ def _arguments(
     tasks: str,
     resources: Sequence[str] | None,
     others: Sequence[Other] = (),
+    more: _Further = _Further(),  # noqa: B008 - immutable
     full_demand: bool = False,
     *,
     scale_quotas: bool,
 ) -> dict[str, Any]:
-    notes = Notes()
+    notes, tree = Notes(), more.tree
+    if more.capacity is not None and servers:
+        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
+    if not servers:
+        requested = {name for pod in pods for name in pod.spec.request}
+        requested |= {name for one in kueue.workloads.values() for part in one.pod_sets for name in part.template.spec.request}
+        if more.capacity is not None:
+            servers = [given_server(capacity_of(more.capacity), requested)]
+        else:
+            servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
     queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
-    users = users or (_QUEUE if queues else "namespace")
+    users = users or (_QUEUE if queues or tree else "namespace")
+    if users == _QUEUE and not queues and tree:
+        users = _OTHERS
     if users == _QUEUE and not queues:
         raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
     pods = with_parts_of_gpus(pods, servers, notes)
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
-    note_unread(others, running, notes)
+    note_unread(others, running, notes, tree.scheduler if users == _OTHERS and tree else "")
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
     outside = list[Tasks]()
     if users == _QUEUE:
         of_owners, outside = queues.split(of_owners)
         of_owners = queues.admissible(of_owners)
+    of_pods: dict[str, str] = {}
+    if users == _OTHERS and tree is not None:
+        of_pods = dict(zip((one.name for one in running), owners_of(tree, running, more.groups, notes), strict=True))
+        of_owners = _not_barred(of_owners, of_pods, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
@@ -200,8 +257,14 @@ def _arguments(
         weights = queues.weights(set(owners), cohorts)
         owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, scale_quotas)
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
+    elif users == _OTHERS and tree is not None:
+        owners = [of_pods.get(one.name, one.namespace) for one in requesting]
+        totals = dict(zip(names, capacities.sum(axis=0).tolist(), strict=True))
+        teams = arguments_of_tree(tree, {*owners}, names, totals, len(kept), notes)
     else:
         queues.note_other_teams()
+        if tree is not None:
+            notes.say(f"{tree.described()} {'is' if len(tree.queues) == 1 else 'are'} left out: --users queue shares among them")
         owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
     unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(
@@ -251,6 +314,19 @@ def _arguments(
         limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
     )
+
+
+def _not_barred(tasks: Sequence[Tasks], of_pods: Mapping[str, str], tree: QueueTree, notes: Notes) -> list[Tasks]:
+    """Tasks whose queues may use something of all that they request."""
+    out = list[Tasks]()
+    for one in tasks:
+        queue = of_pods.get(one.name, one.namespace)
+        if resource := tree.barred(queue, one.spec.request.keys()):
+            what = "{pod} of {queue}, which may use no {resource}, {was} left out"
+            notes.add(what, one.name, number=one.count, queue=queue, resource=resource)
+        else:
+            out.append(one)
+    return out
 
 
 def _kept_servers(servers: list[Node], in_use: Collection[str | None], notes: Notes) -> tuple[list[Node], list[Node]]:

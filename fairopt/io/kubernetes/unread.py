@@ -60,8 +60,9 @@ def others_in(document: Mapping[str, Any]) -> list[Other]:
     return out
 
 
-def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes) -> None:
-    """Say which objects, labels and annotations of other schedulers do not count."""
+def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes, read: str = "") -> None:
+    """Say which objects, labels and annotations of other schedulers do not count; ``read`` is one whose queues do."""
+    others = [one for one in others if (one.kind, one.scheduler) != ("Queue", read)]
     for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
         alike = [one for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
         named, what = [one.name for one in alike], "{object} of the kind {kind} of {scheduler} {is} not read"
@@ -71,7 +72,7 @@ def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes) -> N
             "{object} of the kind {kind} of {scheduler} with pods that start together or not at all: counted one by one"
         )
         notes.add(what, *gangs, kind=kind, scheduler=scheduler)
-    for key in _QUEUES:
+    for key in () if read else _QUEUES:
         in_labels = [pod.name for pod in pods if key in pod.labels]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"
         notes.add(what, *in_labels, key=key)

@@ -83,6 +83,6 @@ def owners_of(tree: QueueTree, pods: Iterable[Any], groups: Mapping[str, str], n
         usual = usual if usual in known else "root.default"
         found = usual if usual in known else pod.namespace
         what = "{pod} that names no queue {counts} for {found}"
-        notes.add(what, pod.name, number=pod.count, found=found if usual in known else "their namespaces")
+        notes.add(what, pod.name, found=found if usual in known else "their namespaces")
         out.append(found)
     return out

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources as package_files
 from pathlib import Path
@@ -80,6 +80,7 @@ def read(
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
     scale_quotas: bool | None = None,
+    capacity: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -128,6 +129,9 @@ def read(
         assumed to ask for the tasks of all others together.
     scale_quotas : bool, optional
         For Kueue, as in `kubernetes`; other inputs ignore it.
+    capacity : mapping, optional
+        For Kubernetes and Slurm without nodes: what there is by resource, as ``{"cpu": 64, "memory": "512Gi",
+        "gpu": 8}``, in cores, GiB and pieces, or as quantities of Kubernetes. Without it quotas of queues are servers.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -174,6 +178,7 @@ def read(
                 resources=resources,
                 full_demand=full_demand or None,
                 scale_quotas=scale_quotas,
+                capacity=capacity,
             )
         )
         return found.full_demand() if full_demand else found
@@ -347,7 +352,7 @@ def kubernetes(
     >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
     (('batch/0.5 cpu', 'web/0.5 cpu'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """
-    from fairopt.io.kubernetes import read_kubernetes
+    from fairopt.io.kubernetes.reader import read_kubernetes
 
     further: list[Any] = list(kueue) if isinstance(kueue, (list, tuple)) else [kueue]
     with _in_time(time_limit, nodes, pods, *further):
@@ -462,7 +467,7 @@ def slurm(
     array([[ 8., 32.,  1.],
            [32., 64.,  0.]])
     """
-    from fairopt.io.slurm import read_slurm
+    from fairopt.io.slurm.reader import read_slurm
 
     with _in_time(time_limit, nodes, jobs, associations):
         return _instance_of(read_slurm(nodes, jobs, associations, users, tasks, merge))

@@ -51,18 +51,22 @@ def _events(name: str) -> tuple[str, ...]:
 
 _OF_WORK = ("users", "tasks")
 _FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
-_OF_JOBS = (*_OF_WORK, _FULL)
+_CAPACITY = "capacity"  # instead of servers
+_OF_JOBS = (*_OF_WORK, _FULL, _CAPACITY)
 _OF_PODS = (*_OF_JOBS, "resources", "scale_quotas")
 _OF_QUOTAS = ("scale_quotas",)  # which means nothing where there are none
 _BESIDE_PODS = tuple(
     (f"{kind}.json",)
-    for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas")
+    for kind in (
+        *("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas"),
+        *("queues", "podgroups", "configmaps"),
+    )
 )
 _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
-    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
+    _Folder("Kubernetes", "kubernetes.reader:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
+    _Folder("Slurm", "slurm.reader:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",
@@ -149,9 +153,9 @@ def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Argu
     """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...]
     if "kind" in data and ("items" in data or "metadata" in data):
-        what, reader, options = "one of Kubernetes", "kubernetes:read_list", _OF_PODS
+        what, reader, options = "one of Kubernetes", "kubernetes.reader:read_list", _OF_PODS
     elif {"nodes", "jobs"} <= data.keys():
-        what, reader, options = "one of Slurm", "slurm:read_together", _OF_JOBS
+        what, reader, options = "one of Slurm", "slurm.reader:read_together", _OF_JOBS
     else:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
     _check_options(given, options, f"{name} is {what}")

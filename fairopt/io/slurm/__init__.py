@@ -7,7 +7,3 @@
 * `places`: constraints on features.
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """
-
-from fairopt.io.slurm.reader import read_slurm, read_together
-
-__all__ = ["read_slurm", "read_together"]

@@ -24,7 +24,7 @@ from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
 from fairopt.io.kubernetes.unread import Other, note_unread, others_in
 from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.queues.kubernetes_objects import owners_of, queues_of_groups, tree_of_objects
+from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
 from fairopt.io.queues.reader import without_jobs
 from fairopt.io.queues.tree import QueueTree, arguments_of_tree
 from fairopt.io.slurm.devices import ANY
@@ -76,7 +76,7 @@ def read_kubernetes(
     of_kueue = [one for one in further if not of_resource_quotas(one[0]) and one not in of_others]
     with about(*places):
         objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        more = _further([one for document, name in of_others for one in _objects(document, name)], capacity)
+        more = _further([one for document, name in of_others for one in _objects(document, name)], found, capacity)
         values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), more, **options)
     return Arguments(values, places, merge)
 
@@ -99,14 +99,15 @@ def read_list(
         raise InvalidInstance(f"{name} holds one object, of kind {shown(document.get('kind'))}; {fix}")
     servers = read_nodes(document, name, mixed=True)
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
-    more = _further(_objects(document, name), capacity)
+    more = _further(_objects(document, name), pods, capacity)
     if not pods and not kueue.workloads:
         if more.tree is not None:
             raise without_jobs(more.tree, name, bool(servers or capacity))
         if kueue.cluster_queues:
             queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
             raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
-        raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
+        kind = "Pod" if servers or capacity is not None else "Node"
+        raise InvalidInstance(f"{name}: there is no object of kind {kind}; {fix}")
     if not servers and capacity is None and not kueue.cluster_queues and (more.tree is None or not more.tree.total()):
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}, or give --capacity cpu=64")
     with about(name):
@@ -127,8 +128,8 @@ def _of_other_queues(document: Mapping[str, Any]) -> bool:
     return any(item.get("kind") in ("Queue", "PodGroup", "ConfigMap") for item, _ in _objects(document, ""))
 
 
-def _further(objects: _Objects, capacity: Any) -> _Further:
-    return _Further(tree_of_objects(objects), queues_of_groups(objects), capacity)
+def _further(objects: _Objects, pods: Sequence[Pod], capacity: Any) -> _Further:
+    return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity)
 
 
 def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:

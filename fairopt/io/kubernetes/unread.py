@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fairopt.io.json_text import shown_key
 from fairopt.io.kubernetes.objects import Pod
 from fairopt.io.notes import Notes
+from fairopt.io.queues.kubernetes_objects import LABELS
 
 _GROUPS = {  # of APIs
     "scheduling.volcano.sh": "Volcano",
@@ -72,7 +73,7 @@ def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes, read
             "{object} of the kind {kind} of {scheduler} with pods that start together or not at all: counted one by one"
         )
         notes.add(what, *gangs, kind=kind, scheduler=scheduler)
-    for key in () if read else _QUEUES:
+    for key in (key for key in _QUEUES if key not in LABELS.get(read, ())):
         in_labels = [pod.name for pod in pods if key in pod.labels]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"
         notes.add(what, *in_labels, key=key)

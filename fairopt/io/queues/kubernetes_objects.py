@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairopt.errors import InvalidInstance
@@ -22,8 +22,8 @@ _DEFAULT = {"KAI": kai.DEFAULT, "Volcano": volcano.DEFAULT}
 _GROUP_OF_POD = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
 
-def tree_of_objects(objects: _Objects) -> QueueTree | None:
-    """The queues among objects given with their places, None if there are none."""
+def trees_of_objects(objects: _Objects) -> list[QueueTree]:
+    """The queues among objects given with their places, a tree for each scheduler."""
     found: dict[str, list[tuple[Queue, Mapping[str, Any]]]] = {}
     trees = list[QueueTree]()
     for item, place in objects:
@@ -43,10 +43,13 @@ def tree_of_objects(objects: _Objects) -> QueueTree | None:
     for scheduler, of_scheduler in found.items():
         queues = volcano.with_hierarchy(of_scheduler) if scheduler == "Volcano" else [one for one, _ in of_scheduler]
         trees.append(QueueTree(scheduler, tuple(queues)))
-    if len(trees) > 1:
-        names = " and ".join(tree.scheduler for tree in trees)
-        raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
-    return trees[0] if trees else None
+    return trees
+
+
+def most_used(trees: Sequence[QueueTree], pods: Iterable[Any]) -> QueueTree | None:
+    """The tree of the scheduler whose queues most pods name, the first of several, None if there are none."""
+    marks = [{*pod.labels, *pod.annotations} for pod in pods]
+    return max(trees, key=lambda tree: sum(not own.isdisjoint(LABELS[tree.scheduler]) for own in marks), default=None)
 
 
 def _of_text(text: str, place: str) -> QueueTree:

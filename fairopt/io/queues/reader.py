@@ -8,7 +8,7 @@ from typing import Any
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair, yunikorn
-from fairopt.io.queues.kubernetes_objects import tree_of_objects
+from fairopt.io.queues.kubernetes_objects import trees_of_objects
 from fairopt.io.queues.tree import QueueTree
 from fairopt.io.queues.xml_text import place_of, root_of
 
@@ -44,8 +44,7 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
             objects += [(one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)]
         elif isinstance(data, Mapping) and "kind" in data:
             objects.append((data, place))
-    of_objects = tree_of_objects(objects)
-    found += [] if of_objects is None else [of_objects]
+    found += trees_of_objects(objects)
     if len(found) > 1:
         names = " and ".join(tree.scheduler for tree in found)
         raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")

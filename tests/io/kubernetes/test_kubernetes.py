@@ -469,7 +469,7 @@ def other(version, kind, name, **spec):
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3, **spec}}
 
 
-def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path):
+def test_of_two_other_schedulers_the_queues_that_most_pods_name_are_read(tmp_path):
     in_queue = changed(POD, "metadata", "labels", **{"kai.scheduler/queue": "vision"})
     in_gang = pod("web", "site-2", POD["spec"])
     marks = {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/queue-name": "q"}
@@ -483,14 +483,17 @@ def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path)
     ]
     path = tmp_path / "all.json"
     path.write_text(json.dumps(listed(NODE, in_queue, in_gang, *objects)))
-    assert fo.read(path).notes[:6] == (
+    more = pod("web", "site-3", POD["spec"])
+    more = changed(more, "metadata", labels={"kai.scheduler/queue": "vision"})
+    path.write_text(json.dumps(listed(NODE, in_queue, in_gang, more, *objects)))
+    read = fo.read(path)
+    assert set(read.teams["team"]) == {"vision", "web"}
+    assert read.notes[:5] == (
         "1 object of the kind Queue of Volcano is not read (q)",
-        "1 object of the kind Queue of KAI is not read (vision)",
         "2 objects of the kind PodGroup of KAI are not read (such as g)",
-        "1 pod in queues of kai.scheduler/queue, which are not read; --users label:kai.scheduler/queue makes them "
-        "teams (web/site-1)",
         "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
         "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
+        "1 pod that names no queue counts for their namespaces (web/site-2)",
     )
 
 

@@ -30,14 +30,16 @@ class _Folder:
     further: tuple[tuple[str, ...], ...] = ()
     options: tuple[str, ...] = ()
     whole: bool = False  # the reader takes the folder, not its files
+    instead: tuple[str, ...] = ()  # files that may say what there is where the first needed file, of servers, is not
 
     @property
     def names(self) -> set[str]:
         return {name for names in self.needed + self.further for name in names}
 
-    def missing(self, entries: set[str]) -> list[str]:
-        """The needed files that are missing."""
-        return [names[0] for names in self.needed if not entries.intersection(names)]
+    def missing(self, entries: set[str], capacity: bool = False) -> list[str]:
+        """The needed files that are missing; those of servers are not needed if a capacity is given."""
+        without = (capacity and _CAPACITY in self.options) or bool(entries.intersection(self.instead))
+        return [names[0] for names in self.needed[without:] if not entries.intersection(names)]
 
 
 def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
@@ -55,6 +57,7 @@ _CAPACITY = "capacity"  # instead of servers
 _OF_JOBS = (*_OF_WORK, _FULL, _CAPACITY)
 _OF_PODS = (*_OF_JOBS, "resources", "scale_quotas")
 _OF_QUOTAS = ("scale_quotas",)  # which means nothing where there are none
+_QUEUES = ("clusterqueues.json", "queues.json")
 _BESIDE_PODS = tuple(
     (f"{kind}.json",)
     for kind in (
@@ -62,11 +65,16 @@ _BESIDE_PODS = tuple(
         *("queues", "podgroups", "configmaps"),
     )
 )
+_SLURM_NODES = ("nodes.json", "nodes.txt", "slurm.conf")
+_ACCOUNTS = (
+    *("associations.json", "associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
+    *("sshare.txt", "sshare.json"),
+)
 _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes.reader:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
-    _Folder("Slurm", "slurm.reader:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
+    _Folder("Kubernetes", "kubernetes.reader:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS, instead=_QUEUES),
+    _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, ("jobs.json",)), (_ACCOUNTS,), _OF_JOBS),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",
@@ -117,7 +125,7 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
         return _of_standard_input(given)
     place = place_of(path)
     if place.is_dir():
-        kind, parts = _kind_of(place)
+        kind, parts = _kind_of(place, _CAPACITY in given)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
         given = {name: value for name, value in given.items() if name in kind.options}
         found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
@@ -127,6 +135,8 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     if of_file != "json":
         _check_options(given, (), f"{place} is not such a folder")
     if of_file is None:
+        if place.is_file():
+            _function("queues.reader:refuse_text")(place)
         if not place.exists():
             raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
         fix = "give the folder that it is in" if part else _EXPECTED
@@ -152,9 +162,10 @@ def _of_standard_input(given: dict[str, Any]) -> Arguments:
 def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
     """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...]
+    _function("queues.reader:refuse_document")(data, name)
     if "kind" in data and ("items" in data or "metadata" in data):
         what, reader, options = "one of Kubernetes", "kubernetes.reader:read_list", _OF_PODS
-    elif {"nodes", "jobs"} <= data.keys():
+    elif {"nodes", "jobs"} <= data.keys() or ("jobs" in data and _CAPACITY in given):
         what, reader, options = "one of Slurm", "slurm.reader:read_together", _OF_JOBS
     else:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
@@ -178,11 +189,11 @@ def place_of(path: object) -> Path:
     return place
 
 
-def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
+def _kind_of(folder: Path, capacity: bool = False) -> tuple[_Folder, list[Path | None]]:
     """The kind of a folder, and the paths of its parts, None for missing ones that it may have."""
     entries = _listed(folder)
     matching = [kind for kind in _FOLDERS if kind.names & entries]
-    complete = [kind for kind in matching if not kind.missing(entries)]
+    complete = [kind for kind in matching if not kind.missing(entries, capacity)]
     if not complete:
         found = sorted({name for kind in matching for name in kind.names & entries})
         missing = [f"{_and(kind.missing(entries))} (for {kind.name})" for kind in matching]

@@ -50,7 +50,7 @@ class _Further:
 
 
 def read_kubernetes(
-    nodes: Document,
+    nodes: Document | None,
     pods: Document,
     *kueue: Document | None,
     users: str | None = None,
@@ -66,11 +66,11 @@ def read_kubernetes(
     With ``full_demand`` all have unlimited work; ClusterQueues without pods have that of all others.
     """
     _check_options(users, tasks, resources)
-    servers_data, servers_name = document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
+    found_nodes = None if nodes is None else document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
     pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))
     further = [document_of(one, "kueue", f"expected the output of {COMMAND}") for one in kueue if one is not None]
-    servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
-    places = (servers_name, pods_name, *(name for _, name in further))
+    servers, found = [] if found_nodes is None else read_nodes(*found_nodes), read_pods(pods_data, pods_name)
+    places = (*([] if found_nodes is None else [found_nodes[1]]), pods_name, *(name for _, name in further))
     quotas = read_resource_quotas(further)
     of_others = [(document, name) for document, name in further if _of_other_queues(document)]
     of_kueue = [one for one in further if not of_resource_quotas(one[0]) and one not in of_others]

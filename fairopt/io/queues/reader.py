@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
@@ -11,6 +13,7 @@ from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair, yunikorn
 from fairopt.io.queues.kubernetes_objects import trees_of_objects
 from fairopt.io.queues.tree import QueueTree
 from fairopt.io.queues.xml_text import place_of, root_of
+from fairopt.io.text_files import read_text
 
 _XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
 
@@ -51,13 +54,36 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
     return found[0] if found else None
 
 
+def refuse_text(path: Path) -> None:
+    """Say what a file of queues or servers alone holds, and what is missing; nothing of other files."""
+    from fairopt.io.slurm.texts import document_of_text
+
+    name, text = os.fspath(path), read_text(path, "expected queues or servers of a scheduler")
+    if (tree := tree_of_text(text, name)) is not None:
+        raise without_jobs(tree, name, False)
+    found = document_of_text(text, name)
+    if found is not None and "nodes" in found:
+        n = len(found["nodes"])
+        raise InvalidInstance(
+            f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json (squeue --json) in the same folder, "
+            "and give the folder"
+        )
+
+
+def refuse_document(data: Mapping[str, Any], name: str) -> None:
+    """The same of a document of JSON or YAML that is no list of objects."""
+    if "kind" not in data and (tree := tree_of_documents([(data, name)])) is not None:
+        raise without_jobs(tree, name, False)
+
+
 def without_jobs(tree: QueueTree, name: str, capacity: bool) -> InvalidInstance:
     """The error about queues without anything to share among them: what there is, and what is missing."""
     top = [queue.name for queue in tree.queues if not queue.parent]
     listed = ", ".join(top[:5]) + (", ..." if len(top) > 5 else "")
+    pods = "the pods or jobs of the queues in the same list or folder"
+    pods += "" if capacity or tree.total() else ", and servers (nodes, or --capacity cpu=64)"
     missing = {
-        "Slurm": "a folder with jobs.json (squeue --json) and nodes.json (scontrol show node --json) or slurm.conf",
-        "YARN": "a table of users (users.csv) with their teams",
-    }.get(tree.scheduler.partition(" ")[0], "the pods or jobs of the queues in the same list or folder")
-    more = "" if capacity or tree.total() else ", and servers (nodes, or --capacity cpu=64)"
-    return InvalidInstance(f"{name} holds {tree.described()} ({shown(listed)[1:-1]}) and no jobs; add {missing}{more}")
+        "Slurm": "jobs.json (squeue --json) and slurm.conf or nodes.json in the same folder, and give the folder",
+        "YARN": "a folder with users.csv, whose column team names the queues, and servers.csv",
+    }.get(tree.scheduler.partition(" ")[0], pods)
+    return InvalidInstance(f"{name} holds {tree.described()} ({shown(listed)[1:-1]}) and no jobs; add {missing}")

@@ -192,20 +192,8 @@ class QueueTree:
     # -- for tasks ----------------------------------------------------------------------------------------------
 
     def labels(self, owners: Collection[str]) -> dict[str, dict[str, str | None]]:
-        """The labels of owners of tasks: ``team`` and, from the innermost out, ``parent1``, ``parent2``, ...
-
-        A queue has one label everywhere: those at the top have the last. Tasks of a queue that is above others are in
-        no ``team``, but members of it beside these others.
-        """
-        paths = {owner: self.above(owner) for owner in sorted(owners)}
-        depth = max(map(len, paths.values()), default=0)
-        inner = {name for path in paths.values() for name in path}
-        labels: dict[str, dict[str, str | None]] = {"team": {}} | {f"parent{k}": {} for k in range(1, depth + 1)}
-        for owner, path in paths.items():
-            labels["team"][owner] = None if owner in inner else owner
-            for k, name in enumerate([*reversed(path), *([owner] if owner in inner else [])]):
-                labels[f"parent{depth - k}"][owner] = name
-        return labels
+        """The labels of owners of tasks, see `labels_of`."""
+        return labels_of({owner: self.above(owner) for owner in sorted(owners)})
 
     def team_weights(self, owners: Collection[str], notes: Notes) -> dict[str, float]:
         """The weights of the owners of tasks, and of the queues above them."""
@@ -281,6 +269,22 @@ class QueueTree:
         if len({queue.priority for queue in self.queues}) > 1:
             ranked = [f"{one.name}: {one.priority}" for one in self.queues if one.priority is not None]
             notes.add("the priorities of {queue} are not modelled", *ranked)
+
+
+def labels_of(paths: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str | None]]:
+    """The labels of owners, given with what is above each, the nearest first: ``team``, ``parent1``, ``parent2``, ...
+
+    A queue has one label everywhere: those at the top have the last. Tasks of a queue that is above others are in no
+    ``team``, but members of it beside these others.
+    """
+    depth = max(map(len, paths.values()), default=0)
+    inner = {name for path in paths.values() for name in path}
+    labels: dict[str, dict[str, str | None]] = {"team": {}} | {f"parent{k}": {} for k in range(1, depth + 1)}
+    for owner, path in paths.items():
+        labels["team"][owner] = None if owner in inner else owner
+        for k, name in enumerate([*reversed(path), *([owner] if owner in inner else [])]):
+            labels[f"parent{depth - k}"][owner] = name
+    return labels
 
 
 def _at(queue: Queue) -> str:

@@ -2,6 +2,7 @@
 
 * `reader`: the arguments of an instance from both.
 * `objects`: nodes and jobs. `accounts`: the tree of accounts.
+* `texts`: ``slurm.conf`` and texts of ``scontrol``, ``sacctmgr`` and ``sshare``.
 * `accounting`: jobs that ended, from ``sacct``.
 * `devices`: what tasks take of generic resources: GPUs, slices of GPUs, types.
 * `places`: constraints on features.

@@ -42,9 +42,12 @@ class _Folder:
         return [names[0] for names in self.needed[without:] if not entries.intersection(names)]
 
 
-def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+_OF_QUEUES = ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml")
+
+
+def _tables(ending: str, *more: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
     users, servers, *further = ((f"{title}.{ending}",) for title in TITLES)
-    return (users, servers), tuple(further)
+    return (users, servers), (*further, *more)
 
 
 def _events(name: str) -> tuple[str, ...]:
@@ -71,7 +74,7 @@ _ACCOUNTS = (
     *("sshare.txt", "sshare.json"),
 )
 _FOLDERS = (
-    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
+    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv", _OF_QUEUES), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
     _Folder("Kubernetes", "kubernetes.reader:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS, instead=_QUEUES),
     _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, ("jobs.json",)), (_ACCOUNTS,), _OF_JOBS),

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import shown
+from fairopt.io.json_text import json_of_text, shown
 from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair, yunikorn
 from fairopt.io.queues.kubernetes_objects import trees_of_objects
 from fairopt.io.queues.tree import QueueTree
 from fairopt.io.queues.xml_text import place_of, root_of
 from fairopt.io.text_files import read_text
 
+_EXPECTED = "expected queues of KAI, Volcano, YuniKorn or YARN, or accounts of Slurm"
 _XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
 
 
@@ -54,11 +55,44 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
     return found[0] if found else None
 
 
+def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
+    """The queues in a file of any format.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "fair-scheduler.xml"
+    >>> _ = file.write_text('<allocations><queue name="ml"><weight>2</weight></queue></allocations>')
+    >>> [(queue.name, queue.weight) for queue in tree_of_file(file).queues]
+    [('root.ml', 2.0)]
+    """
+    name, text = os.fspath(path), read_text(path, _EXPECTED)
+    found = tree_of_text(text, name)
+    if found is None:
+        found = tree_of_documents(_documents(text, name))
+    if found is None:
+        raise InvalidInstance(f"{name} holds no queues; {_EXPECTED}")
+    return found
+
+
+def _documents(text: str, name: str) -> list[tuple[Any, str]]:
+    """The documents of JSON or YAML in a text, with their places."""
+    if text.lstrip().startswith("{"):
+        return [(json_of_text(text, name, _EXPECTED), name)]
+    import yaml
+
+    try:
+        found = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        raise InvalidInstance(f"{name}: {error}; {_EXPECTED}") from None
+    return [(data, f"{name}, document {k}" if len(found) > 1 else name) for k, data in enumerate(found, 1)]
+
+
 def refuse_text(path: Path) -> None:
     """Say what a file of queues or servers alone holds, and what is missing; nothing of other files."""
     from fairopt.io.slurm.texts import document_of_text
 
-    name, text = os.fspath(path), read_text(path, "expected queues or servers of a scheduler")
+    name, text = os.fspath(path), read_text(path, _EXPECTED)
     if (tree := tree_of_text(text, name)) is not None:
         raise without_jobs(tree, name, False)
     found = document_of_text(text, name)

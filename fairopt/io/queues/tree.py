@@ -12,9 +12,10 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes
 from fairopt.io.quotas.quota import matching
-from fairopt.io.secured import Limit, Owed, Quota
+from fairopt.io.secured import Limit, Owed, Quota, Users, secured, without_rounding
 
 ALL = "*"  # as a resource of parts: each of them
+ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _SMALL = 1e-3  # of the smallest other weight, for a weight of 0
 
 
@@ -319,6 +320,42 @@ def arguments_of_tree(
     owed = mine.owed(owners, resources, n_servers, notes)
     mine.note_rest(notes)
     return dict(labels=mine.labels(owners), weights=weights, owed=replace(owed, weights=weights))
+
+
+def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
+    """The arguments of an instance whose users' ``team`` names queues, with what the queues say of them."""
+    teams = values["teams"].get("team")
+    if teams is None:
+        raise InvalidInstance("no user has a team; add the column team, with the names of queues, to users.csv")
+    notes, names = Notes(), values["resources"]
+    named = [None if team is None else tree.named(team) for team in teams]
+    owners = {team for team in named if team is not None}
+    counts = np.asarray(values.get("counts", 1.0)) * np.ones(len(values["capacities"]))
+    totals = dict(zip(names, (np.asarray(values["capacities"]).T @ counts).tolist(), strict=True))
+    found = arguments_of_tree(tree, owners, names, totals, len(counts), notes)
+    labels = {label: [None if team is None else of.get(team) for team in named] for label, of in found["labels"].items()}
+    here, owed = {team for of in labels.values() for team in of}, found["owed"]
+    members: dict[str, list[int]] = {}
+    for of in labels.values():
+        for j, team in enumerate(of):
+            if team is not None:
+                members.setdefault(team, []).append(j)
+    demands, capacities = np.asarray(values["demands"], dtype=float), np.asarray(values["capacities"], dtype=float)
+    if demands.ndim != 2:
+        raise InvalidInstance("demands by server are not read with queues; give demands in users.csv")
+    able = (demands[:, None] <= capacities * ROUNDING_FACTOR).all(axis=2)
+    able &= True if values.get("eligible") is None else np.asarray(values["eligible"], dtype=np.bool_)
+    most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)
+    tasks, outer, _ = secured(owed, Users(demands, most, able, members, names, capacities * counts[:, None]))
+    of_users = {user: without_rounding(x) for user, x in zip(values["users"], tasks.tolist(), strict=True) if x > 0}
+    guarantees = {**(values.get("guarantees") or {}), **of_users, **outer}
+    limits = [
+        {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits
+    ]
+    weights = {**(values.get("weights") or {}), **{team: w for team, w in found["weights"].items() if team in here}}
+    more = {"teams": {**labels, **{key: of for key, of in values["teams"].items() if key != "team"}}, "weights": weights}
+    more |= {"guarantees": guarantees or None, "limits": limits or None}
+    return values | more | {"innermost_first": list(more["teams"]), "notes": [*values["notes"], *notes.sentences()]}
 
 
 def _names(tree: QueueTree) -> Iterable[str]:

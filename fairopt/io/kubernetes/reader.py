@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.capacity import capacity_of
-from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
+from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.capacity import given_server, servers_of_quotas
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
@@ -92,11 +95,11 @@ def read_list(
     scale_quotas: bool = True,
     capacity: Any = None,
 ) -> Arguments:
-    """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
+    """Read objects of any kinds, in one list or one alone, as `read_kubernetes` reads lists of one kind each."""
     _check_options(users, tasks, resources)
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
-    if "items" not in document:
-        raise InvalidInstance(f"{name} holds one object, of kind {shown(document.get('kind'))}; {fix}")
+    if not isinstance(document.get("items"), Objects):
+        document = objects_of([(document, "")], name)
     servers = read_nodes(document, name, mixed=True)
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
     more = _further(_objects(document, name), pods, capacity)
@@ -120,7 +123,9 @@ def read_list(
 def _objects(document: Mapping[str, Any], name: str) -> _Objects:
     """The objects of a list, with their places."""
     items = document["items"] if isinstance(document.get("items"), list) else [document]
-    return [(item, f"{name}: items[{k}]") for k, item in enumerate(items) if isinstance(item, Mapping)]
+    places = items.places if isinstance(items, Objects) else [f"items[{k}]" for k in range(len(items))]
+    found = zip(items, places, strict=True)
+    return [(item, f"{name}: {at}" if at else name) for item, at in found if isinstance(item, Mapping)]
 
 
 def _of_other_queues(document: Mapping[str, Any]) -> bool:
@@ -130,6 +135,14 @@ def _of_other_queues(document: Mapping[str, Any]) -> bool:
 
 def _further(objects: _Objects, pods: Sequence[Pod], capacity: Any) -> _Further:
     return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity)
+
+
+def read_folder(folder: Path, **options: Any) -> Arguments:
+    """Read the objects in the files of a folder, as `read_list` with its options."""
+    name = os.fspath(folder)
+    documents = documents_in_folder(folder)
+    with about(name):
+        return read_list(objects_of(documents, name), name, **options)
 
 
 def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:

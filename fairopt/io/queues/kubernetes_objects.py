@@ -11,6 +11,7 @@ from fairopt.io.notes import Notes
 from fairopt.io.queues import kai, volcano, yunikorn
 from fairopt.io.queues.amounts import part_of
 from fairopt.io.queues.tree import Queue, QueueTree
+from fairopt.io.yaml_documents import documents_of_yaml
 
 _Objects = Iterable[tuple[Mapping[str, Any], str]]
 _SCHEDULERS: dict[str, tuple[tuple[str, ...], Callable[..., Queue]]] = {
@@ -27,6 +28,8 @@ def trees_of_objects(objects: _Objects) -> list[QueueTree]:
     found: dict[str, list[tuple[Queue, Mapping[str, Any]]]] = {}
     trees = list[QueueTree]()
     for item, place in objects:
+        if "kind" not in item and yunikorn.is_queues(item):
+            trees.append(yunikorn.tree_of(item, place))
         name = part_of(item, "metadata", "name")
         place += f" ({shown_key(name)})" if isinstance(name, str) else ""
         text = part_of(item, "data", yunikorn.FILE) if item.get("kind") == "ConfigMap" else None
@@ -53,9 +56,7 @@ def most_used(trees: Sequence[QueueTree], pods: Iterable[Any]) -> QueueTree | No
 
 
 def _of_text(text: str, place: str) -> QueueTree:
-    from fairopt.io.yaml_file import data_of_yaml
-
-    data = data_of_yaml(text, place, "expected the queues of YuniKorn, below partitions")
+    data = next((one.data for one in documents_of_yaml(text, place)), None)
     if not yunikorn.is_queues(data):
         raise InvalidInstance(f"{place} has no list partitions with queues; give YuniKorn's configuration")
     return yunikorn.tree_of(data, place)

@@ -9,11 +9,12 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair, yunikorn
+from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair
 from fairopt.io.queues.kubernetes_objects import trees_of_objects
 from fairopt.io.queues.tree import QueueTree
 from fairopt.io.queues.xml_text import place_of, root_of
 from fairopt.io.text_files import read_text
+from fairopt.io.yaml_documents import documents_of_yaml
 
 _EXPECTED = "expected queues of KAI, Volcano, YuniKorn or YARN, or accounts of Slurm"
 _XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
@@ -40,13 +41,11 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
     objects = list[tuple[Mapping[str, Any], str]]()
     found = list[QueueTree]()
     for data, place in documents:
-        if yunikorn.is_queues(data):
-            found.append(yunikorn.tree_of(data, place))
-        elif isinstance(data, Mapping) and (accounts := slurm_accounts.of_shares_in_json(data)) is not None:
+        if isinstance(data, Mapping) and (accounts := slurm_accounts.of_shares_in_json(data)) is not None:
             found.append(slurm_accounts.tree_of(accounts, place))
         elif isinstance(data, Mapping) and isinstance(data.get("items"), list):
             objects += [(one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)]
-        elif isinstance(data, Mapping) and "kind" in data:
+        elif isinstance(data, Mapping):
             objects.append((data, place))
     found += trees_of_objects(objects)
     if len(found) > 1:
@@ -79,13 +78,8 @@ def _documents(text: str, name: str) -> list[tuple[Any, str]]:
     """The documents of JSON or YAML in a text, with their places."""
     if text.lstrip().startswith("{"):
         return [(json_of_text(text, name, _EXPECTED), name)]
-    import yaml
-
-    try:
-        found = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
-        raise InvalidInstance(f"{name}: {error}; {_EXPECTED}") from None
-    return [(data, f"{name}, document {k}" if len(found) > 1 else name) for k, data in enumerate(found, 1)]
+    found = documents_of_yaml(text, name)
+    return [(data, f"{name}, document {number}" if len(found) > 1 else name) for data, number in found]
 
 
 def refuse_text(path: Path) -> None:

@@ -348,14 +348,22 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)
     tasks, outer, _ = secured(owed, Users(demands, most, able, members, names, capacities * counts[:, None]))
     of_users = {user: without_rounding(x) for user, x in zip(values["users"], tasks.tolist(), strict=True) if x > 0}
-    guarantees = {**(values.get("guarantees") or {}), **of_users, **outer}
+    guarantees = {**_by_name(values, "guarantees"), **of_users, **outer}
     limits = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits
     ]
-    weights = {**(values.get("weights") or {}), **{team: w for team, w in found["weights"].items() if team in here}}
+    weights = {**_by_name(values, "weights"), **{team: w for team, w in found["weights"].items() if team in here}}
     more = {"teams": {**labels, **{key: of for key, of in values["teams"].items() if key != "team"}}, "weights": weights}
     more |= {"guarantees": guarantees or None, "limits": limits or None}
     return values | more | {"innermost_first": list(more["teams"]), "notes": [*values["notes"], *notes.sentences()]}
+
+
+def _by_name(values: Mapping[str, Any], argument: str) -> dict[str, Any]:
+    """An argument by user, given by name or in the order of users."""
+    given = values.get(argument)
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    return dict(zip(values["users"], np.asarray(given).tolist(), strict=True))
 
 
 def _names(tree: QueueTree) -> Iterable[str]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
 from fairopt.io.capacity import NAME, by_requested, capacity_of
-from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.documents import Document, document_of
+from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.queues.slurm_accounts import tree_of
 from fairopt.io.slurm.accounts import read_accounts

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Document, document_of, json_of_text, shown
+from fairopt.io.documents import Document, document_of
+from fairopt.io.json_text import json_of_text, shown
 from fairopt.io.notes import Notes
 from fairopt.io.queues import slurm_accounts
 from fairopt.io.slurm.fields import whole

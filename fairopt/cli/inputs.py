@@ -80,8 +80,8 @@ _OPTIONS: dict[str, Any] = {
         list[str] | None,
         _option(
             "--capacity",
-            "Kubernetes and Slurm without nodes: what there is of a resource, such as cpu=64 or memory=512Gi; repeatable. "
-            "Default: the quotas of queues.",
+            "Kubernetes and Slurm without nodes: what there is of a resource, such as cpu=64 or memory=512Gi. "
+            "Repeatable; default: the quotas of queues.",
             "NAME=AMOUNT",
         ),
     ],

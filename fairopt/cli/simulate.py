@@ -340,7 +340,7 @@ def _server(capacity: list[str], jobs: str) -> Instance:
     """One server with a capacity, in the units that the header of the jobs names."""
     given = capacity_of(capacity_given(capacity))
     header = [cell.strip() for cell in read_text(jobs, "expected jobs").partition("\n")[0].split(",")]
-    units = dict(match.groups() for cell in header if (match := re.fullmatch(r"(.*\S)\s*\[(.*)\]", cell)))
+    units = dict((match[1], match[2]) for cell in header if (match := re.fullmatch(r"(.*\S)\s*\[(.*)\]", cell)))
     if len(header) == 1:  # of sacct
         units = {"cpu": "core", "memory": "GiB"}
     mine = {name: units[name] for name in given if name in units}

@@ -77,7 +77,14 @@ _ACCOUNTS = (
 _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv", _OF_QUEUES), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes.reader:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS, instead=_QUEUES),
+    _Folder(
+        "Kubernetes",
+        "kubernetes.reader:read_kubernetes",
+        (("nodes.json",), ("pods.json",)),
+        _BESIDE_PODS,
+        _OF_PODS,
+        instead=_QUEUES,
+    ),
     _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, ("jobs.json",)), (_ACCOUNTS,), _OF_JOBS),
     _Folder(
         "ClusterData 2019",

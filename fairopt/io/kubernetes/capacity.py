@@ -34,7 +34,8 @@ def servers_of_quotas(
     total = {} if tree is None else tree.total()
     if not total:
         return [], kueue
-    notes.say("there are no nodes: the servers have what the queues at the top are guaranteed together")
+    of = "the root queue may use" if tree and tree.capacity else "the queues at the top are guaranteed together"
+    notes.say(f"there are no nodes: the servers have what {of}")
     return [given_server({name: Fraction(amount) for name, amount in total.items()}, requested)], kueue
 
 
@@ -53,15 +54,15 @@ def _of_flavors(kueue: KueueObjects, notes: Notes) -> tuple[list[Node], KueueObj
     has: dict[str, dict[str, Fraction]] = {name: {} for name in main}
     for resource, of in sums.items():
         others = [flavor for flavor in of if flavor not in main]
-        for k, flavor in enumerate(others):
+        for k, other in enumerate(others):
             mine = [name for j, name in enumerate(main) if j % len(others) == k % len(others)] or [*main]
             whole = sum((main[name] for name in mine), Fraction(0))
             for name in mine:
                 part = main[name] / whole if whole else Fraction(1, len(mine))
-                has[name][resource] = has[name].get(resource, Fraction(0)) + of[flavor] * part
-                labels[name][f"{_MARK}{flavor}"] = "yes"
-        for flavor in of.keys() & main.keys():
-            has[flavor][resource] = has[flavor].get(resource, Fraction(0)) + of[flavor]
+                has[name][resource] = has[name].get(resource, Fraction(0)) + of[other] * part
+                labels[name][f"{_MARK}{other}"] = "yes"
+        for name in of.keys() & main.keys():
+            has[name][resource] = has[name].get(resource, Fraction(0)) + of[name]
     notes.add("{flavor} of other resources {is} spread over the servers, in proportion", *spread)
     known = {name: kueue.flavors.get(name) or _flavor(name) for name in (*main, *spread)}
     marked = {

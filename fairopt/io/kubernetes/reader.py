@@ -186,19 +186,21 @@ def _arguments(
     tasks: str,
     resources: Sequence[str] | None,
     others: Sequence[Other] = (),
-    more: _Further = _Further(),  # noqa: B008 - immutable
+    further: _Further = _Further(),
     full_demand: bool = False,
     *,
     scale_quotas: bool,
 ) -> dict[str, Any]:
-    notes, tree = Notes(), more.tree
-    if more.capacity is not None and servers:
+    notes, tree = Notes(), further.tree
+    if further.capacity is not None and servers:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     if not servers:
         requested = {name for pod in pods for name in pod.spec.request}
-        requested |= {name for one in kueue.workloads.values() for part in one.pod_sets for name in part.template.spec.request}
-        if more.capacity is not None:
-            servers = [given_server(capacity_of(more.capacity), requested)]
+        requested |= {
+            name for one in kueue.workloads.values() for part in one.pod_sets for name in part.template.spec.request
+        }
+        if further.capacity is not None:
+            servers = [given_server(capacity_of(further.capacity), requested)]
         else:
             servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
     queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
@@ -218,7 +220,7 @@ def _arguments(
         of_owners = queues.admissible(of_owners)
     of_pods: dict[str, str] = {}
     if users == _OTHERS and tree is not None:
-        of_pods = dict(zip((one.name for one in running), owners_of(tree, running, more.groups, notes), strict=True))
+        of_pods = dict(zip((one.name for one in running), owners_of(tree, running, further.groups, notes), strict=True))
         of_owners = _not_barred(of_owners, of_pods, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
@@ -278,7 +280,8 @@ def _arguments(
     else:
         queues.note_other_teams()
         if tree is not None:
-            notes.say(f"{tree.described()} {'is' if len(tree.queues) == 1 else 'are'} left out: --users queue shares among them")
+            what = f"{tree.described()} {'is' if len(tree.queues) == 1 else 'are'} left out"
+            notes.say(f"{what}: --users queue shares among them")
         owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
     unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(

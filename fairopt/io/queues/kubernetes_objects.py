@@ -57,7 +57,7 @@ def most_used(trees: Sequence[QueueTree], pods: Iterable[Any]) -> QueueTree | No
 
 def _of_text(text: str, place: str) -> QueueTree:
     data = next((one.data for one in documents_of_yaml(text, place)), None)
-    if not yunikorn.is_queues(data):
+    if data is None or not yunikorn.is_queues(data):
         raise InvalidInstance(f"{place} has no list partitions with queues; give YuniKorn's configuration")
     return yunikorn.tree_of(data, place)
 

@@ -44,7 +44,9 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
         if isinstance(data, Mapping) and (accounts := slurm_accounts.of_shares_in_json(data)) is not None:
             found.append(slurm_accounts.tree_of(accounts, place))
         elif isinstance(data, Mapping) and isinstance(data.get("items"), list):
-            objects += [(one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)]
+            objects += [
+                (one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)
+            ]
         elif isinstance(data, Mapping):
             objects.append((data, place))
     found += trees_of_objects(objects)
@@ -93,8 +95,8 @@ def refuse_text(path: Path) -> None:
     if found is not None and "nodes" in found:
         n = len(found["nodes"])
         raise InvalidInstance(
-            f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json (squeue --json) in the same folder, "
-            "and give the folder"
+            f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json "
+            "(squeue --json) in the same folder, and give the folder"
         )
 
 

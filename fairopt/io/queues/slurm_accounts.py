@@ -12,7 +12,7 @@ from typing import Any
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 from fairopt.io.queues.tree import Queue, QueueTree
-from fairopt.io.slurm.fields import tres, tres_of_list, whole
+from fairopt.io.slurm.fields import Trackable, tres, tres_of_list, whole
 
 Entries = list[dict[str, Any]]
 _ROOT = "root"
@@ -65,7 +65,9 @@ def _entry(given: Mapping[str, str], place: str) -> dict[str, Any]:
         raw = _AS_PARENT if share.lower() == "parent" else whole(share)
         amounts = tres(given.get("GrpTRES", ""))
     except InvalidInstance as error:
-        raise InvalidInstance(f"{place}: {error}; the line has Fairshare={share}, GrpTRES={given.get('GrpTRES')}") from None
+        raise InvalidInstance(
+            f"{place}: {error}; the line has Fairshare={share}, GrpTRES={given.get('GrpTRES')}"
+        ) from None
     rest = {key: value for key, value in given.items() if _NOT_MODELLED.match(key)}
     plain = [{"type": key, "count": int(amount)} for key, amount in amounts.plain.items()]
     typed = [{"type": "gres", "name": f"{of}:{kind}", "count": int(n)} for (of, kind), n in amounts.typed.items()]
@@ -147,10 +149,10 @@ def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
 
 def _limits(entry: Mapping[str, Any]) -> dict[str, float]:
     """The limits of an account, in cores, GiB and pieces."""
-    from fairopt.io.slurm.fields import Trackable
-
     listed: Iterable[Any] = ((entry.get("max") or {}).get("tres") or {}).get("total") or ()
     found = tres_of_list([Trackable.model_validate(one) for one in listed])
-    plain = {"memory" if key == "mem" else key: amount / (1024 if key == "mem" else 1) for key, amount in found.plain.items()}
+    plain = {
+        "memory" if key == "mem" else key: amount / (1024 if key == "mem" else 1) for key, amount in found.plain.items()
+    }
     typed = {f"{of}:{kind}": amount for (of, kind), amount in found.typed.items()}
     return {key: float(amount) for key, amount in {**plain, **found.total, **typed}.items()}

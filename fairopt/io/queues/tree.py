@@ -12,7 +12,7 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes
 from fairopt.io.quotas.quota import matching
-from fairopt.io.secured import Limit, Owed, Quota, Users, secured, without_rounding
+from fairopt.io.secured import Limit, Mask, Owed, Quota, Users, secured, without_rounding
 
 ALL = "*"  # as a resource of parts: each of them
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
@@ -150,9 +150,10 @@ class QueueTree:
 
         Examples
         --------
-        >>> tree = QueueTree("YARN", (Queue("ml", guarantee_parts={"*": 0.5}), Queue("nlp", "ml", limit_parts={"*": 0.2})))
+        >>> parts = {"guarantee_parts": {"*": 0.5}, "limit_parts": {"*": 0.8}}
+        >>> tree = QueueTree("YARN", (Queue("ml", **parts), Queue("nlp", "ml", limit_parts={"*": 0.25})))
         >>> [(one.guarantee, one.limit) for one in tree.within({"cpu": 40}).queues]
-        [({'cpu': 20.0}, {}), ({}, {'cpu': 4.0})]
+        [({'cpu': 20.0}, {'cpu': 32.0}), ({}, {'cpu': 8.0})]
         """
         known, every = self.by_name, {**self.capacity, **capacity}
         bases: dict[str, tuple[Mapping[str, float], Mapping[str, float]]] = {"": (every, every)}
@@ -280,7 +281,8 @@ def labels_of(paths: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str | N
     """
     depth = max(map(len, paths.values()), default=0)
     inner = {name for path in paths.values() for name in path}
-    labels: dict[str, dict[str, str | None]] = {"team": {}} | {f"parent{k}": {} for k in range(1, depth + 1)}
+    labels: dict[str, dict[str, str | None]] = {"team": {}}
+    labels |= {f"parent{k}": {} for k in range(1, depth + 1)}
     for owner, path in paths.items():
         labels["team"][owner] = None if owner in inner else owner
         for k, name in enumerate([*reversed(path), *([owner] if owner in inner else [])]):
@@ -309,7 +311,9 @@ def arguments_of_tree(
     notes: Notes,
 ) -> dict[str, Any]:
     """Labels, weights and what is owed: arguments of `fairopt.io.work.arguments_of_work`."""
-    mine = tree.within({name: totals[found] for name in _names(tree) if (found := matching(name, resources))} | {**totals})
+    mine = tree.within(
+        {name: totals[found] for name in _names(tree) if (found := matching(name, resources))} | {**totals}
+    )
     missing = sorted({*owners} - mine.by_name.keys())
     what = "{owner} that {is} no queue of {scheduler} {counts} as one at the top"
     notes.add(what, *missing, scheduler=tree.scheduler)
@@ -333,7 +337,9 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     counts = np.asarray(values.get("counts", 1.0)) * np.ones(len(values["capacities"]))
     totals = dict(zip(names, (np.asarray(values["capacities"]).T @ counts).tolist(), strict=True))
     found = arguments_of_tree(tree, owners, names, totals, len(counts), notes)
-    labels = {label: [None if team is None else of.get(team) for team in named] for label, of in found["labels"].items()}
+    labels = {
+        label: [None if team is None else of.get(team) for team in named] for label, of in found["labels"].items()
+    }
     here, owed = {team for of in labels.values() for team in of}, found["owed"]
     members: dict[str, list[int]] = {}
     for of in labels.values():
@@ -343,8 +349,9 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     demands, capacities = np.asarray(values["demands"], dtype=float), np.asarray(values["capacities"], dtype=float)
     if demands.ndim != 2:
         raise InvalidInstance("demands by server are not read with queues; give demands in users.csv")
-    able = (demands[:, None] <= capacities * ROUNDING_FACTOR).all(axis=2)
-    able &= True if values.get("eligible") is None else np.asarray(values["eligible"], dtype=np.bool_)
+    able: Mask = (demands[:, None] <= capacities * ROUNDING_FACTOR).all(axis=2)
+    if values.get("eligible") is not None:
+        able &= np.asarray(values["eligible"], dtype=np.bool_)
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)
     tasks, outer, _ = secured(owed, Users(demands, most, able, members, names, capacities * counts[:, None]))
     of_users = {user: without_rounding(x) for user, x in zip(values["users"], tasks.tolist(), strict=True) if x > 0}
@@ -353,9 +360,15 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits
     ]
     weights = {**_by_name(values, "weights"), **{team: w for team, w in found["weights"].items() if team in here}}
-    more = {"teams": {**labels, **{key: of for key, of in values["teams"].items() if key != "team"}}, "weights": weights}
-    more |= {"guarantees": guarantees or None, "limits": limits or None}
-    return values | more | {"innermost_first": list(more["teams"]), "notes": [*values["notes"], *notes.sentences()]}
+    all_labels = {**labels, **{key: of for key, of in values["teams"].items() if key != "team"}}
+    return values | {
+        "teams": all_labels,
+        "innermost_first": list(all_labels),
+        "weights": weights,
+        "guarantees": guarantees or None,
+        "limits": limits or None,
+        "notes": [*values["notes"], *notes.sentences()],
+    }
 
 
 def _by_name(values: Mapping[str, Any], argument: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 from xml.etree.ElementTree import Element
 
 from fairopt.errors import InvalidInstance
@@ -36,10 +38,10 @@ def _queue(element: Element, above: str, name: str) -> Iterator[Queue]:
     """A queue, and those below it; the root is none."""
     place, short = place_of(element, name), (element.get("name") or "").strip()
     if not short:
-        raise InvalidInstance(f"{place}: a queue has no name; give it one, as <queue name=\"research\">")
+        raise InvalidInstance(f'{place}: a queue has no name; give it one, as <queue name="research">')
     path = short if above or short == _ROOT or short.startswith(f"{_ROOT}.") else f"{_ROOT}.{short}"
     path = f"{above}.{short}" if above else path
-    values: dict[str, dict[str, float]] = {key: {} for keys in _ELEMENTS.values() for key in keys}
+    values: dict[str, Any] = {key: {} for keys in _ELEMENTS.values() for key in keys}
     weight, notes = 1.0, dict[str, str]()
     for child in element:
         where, text = f"{place_of(child, name)}: {child.tag} of queue {path}", text_of(child)
@@ -52,7 +54,7 @@ def _queue(element: Element, above: str, name: str) -> Iterator[Queue]:
             notes[child.tag] = text or "set"
     if path != _ROOT:
         parent = path.rpartition(".")[0]
-        yield Queue(path, "" if parent == _ROOT else parent, weight, **values, notes=notes, place=place)
+        yield replace(Queue(path, "" if parent == _ROOT else parent, weight, notes=notes, place=place), **values)
     for child in element:
         if child.tag in ("queue", "pool"):
             yield from _queue(child, path, name)

@@ -107,7 +107,8 @@ def _arguments(
     in_use = {host for _, job, _ in found if job.runs for host in names_of(job.nodes) or ()}
     with about(nodes_name):
         if nodes is None:
-            servers, closed = [_given_server(capacity, {name for _, job, _ in found for name in job.generic.total})], []
+            closed = list[SlurmServer]()
+            servers = [_given_server(capacity, {name for _, job, _ in found for name in job.generic.total})]
         else:
             servers, closed = read_servers(listed, nodes_name, notes, in_use)
     with about(jobs_name):

@@ -1,4 +1,4 @@
-"""Texts of Slurm as the documents that its commands print with ``--json``: servers from ``slurm.conf`` and ``scontrol``.
+"""Texts of Slurm as the documents that its commands print with ``--json``: of ``slurm.conf`` and ``scontrol``.
 
 ``slurm.conf`` and ``scontrol show node`` have records such as ``NodeName=n[1-4] CPUs=64``; those of ``scontrol`` go on
 in lines that are indented. Accounts are read by `fairopt.io.queues.slurm_accounts`.
@@ -41,7 +41,9 @@ _SERVERS = {  # keys of records, in lower case, with those of the output in JSON
 }
 _RECORD = re.compile(r"(NodeName|PartitionName|NodeSet)\s*=", re.IGNORECASE)
 _PAIR = re.compile(r"(\w+)\s*=\s*(\"[^\"]*\"|.*?)(?=\s+\w+\s*=|\s*$)")
-_CONFIG = re.compile(r"^(Configuration data as of|ClusterName\s*=|SlurmctldHost\s*[=(\[])", re.MULTILINE | re.IGNORECASE)
+_CONFIG = re.compile(
+    r"^(Configuration data as of|ClusterName\s*=|SlurmctldHost\s*[=(\[])", re.MULTILINE | re.IGNORECASE
+)
 _NO_ACCESS = ("allowaccounts", "denyaccounts", "allowgroups", "allowqos", "denyqos")
 _OPEN_TO_ALL = {"", "all", "none", "(null)"}
 _Record = dict[str, str]
@@ -155,9 +157,7 @@ def _put_in_partitions(
     of_set: dict[str, list[str]] = {"all": [*servers]}
     for record, place in sets:
         wanted = {*filter(None, record.get("feature", "").split(","))}
-        with_feature = [
-            host for host, one in servers.items() if wanted & {*str(one.get("features", "")).split(",")}
-        ]
+        with_feature = [host for host, one in servers.items() if wanted & {*str(one.get("features", "")).split(",")}]
         named = _hosts(record["nodes"], place) if record.get("nodes") else []
         of_set[record["nodeset"].lower()] = [*with_feature, *named]
     closed, ruled = [], []
@@ -169,7 +169,8 @@ def _put_in_partitions(
         missing = sorted(members - servers.keys())
         if missing:
             raise InvalidInstance(
-                f"{place}: the partition {shown(name)} has the node {shown(missing[0])}, which is not there; correct Nodes="
+                f"{place}: the partition {shown(name)} has the node {shown(missing[0])}, which is not there; correct "
+                "Nodes="
             )
         if record.get("state", "UP").upper() in ("DOWN", "INACTIVE", "DRAIN"):
             closed.append(f"{name}: {record['state']}")

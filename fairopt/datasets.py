@@ -32,7 +32,7 @@ from fairopt.io.text_files import about
 from fairopt.runtime.clock import Clock, Late
 
 if TYPE_CHECKING:
-    from fairopt.io.json_text import Document
+    from fairopt.io.documents import Document
 
 __all__ = [
     "Agreement",

@@ -88,7 +88,7 @@ def test_options_of_the_input_count_there_too() -> None:
         ("{}", "standard input: demands is missing"),
         ('{"nodes": []}', "standard input: demands is missing"),
         (json.dumps({"kind": "List", "items": []}), "standard input: there is no object of kind Node"),
-        ("kind: List\nitems: []\n", "as YAML; give them as JSON, with kubectl get -o json"),
+        ("kind: List\nitems: []\n", "standard input: there is no object of kind Node"),
         ("\x00\x01", "standard input"),
     ],
 )

@@ -46,7 +46,6 @@ OPTIONAL = {
     "pyarrow",
     "narwhals",
     "polars",
-    "yaml",
     "dask",
     "distributed",
     "nbclient",

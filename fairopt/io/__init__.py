@@ -12,6 +12,7 @@
 * `tables`: tables whose errors name file, row and column.
 * `times`: dates as seconds.
 * `text_files`: text of files. `standard_input`: that of standard input.
-* `json_text`: JSON documents, checked by models whose errors name the place.
+* `json_text`: JSON documents, checked by models whose errors name the place. `yaml_documents`: those of YAML.
+  `documents`: the documents of an input in either, and the objects of Kubernetes in them.
 * `saving`: files written as a whole or not at all.
 """

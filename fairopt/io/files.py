@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES
 from fairopt.io.openb import PODS, SERVERS_FILE
 from fairopt.io.parquet import pyarrow_for
-from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.standard_input import DASH
 from fairopt.io.text_files import about, is_path
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ _FOLDERS = (
         whole=True,
     ),
 )
+_MANIFESTS = _Folder("Kubernetes", "kubernetes:read_folder", (), options=_OF_PODS, whole=True)
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+_OF_KUBERNETES = re.compile(rb"""["']?(apiVersion|kind)["']?\s*:""")
+_START = 1 << 16  # bytes of a file in which a first object has its kind
 _WRITERS = {
     "csv": "csv_folder:write_tables",
     "parquet": "parquet:write_tables",
@@ -87,13 +91,15 @@ _WRITERS = {
 }
 _EXPECTED = (
     "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
-    "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
-    f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE}), or - for standard input"
+    "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with files of YAML or JSON of Kubernetes, with "
+    "instance_events and machine_events (ClusterData 2019), or a folder of the openb trace (with "
+    f"{SERVERS_FILE}), or - for standard input"
 )
-_IN_JSON = (
-    "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get nodes,pods, or "
-    "nodes and jobs of Slurm"
-)
+_IN_DOCUMENT = {
+    "json": "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get "
+    "nodes,pods, or nodes and jobs of Slurm",
+    "yaml": "expected the keys demands and capacities, as in a .json file, or objects of Kubernetes",
+}
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 
@@ -120,35 +126,28 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
         return found
     part = any(place.name in kind.names for kind in _FOLDERS)
     of_file = _ENDINGS.get(place.suffix.lower())
-    if of_file != "json":
-        _check_options(given, (), f"{place} is not such a folder")
     if of_file is None:
+        _check_options(given, (), f"{place} is not such a folder")
         if not place.exists():
             raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
         fix = "give the folder that it is in" if part else _EXPECTED
         raise InvalidInstance(f"{place} is not a kind of file that can be read; {fix}")
     hint = ". If it is one of several files, give the folder that it is in" if part and place.is_file() else ""
     with about(os.fspath(place), hint=hint):
-        if of_file == "yaml":
-            return replace(_function("yaml_file:read_yaml")(place), hint=hint)
-        data = _function("json_text:read_json_text")(place, _IN_JSON)
+        data = _function("documents:data_of_file")(place, _IN_DOCUMENT[of_file])
         return replace(_of_document(data, os.fspath(place), given), hint=hint)
 
 
 def _of_standard_input(given: dict[str, Any]) -> Arguments:
-    text, name = standard_input(), "standard input"
-    with about(name):
-        if text.lstrip().startswith(("{", "[")):
-            return _of_document(_function("json_text:json_of_text")(text, name, _IN_JSON), name, given)
-        _check_options(given, (), f"{name} holds neither")
-        found: Arguments = _function("yaml_file:arguments_of_yaml")(text, name)
-        return found
+    with about("standard input"):
+        data, name = _function("documents:data_of_standard_input")(_IN_DOCUMENT["json"])
+        return _of_document(data, name, given)
 
 
 def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
-    """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
+    """The arguments in a document: an instance, objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...]
-    if "kind" in data and ("items" in data or "metadata" in data):
+    if "kind" in data and "demands" not in data:
         what, reader, options = "one of Kubernetes", "kubernetes:read_list", _OF_PODS
     elif {"nodes", "jobs"} <= data.keys():
         what, reader, options = "one of Slurm", "slurm:read_together", _OF_JOBS
@@ -177,8 +176,9 @@ def place_of(path: object) -> Path:
 def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
     """The kind of a folder, and the paths of its parts, None for missing ones that it may have."""
     entries = _listed(folder)
-    matching = [kind for kind in _FOLDERS if kind.names & entries]
-    complete = [kind for kind in matching if not kind.missing(entries)]
+    if is_of_manifests(folder):
+        return _MANIFESTS, []
+    matching, complete = _matching(entries)
     if not complete:
         found = sorted({name for kind in matching for name in kind.names & entries})
         missing = [f"{_and(kind.missing(entries))} (for {kind.name})" for kind in matching]
@@ -199,6 +199,40 @@ def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
             raise InvalidInstance(f"{folder} has both {_and(found)}; keep one")
         parts.append(folder / found[0] if found else None)
     return kind, parts
+
+
+def _matching(entries: set[str]) -> tuple[list[_Folder], list[_Folder]]:
+    """The kinds of folders that have some of these entries, and those that have all that they need."""
+    matching = [kind for kind in _FOLDERS if kind.names & entries]
+    return matching, [kind for kind in matching if not kind.missing(entries)]
+
+
+def is_of_manifests(folder: Path) -> bool:
+    """Whether a folder is read as the objects of Kubernetes in its files, whatever their names.
+
+    Not if it has tables or a trace, nor with ``nodes.json`` and ``pods.json`` or ``jobs.json``, unless there are files
+    of YAML with such objects beside them.
+    """
+    entries = _listed(folder)
+    complete = _matching(entries)[1]
+    if any(kind.name not in ("Kubernetes", "Slurm") for kind in complete):
+        return False
+    ends = {name: _ENDINGS[ending] for name in entries if (ending := Path(name).suffix.lower()) in _ENDINGS}
+    known = {name for kind in _FOLDERS for name in kind.names if kind.name == "Kubernetes"}
+    if complete:  # only jobs.json is of Slurm for certain
+        others = {name for name, end in ends.items() if end == "yaml" or name == "jobs.json"}
+    else:
+        others = ends.keys() - known
+    found = any(_starts_as_kubernetes(folder / name) for name in others)
+    return found or (not complete and "yaml" in ends.values())
+
+
+def _starts_as_kubernetes(file: Path) -> bool:
+    """Whether a file seems to hold objects of Kubernetes."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return _OF_KUBERNETES.search(opened.read(_START)) is not None
 
 
 def _listed(folder: Path) -> set[str]:
@@ -269,6 +303,7 @@ def is_read_as(file: Path, source: str) -> bool:
     if not place.is_dir():
         return target == place or (target.exists() and place.exists() and target.samefile(place))
     known = any(target.name in kind.names for kind in _FOLDERS) or target.name.startswith(PODS)
+    known = known or (target.suffix.lower() in _ENDINGS and is_of_manifests(place))
     return known and target.parent == place
 
 
@@ -286,10 +321,6 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
     if chosen in ("json", "yaml"):
         if of_file != chosen:
             raise InvalidInstance(f"{place} is not a name for a {chosen} file; give one that ends in .{chosen}")
-        if chosen == "yaml":
-            from fairopt.io.yaml_file import pyyaml_for
-
-            pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
         raise InvalidInstance(f"{place} would be one file, but tables are several; give a folder, as {place.stem}")

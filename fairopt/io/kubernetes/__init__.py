@@ -11,6 +11,6 @@
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 """
 
-from fairopt.io.kubernetes.reader import read_kubernetes, read_list
+from fairopt.io.kubernetes.reader import read_folder, read_kubernetes, read_list
 
-__all__ = ["read_kubernetes", "read_list"]
+__all__ = ["read_folder", "read_kubernetes", "read_list"]

@@ -20,11 +20,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
+from fairopt.io.documents import documents_of
+from fairopt.io.json_text import Name, Part, checked, shown
 from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
 from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
-from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.standard_input import DASH
 
 GROUP = "kueue.x-k8s.io"
 COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json"
@@ -348,23 +349,10 @@ def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
 
 
 def _raw_queues(source: Any) -> Iterator[dict[str, Any]]:
-    expected = f"expected the output of {COMMAND}"
-    name = "the document"
-    if isinstance(source, Mapping):
-        data = dict(source)
-    elif os.fspath(source) == DASH:
-        text, name = standard_input(), "standard input"
-        if not text.lstrip().startswith("{"):
-            return
-        data = json_of_text(text, name, expected)
-    else:
-        path = Path(source)
-        path = path / "clusterqueues.json" if path.is_dir() else path
-        if path.suffix.lower() != ".json" or not path.exists():
-            return
-        data, name = read_json_text(path, expected), os.fspath(path)
-    if "items" not in data and data.get("kind") != "ClusterQueue":
+    if not isinstance(source, Mapping) and os.fspath(source) != DASH and not Path(source).exists():
         return
-    for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
-        checked(ClusterQueue, item, name, place)
-        yield {"kind": "ClusterQueue", **item}
+    for data, name in documents_of(source, ["clusterqueues.json"], f"expected the output of {COMMAND}"):
+        if "items" in data or data.get("kind") == "ClusterQueue":
+            for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
+                checked(ClusterQueue, item, name, place)
+                yield {"kind": "ClusterQueue", **item}

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import AliasPath, Field, ValidationInfo, field_validator
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.documents import Objects
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
@@ -244,8 +245,11 @@ def listed(
         raise InvalidInstance(f"{name}: items {what}; give a list of {several}, as {command} gives it")
     for k, item in enumerate(steps(items, f"{several} of {os.path.basename(name)}", len(items))):
         place, kind = "" if item is document else f"items[{k}]", of_list
-        if isinstance(item, Mapping):
+        if isinstance(items, Objects):
+            place, kind = items.places[k], item.get("kind")
+        elif isinstance(item, Mapping):
             kind = item.get("kind") or of_list
+        if isinstance(item, Mapping):
             if not (isinstance(kind, str) and kind in kinds):
                 if mixed:
                     continue

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
+from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
@@ -72,11 +75,11 @@ def read_list(
     full_demand: bool = False,
     scale_quotas: bool = True,
 ) -> Arguments:
-    """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
+    """Read objects of any kinds, in one list or one alone, as `read_kubernetes` reads lists of one kind each."""
     _check_options(users, tasks, resources)
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
-    if "items" not in document:
-        raise InvalidInstance(f"{name} holds one object, of kind {shown(document.get('kind'))}; {fix}")
+    if not isinstance(document.get("items"), Objects):
+        document = objects_of([(document, "")], name)
     servers = read_nodes(document, name, mixed=True)
     if not servers:
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")
@@ -88,6 +91,14 @@ def read_list(
         options = {"full_demand": full_demand, "scale_quotas": scale_quotas}
         values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, **options)
     return Arguments(values, (name,), merge)
+
+
+def read_folder(folder: Path, **options: Any) -> Arguments:
+    """Read the objects in the files of a folder, as `read_list` with its options."""
+    name = os.fspath(folder)
+    documents = documents_in_folder(folder)
+    with about(name):
+        return read_list(objects_of(documents, name), name, **options)
 
 
 def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:

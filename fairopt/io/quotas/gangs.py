@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairopt.io.documents import documents_of
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
 from fairopt.io.notes import Notes
-from fairopt.io.quotas.documents import documents_of
 from fairopt.io.quotas.objects import quota_of
 from fairopt.io.slurm.objects import read_jobs
 

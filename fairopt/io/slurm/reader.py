@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.documents import Document, document_of
+from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.slurm.accounts import read_accounts
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped

@@ -17,13 +17,15 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
 from fairopt.io.json_text import shown
+from fairopt.io.kubernetes.additions import Additions
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
-from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
+from fairopt.io.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueObjects, read_kueue
+from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
-from fairopt.io.kubernetes.unread import Other, note_unread, others_in
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
@@ -33,7 +35,11 @@ _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl {} -o json"
-_QUEUE = "queue"
+_QUEUE, _NAMED = "queue", "the queues that labels name"
+_READ = {
+    *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
+    *("LimitRange", "RuntimeClass", "DeviceClass", "ResourceClaimTemplate", "ResourceSlice", "AppWrapper", *READ),
+}
 
 
 def read_kubernetes(
@@ -60,8 +66,19 @@ def read_kubernetes(
     quotas = read_resource_quotas(further)
     of_kueue = [(document, name) for document, name in further if not of_resource_quotas(document)]
     with about(*places):
-        objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), **options)
+        values = _arguments(
+            servers,
+            found,
+            read_kueue(of_kueue),
+            quotas,
+            {},
+            users,
+            tasks,
+            resources,
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+            notes=Notes(),
+        )
     return Arguments(values, places, merge)
 
 
@@ -80,16 +97,31 @@ def read_list(
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
     if not isinstance(document.get("items"), Objects):
         document = objects_of([(document, "")], name)
+    document = expanded(document, name)
+    document = Additions(document, name).all()
     servers = read_nodes(document, name, mixed=True)
     if not servers:
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")
+    notes = Notes()
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
+    kueue = with_manifests(kueue, document, name, notes)
     if not pods and not kueue.workloads:
         raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
     with about(name):
-        quotas, parents, others = read_resource_quotas([(document, name)]), _parents(document), others_in(document)
-        options = {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, **options)
+        values = _arguments(
+            servers,
+            pods,
+            kueue,
+            read_resource_quotas([(document, name)]),
+            _parents(document),
+            users,
+            tasks,
+            resources,
+            others_in(document, _READ),
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+            notes=notes,
+        )
     return Arguments(values, (name,), merge)
 
 
@@ -141,21 +173,23 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
-    others: Sequence[Other] = (),
-    full_demand: bool = False,
+    others: tuple[Sequence[Other], Sequence[str]] = ((), ()),
     *,
+    full_demand: bool,
     scale_quotas: bool,
+    notes: Notes,
 ) -> dict[str, Any]:
-    notes = Notes()
+    pods, workloads = with_parts_of_gpus(pods, kueue.workloads, servers, notes)
+    kueue = replace(kueue, workloads=workloads)
     queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
-    users = users or (_QUEUE if queues else "namespace")
-    if users == _QUEUE and not queues:
-        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
-    pods = with_parts_of_gpus(pods, servers, notes)
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
-    note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    named = users in (None, _QUEUE) and not queues and any(queue_named(one.labels) for one in of_owners)
+    if users == _QUEUE and not queues and not named:
+        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
+    users = _NAMED if named else users or (_QUEUE if queues else "namespace")
+    note_unread(*others, running, notes, _READ, teams=named)
     outside = list[Tasks]()
     if users == _QUEUE:
         of_owners, outside = queues.split(of_owners)
@@ -213,7 +247,8 @@ def _arguments(
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     else:
         queues.note_other_teams()
-        owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
+        label = users.removeprefix("label:") if users.startswith("label:") else None
+        owners = _of_named_queues(requesting, notes) if named else _owners(requesting, label, notes)
     unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
@@ -395,6 +430,25 @@ def _owners(pods: Sequence[Tasks], label: str | None, notes: Notes) -> list[str]
     what = "{pod} without the label {label}: counted as those of {none}"
     notes.add(what, number=without, label=repr(label), none=repr(none))
     return owners
+
+
+def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
+    """The owner of each pod: the queue that a label or an annotation names, else its namespace.
+
+    Two namespaces may have a LocalQueue of one name: these have the namespace before it.
+    """
+    found = [next(iter(queue_named(pod.labels).items()), ("", "")) for pod in pods]
+    spaces: dict[str, set[str]] = {}
+    for pod, (key, queue) in zip(pods, found, strict=True):
+        spaces.setdefault(queue, set()).update({pod.namespace} if key == LOCAL_QUEUE else ())
+    keys = sorted({key for key, _ in found if key})
+    notes.say(f"the teams are the queues that pods name, by {' and '.join(keys)}")
+    what = "{pod} without a queue {counts} for its namespace"
+    notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, found, strict=True) if not key))
+    return [
+        (f"{pod.namespace}/{queue}" if len(spaces[queue]) > 1 else queue) if key else pod.namespace
+        for pod, (key, queue) in zip(pods, found, strict=True)
+    ]
 
 
 def _unit(resource: str) -> str:

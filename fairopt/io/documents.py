@@ -6,6 +6,7 @@ Several documents are one list of the objects in them, as ``kubectl apply`` take
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,23 @@ class Objects(list[Any]):
 
 def objects_of(documents: Iterable[tuple[Any, str]], name: str) -> dict[str, Any]:
     """Documents, given with their places in the input ``name``, as one list without lists in it."""
-    found = Objects()
+    found, made = Objects(), Counter[tuple[str, str]]()
     for data, place in documents:
         for item, at in _within(data, place, name):
-            found.append(item)
+            found.append(_with_name(item, made))
             found.places.append(at)
     return {"kind": "List", "items": found}
+
+
+def _with_name(item: Mapping[str, Any], made: Counter[tuple[str, str]]) -> Mapping[str, Any]:
+    """An object with the name that Kubernetes would make up of ``generateName``, here with a number."""
+    metadata = item.get("metadata")
+    start = metadata.get("generateName") if isinstance(metadata, Mapping) and not metadata.get("name") else None
+    if not isinstance(start, str) or not isinstance(metadata, Mapping):
+        return item
+    key = str(item.get("kind")), start
+    made[key] += 1
+    return {**item, "metadata": {**metadata, "name": f"{start.rstrip('-')}-{made[key]}"}}
 
 
 def _within(data: Any, place: str, name: str, of_list: str = "") -> Iterator[tuple[Mapping[str, Any], str]]:

@@ -28,6 +28,7 @@ from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH
 
 GROUP = "kueue.x-k8s.io"
+LOCAL_QUEUE, JOB_UID = f"{GROUP}/queue-name", f"{GROUP}/job-uid"  # labels
 COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json"
 
 
@@ -198,8 +199,11 @@ class ResourceFlavor(Object):
     tolerations: list[Toleration] = at("spec", "tolerations", default=list)
 
 
-class _Template(Object):
+class Template(Object):
+    """The template of pods."""
+
     labels: dict[str, str] = at("metadata", "labels", default=dict)
+    annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
     spec: PodSpec = Field(default_factory=PodSpec)
 
 
@@ -208,7 +212,7 @@ class PodSet(Part):
 
     name: str = "main"
     count: int = Field(1, ge=0)
-    template: _Template = Field(default_factory=_Template)
+    template: Template = Field(default_factory=Template)
 
 
 class Assignment(Part):
@@ -230,7 +234,10 @@ class _Reclaimable(Part):
 
 
 class Workload(Object):
-    """A job in a queue. The pod sets of a finished one are ignored."""
+    """A job in a queue. The pod sets of a finished one are ignored.
+
+    Those that `manifests` makes say of which kind of object they are, and how many pods start together if not all.
+    """
 
     short_name: Name = at("metadata", "name")
     namespace: Name = at("metadata", "namespace", default="default")
@@ -244,11 +251,20 @@ class Workload(Object):
     admission: _Admission = at("status", "admission", default=_Admission)
     other_cluster: str = at("status", "clusterName", default="")
     reclaimable: list[_Reclaimable] = at("status", "reclaimablePods", default=list)
+    of: str = "Workload"
+    least: int | None = None
 
     @property
     def name(self) -> str:
         """Namespace and name."""
         return f"{self.namespace}/{self.short_name}"
+
+    @property
+    def together(self) -> int:
+        """How many of its pods start together or not at all, 0 if one may start alone."""
+        number = sum(part.count for part in self.pod_sets)
+        number = number if self.least is None else min(number, self.least)
+        return number if number > 1 else 0
 
     @property
     def admitted(self) -> bool:

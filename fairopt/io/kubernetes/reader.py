@@ -18,14 +18,16 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.capacity import capacity_of
 from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
 from fairopt.io.json_text import shown
+from fairopt.io.kubernetes.additions import Additions
 from fairopt.io.kubernetes.capacity import given_server, servers_of_quotas
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
-from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
+from fairopt.io.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueObjects, read_kueue
+from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
-from fairopt.io.kubernetes.unread import Other, note_unread, others_in
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
 from fairopt.io.queues.reader import without_jobs
@@ -38,8 +40,11 @@ _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl {} -o json"
-_QUEUE = "queue"
-_OTHERS = "queue of another scheduler"
+_QUEUE, _NAMED, _OTHERS = "queue", "the queues that labels name", "queues of another scheduler"
+_READ = {
+    *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
+    *("LimitRange", "RuntimeClass", "DeviceClass", "ResourceClaimTemplate", "ResourceSlice", "AppWrapper", *READ),
+}
 _Objects = list[tuple[Mapping[str, Any], str]]
 
 
@@ -78,9 +83,21 @@ def read_kubernetes(
     of_others = [(document, name) for document, name in further if _of_other_queues(document)]
     of_kueue = [one for one in further if not of_resource_quotas(one[0]) and one not in of_others]
     with about(*places):
-        objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        more = _further([one for document, name in of_others for one in _objects(document, name)], found, capacity)
-        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), more, **options)
+        objects = [one for document, name in of_others for one in _objects(document, name)]
+        values = _arguments(
+            servers,
+            found,
+            read_kueue(of_kueue),
+            quotas,
+            {},
+            users,
+            tasks,
+            resources,
+            further=_further(objects, found, capacity),
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+            notes=Notes(),
+        )
     return Arguments(values, places, merge)
 
 
@@ -100,9 +117,13 @@ def read_list(
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
     if not isinstance(document.get("items"), Objects):
         document = objects_of([(document, "")], name)
+    document = expanded(document, name)
+    document = Additions(document, name).all()
     servers = read_nodes(document, name, mixed=True)
+    notes = Notes()
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
-    more = _further(_objects(document, name), pods, capacity)
+    kueue = with_manifests(kueue, document, name, notes)
+    more = _further(_objects(document, name), [*pods, *kueue.workloads.values()], capacity)
     if not pods and not kueue.workloads:
         if more.tree is not None:
             raise without_jobs(more.tree, name, bool(servers or capacity))
@@ -114,9 +135,21 @@ def read_list(
     if not servers and capacity is None and not kueue.cluster_queues and (more.tree is None or not more.tree.total()):
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}, or give --capacity cpu=64")
     with about(name):
-        quotas, parents, others = read_resource_quotas([(document, name)]), _parents(document), others_in(document)
-        options = {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, more, **options)
+        values = _arguments(
+            servers,
+            pods,
+            kueue,
+            read_resource_quotas([(document, name)]),
+            _parents(document),
+            users,
+            tasks,
+            resources,
+            others_in(document, _READ),
+            more,
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+            notes=notes,
+        )
     return Arguments(values, (name,), merge)
 
 
@@ -185,13 +218,14 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
-    others: Sequence[Other] = (),
+    others: tuple[Sequence[Other], Sequence[str]] = ((), ()),
     further: _Further = _Further(),
-    full_demand: bool = False,
     *,
+    full_demand: bool,
     scale_quotas: bool,
+    notes: Notes,
 ) -> dict[str, Any]:
-    notes, tree = Notes(), further.tree
+    tree = further.tree
     if further.capacity is not None and servers:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     if not servers:
@@ -203,25 +237,25 @@ def _arguments(
             servers = [given_server(capacity_of(further.capacity), requested)]
         else:
             servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
+    pods, workloads = with_parts_of_gpus(pods, kueue.workloads, servers, notes)
+    kueue = replace(kueue, workloads=workloads)
     queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
-    users = users or (_QUEUE if queues or tree else "namespace")
-    if users == _QUEUE and not queues and tree:
-        users = _OTHERS
-    if users == _QUEUE and not queues:
-        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
-    pods = with_parts_of_gpus(pods, servers, notes)
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
-    note_unread(others, running, notes, tree.scheduler if users == _OTHERS and tree else "")
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    of_tree = users in (None, _QUEUE) and not queues and tree is not None
+    named = users in (None, _QUEUE) and not queues and not of_tree and any(queue_named(one.labels) for one in of_owners)
+    if users == _QUEUE and not queues and not named and not of_tree:
+        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
+    users = _OTHERS if of_tree else _NAMED if named else users or (_QUEUE if queues else "namespace")
+    note_unread(*others, running, notes, _READ, "" if tree is None else tree.scheduler, teams=named)
     outside = list[Tasks]()
     if users == _QUEUE:
         of_owners, outside = queues.split(of_owners)
         of_owners = queues.admissible(of_owners)
-    of_pods: dict[str, str] = {}
-    if users == _OTHERS and tree is not None:
-        of_pods = dict(zip((one.name for one in running), owners_of(tree, running, further.groups, notes), strict=True))
-        of_owners = _not_barred(of_owners, of_pods, tree, notes)
+    if of_tree and tree is not None:
+        of_tasks = owners_of(tree, of_owners, {pod.name: pod.annotations for pod in running}, further.groups, notes)
+        of_owners = _of_queues(of_owners, of_tasks, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
@@ -274,7 +308,7 @@ def _arguments(
         owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, scale_quotas)
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     elif users == _OTHERS and tree is not None:
-        owners = [of_pods.get(one.name, one.namespace) for one in requesting]
+        owners = [str(one.owner) for one in requesting]
         totals = dict(zip(names, capacities.sum(axis=0).tolist(), strict=True))
         teams = arguments_of_tree(tree, {*owners}, names, totals, len(kept), notes)
     else:
@@ -282,7 +316,8 @@ def _arguments(
         if tree is not None:
             what = f"{tree.described()} {'is' if len(tree.queues) == 1 else 'are'} left out"
             notes.say(f"{what}: --users queue shares among them")
-        owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
+        label = users.removeprefix("label:") if users.startswith("label:") else None
+        owners = _of_named_queues(requesting, notes) if named else _owners(requesting, label, notes)
     unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
@@ -333,16 +368,15 @@ def _arguments(
     )
 
 
-def _not_barred(tasks: Sequence[Tasks], of_pods: Mapping[str, str], tree: QueueTree, notes: Notes) -> list[Tasks]:
-    """Tasks whose queues may use something of all that they request."""
+def _of_queues(tasks: Sequence[Tasks], queues: Sequence[str], tree: QueueTree, notes: Notes) -> list[Tasks]:
+    """Tasks with their queues, of those that may use something of all that their tasks request."""
     out = list[Tasks]()
-    for one in tasks:
-        queue = of_pods.get(one.name, one.namespace)
+    for one, queue in zip(tasks, queues, strict=True):
         if resource := tree.barred(queue, one.spec.request.keys()):
             what = "{pod} of {queue}, which may use no {resource}, {was} left out"
             notes.add(what, one.name, number=one.count, queue=queue, resource=resource)
         else:
-            out.append(one)
+            out.append(replace(one, owner=queue))
     return out
 
 
@@ -477,6 +511,25 @@ def _owners(pods: Sequence[Tasks], label: str | None, notes: Notes) -> list[str]
     what = "{pod} without the label {label}: counted as those of {none}"
     notes.add(what, number=without, label=repr(label), none=repr(none))
     return owners
+
+
+def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
+    """The owner of each pod: the queue that a label or an annotation names, else its namespace.
+
+    Two namespaces may have a LocalQueue of one name: these have the namespace before it.
+    """
+    found = [next(iter(queue_named(pod.labels).items()), ("", "")) for pod in pods]
+    spaces: dict[str, set[str]] = {}
+    for pod, (key, queue) in zip(pods, found, strict=True):
+        spaces.setdefault(queue, set()).update({pod.namespace} if key == LOCAL_QUEUE else ())
+    keys = sorted({key for key, _ in found if key})
+    notes.say(f"the teams are the queues that pods name, by {' and '.join(keys)}")
+    what = "{pod} without a queue {counts} for its namespace"
+    notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, found, strict=True) if not key))
+    return [
+        (f"{pod.namespace}/{queue}" if len(spaces[queue]) > 1 else queue) if key else pod.namespace
+        for pod, (key, queue) in zip(pods, found, strict=True)
+    ]
 
 
 def _unit(resource: str) -> str:

@@ -51,7 +51,7 @@ def trees_of_objects(objects: _Objects) -> list[QueueTree]:
 
 def most_used(trees: Sequence[QueueTree], pods: Iterable[Any]) -> QueueTree | None:
     """The tree of the scheduler whose queues most pods name, the first of several, None if there are none."""
-    marks = [{*pod.labels, *pod.annotations} for pod in pods]
+    marks = [{*pod.labels, *getattr(pod, "annotations", ())} for pod in pods]
     return max(trees, key=lambda tree: sum(not own.isdisjoint(LABELS[tree.scheduler]) for own in marks), default=None)
 
 
@@ -72,21 +72,31 @@ def queues_of_groups(objects: _Objects) -> dict[str, str]:
     return out
 
 
-def owners_of(tree: QueueTree, pods: Iterable[Any], groups: Mapping[str, str], notes: Notes) -> list[str]:
-    """The queue of each pod: of its labels, annotations or group, else the scheduler's default, else its namespace."""
+def owners_of(
+    tree: QueueTree,
+    tasks: Iterable[Any],
+    annotations: Mapping[str, Mapping[str, Any]],
+    groups: Mapping[str, str],
+    notes: Notes,
+) -> list[str]:
+    """The queue of each task: of its labels, annotations or group, else the scheduler's default, else its namespace.
+
+    ``annotations`` are those of pods by name.
+    """
     out, known = list[str](), tree.by_name
-    for pod in pods:
-        marks = {**pod.annotations, **pod.labels}
+    for one in tasks:
+        marks = {**annotations.get(one.name, {}), **one.labels}
         given = next((marks[key] for key in LABELS[tree.scheduler] if marks.get(key)), None)
-        of_group = (groups.get(f"{pod.namespace}/{marks[key]}") for key in _GROUP_OF_POD if key in marks)
-        given = given or next(filter(None, of_group), None)
+        of_group = (groups.get(f"{one.namespace}/{marks[key]}") for key in _GROUP_OF_POD if key in marks)
+        given = given or next(filter(None, of_group), None) or marks.get(volcano.LABELS[1])
         if given is not None:
             out.append(tree.named(str(given)))
             continue
-        usual = _DEFAULT.get(tree.scheduler) or f"root.{pod.namespace}"
+        usual = _DEFAULT.get(tree.scheduler) or f"root.{one.namespace}"
         usual = usual if usual in known else "root.default"
-        found = usual if usual in known else pod.namespace
-        what = "{pod} that names no queue {counts} for {found}"
-        notes.add(what, pod.name, found=found if usual in known else "their namespaces")
+        found = usual if usual in known else one.namespace
+        what = "{pod} without a queue {counts} for {found}"
+        found_or = found if usual in known else "their namespaces"
+        notes.add(what, one.name, number=one.count, found=found_or)
         out.append(found)
     return out

@@ -256,7 +256,7 @@ class QueueTree:
                     where = dict.fromkeys(members, everywhere)
                     limits.append(Limit(f"{one} of queue {name}", one, amount, where))
         notes.add("{limit} on what queues use", *(one.name for one in limits))
-        owing = [*of_team, *of_outer]
+        owing = [name for name in (*of_team, *of_outer) if any(known[name].guarantee.values())]
         notes.add("{queue} with guarantees, owed as far as their tasks can use them", *owing)
         return Owed(of_team, of_outer, limits)
 
@@ -268,8 +268,8 @@ class QueueTree:
         for key in keys:
             mine = [f"{one.name}: {one.notes[key]}" for one in self.queues if key in one.notes]
             notes.add("{queue} with {key}, which {is} not modelled", *mine, key=key)
-        if len({queue.priority for queue in self.queues}) > 1:
-            ranked = [f"{one.name}: {one.priority}" for one in self.queues if one.priority is not None]
+        ranked = [f"{one.name}: {one.priority}" for one in self.queues if one.priority is not None]
+        if len({queue.priority for queue in self.queues} - {None}) > 1:
             notes.add("the priorities of {queue} are not modelled", *ranked)
 
 

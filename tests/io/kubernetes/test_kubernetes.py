@@ -483,18 +483,22 @@ def test_of_two_other_schedulers_the_queues_that_most_pods_name_are_read(tmp_pat
     ]
     path = tmp_path / "all.json"
     path.write_text(json.dumps(listed(NODE, in_queue, in_gang, *objects)))
-    more = pod("web", "site-3", POD["spec"])
-    more = changed(more, "metadata", labels={"kai.scheduler/queue": "vision"})
+    more = changed(pod("web", "site-3", POD["spec"]), "metadata", labels={"kai.scheduler/queue": "vision"})
     path.write_text(json.dumps(listed(NODE, in_queue, in_gang, more, *objects)))
-    read = fo.read(path)
-    assert set(read.teams["team"]) == {"vision", "web"}
-    assert read.notes[:5] == (
-        "1 object of the kind Queue of Volcano is not read (q)",
-        "2 objects of the kind PodGroup of KAI are not read (such as g)",
-        "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
-        "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
-        "1 pod that names no queue counts for their namespaces (web/site-2)",
+    by_queue, by_space = fo.read(path), fo.read(path, users="namespace")
+    unread = (
+        "1 object of the kind Queue of Volcano is not read (items[4] (q))",
+        "1 object of the kind ConfigMap is not read (items[8] (c))",
     )
+    gang = "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)"
+    assert by_queue.notes[:2] == by_space.notes[:2] == unread
+    queue = (
+        "1 pod in queues of scheduling.volcano.sh/queue-name, which are not read; --users "
+        "label:scheduling.volcano.sh/queue-name makes them teams (web/site-2)"
+    )
+    assert by_queue.notes[3:6] == (queue, gang, "1 pod without a queue counts for their namespaces (web/site-2)")
+    assert set(by_queue.teams["team"]) == {"vision", "web"}
+    assert fo.read(path, users="queue") == by_queue and set(by_space.teams["team"]) == {"web"}
 
 
 def small_and_large(running=0):
@@ -546,9 +550,5 @@ def test_gangs_of_pod_groups_are_said_to_be_counted_one_by_one(tmp_path):
     path = tmp_path / "all.json"
     path.write_text(json.dumps(listed(NODE, POD, *groups)))
     said = [note for note in fo.read(path).notes if "start together" in note]
-    assert said == [
-        "1 object of the kind PodGroup of KAI with pods that start together or not at all: counted one by one "
-        "(train: 4 pods)",
-        "1 object of the kind Job of Volcano with pods that start together or not at all: counted one by one "
-        "(mpi: 8 pods)",
-    ]
+    assert said == ["1 PodGroup with pods that start together or not at all: counted one by one (train: 4 pods)"]
+    assert "1 object without a template of pods was left out (items[4] (mpi))" in fo.read(path).notes

@@ -166,7 +166,7 @@ def _of_other_queues(document: Mapping[str, Any]) -> bool:
     return any(item.get("kind") in ("Queue", "PodGroup", "ConfigMap") for item, _ in _objects(document, ""))
 
 
-def _further(objects: _Objects, pods: Sequence[Pod], capacity: Any) -> _Further:
+def _further(objects: _Objects, pods: Sequence[Any], capacity: Any) -> _Further:
     return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity)
 
 

@@ -349,7 +349,7 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     demands, capacities = np.asarray(values["demands"], dtype=float), np.asarray(values["capacities"], dtype=float)
     if demands.ndim != 2:
         raise InvalidInstance("demands by server are not read with queues; give demands in users.csv")
-    able: Mask = (demands[:, None] <= capacities * ROUNDING_FACTOR).all(axis=2)
+    able: Mask = np.asarray((demands[:, None] <= capacities * ROUNDING_FACTOR).all(axis=2))
     if values.get("eligible") is not None:
         able &= np.asarray(values["eligible"], dtype=np.bool_)
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)

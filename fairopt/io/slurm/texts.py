@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
@@ -67,8 +67,8 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
         return slurm_accounts.of_dump(text, name)
     if slurm_accounts.is_shares(text):
         return slurm_accounts.of_shares(text, name)
-    lines = [_uncommented(line) for line in text.replace("\\\n", " ").splitlines()]
-    if not any(_RECORD.match(line) for line in lines):
+    lines = list(_lines(text))
+    if not any(_RECORD.match(line) for line, _ in lines):
         if _CONFIG.search(text):
             raise InvalidInstance(
                 f"{name} names no servers; give slurm.conf, or the output of scontrol show node, with NodeName=..."
@@ -77,17 +77,25 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
     return _servers(lines, name)
 
 
-def _uncommented(line: str) -> str:
-    return re.sub(r"(^|\s)#.*", "", line).rstrip()
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """Lines without comments, with their numbers; those that end in a backslash go on in the next."""
+    start, first = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        first = first if start else number
+        if line.endswith("\\"):
+            start += line[:-1] + " "
+            continue
+        yield re.sub(r"(^|\s)#.*", "", start + line).rstrip(), first
+        start = ""
 
 
-def _servers(lines: Iterable[str], name: str) -> dict[str, Any]:
+def _servers(lines: Iterable[tuple[str, int]], name: str) -> dict[str, Any]:
     """The servers, with the partitions that they are in, and notes."""
     notes = Notes()
     records: dict[str, list[tuple[_Record, str]]] = {"nodename": [], "partitionname": [], "nodeset": []}
     defaults: dict[str, _Record] = {kind: {} for kind in records}
     open_record: _Record | None = None
-    for number, line in enumerate(lines, 1):
+    for line, number in lines:
         match = _RECORD.match(line)
         if match:
             kind = match[1].lower()

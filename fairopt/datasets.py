@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from fairopt.runtime.clock import Clock, Late
 
 if TYPE_CHECKING:
     from fairopt.io.documents import Document
+    from fairopt.io.queues.tree import Queue, QueueTree
 
 __all__ = [
     "Agreement",
@@ -40,6 +42,8 @@ __all__ = [
     "Case",
     "GoogleServers",
     "Library",
+    "Queue",
+    "QueueTree",
     "Source",
     "clusterdata2019",
     "demo",
@@ -48,6 +52,7 @@ __all__ = [
     "library",
     "log_uniform",
     "openb",
+    "queues",
     "read",
     "schema",
     "slurm",
@@ -62,7 +67,9 @@ _MOVED = {  # files of the repository, in benchmarks/papers; for one version
 
 
 def __getattr__(name: str) -> Any:
-    """Say where names that left the package are."""
+    """The classes of queues, which need pydantic; and where names are that left the package."""
+    if name in ("Queue", "QueueTree"):
+        return getattr(import_module("fairopt.io.queues.tree"), name)
     where = f": it is now in benchmarks/papers/{_MOVED[name]} of its repository" if name in _MOVED else ""
     raise AttributeError(f"module 'fairopt.datasets' has no attribute {name!r}{where}")
 
@@ -604,6 +611,41 @@ def openb(
     """
     with _in_time(time_limit, folder):
         return _instance_of(read_openb(folder, pods, capacity_scale, backlog))
+
+
+def queues(path: str | os.PathLike[str]) -> QueueTree:
+    """The queues of another scheduler, or the accounts of Slurm, as one tree, whatever file they are in.
+
+    Parameters
+    ----------
+    path : path-like
+        A file with Queue objects of KAI or Volcano, in YAML or JSON; YuniKorn's ``queues.yaml``, alone or in its
+        ConfigMap; ``fair-scheduler.xml`` or ``capacity-scheduler.xml`` of YARN; or output of ``sacctmgr dump``,
+        ``sshare -l -P`` or ``sshare --json``.
+
+    Returns
+    -------
+    QueueTree
+        Its queues with parents, weights, guarantees, limits and priorities, and notes on what else the file says.
+
+    Raises
+    ------
+    InvalidInstance
+        If there are no queues, or something is wrong with them; the message names the file, the document, the queue,
+        the value and the fix.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "fair-scheduler.xml"
+    >>> _ = file.write_text('<allocations><queue name="ml"><weight>2</weight><queue name="nlp"/></queue></allocations>')
+    >>> [(queue.name, queue.parent, queue.weight) for queue in fo.datasets.queues(file).queues]
+    [('root.ml', '', 2.0), ('root.ml.nlp', 'root.ml', 1.0)]
+    """
+    from fairopt.io.queues.reader import tree_of_file
+
+    return tree_of_file(path)
 
 
 def schema() -> dict[str, Any]:

@@ -14,8 +14,6 @@ import numpy as np
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES, named, reader_of_tables, refuse_name, tables_of
-from fairopt.io.queues.reader import tree_of_file
-from fairopt.io.queues.tree import with_queues
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, escaped, read_table
 from fairopt.io.text_files import about
@@ -33,6 +31,9 @@ def read_tables(
     found = _read(users, servers, demands, teams, labels)
     if queues is None:
         return found
+    from fairopt.io.queues.reader import tree_of_file  # which needs pydantic
+    from fairopt.io.queues.tree import with_queues
+
     tree = tree_of_file(queues)
     if teams is not None:
         raise InvalidInstance(f"{teams} and {queues} both say what teams are; keep one of them")

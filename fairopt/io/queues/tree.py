@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,19 +103,22 @@ class QueueTree:
             if other is not queue:
                 where = f"; the other one is {other.place}" if other.place else ""
                 raise InvalidInstance(f"{_at(queue)} is there twice{where}; keep one, or rename one")
+        ended = set[str]()  # queues that have no circle above them
         for queue in self.queues:
             if queue.parent and queue.parent not in known:
                 fix = nearest(queue.parent, known)
                 raise InvalidInstance(f"{_at(queue)} has the parent {shown(queue.parent)}, which is not there; {fix}")
-            path, one = [queue.name], queue
-            while one.parent:
+            path, one = {queue.name: None}, queue
+            while one.parent and one.parent not in ended:
                 if one.parent in path:
-                    ring = " -> ".join([*path[path.index(one.parent) :], one.parent])
-                    raise InvalidInstance(f"{_at(queue)} is in a circle of parents, {ring}; correct one of them")
-                path.append(one.parent)
-                one = known[one.parent]
+                    ring = [*path][[*path].index(one.parent) :]
+                    ring_shown = " -> ".join([*ring[:5], *["..."] * (len(ring) > 5), one.parent])
+                    raise InvalidInstance(f"{_at(queue)} is in a circle of parents, {ring_shown}; correct one of them")
+                path[one.parent] = None
+                one = known.get(one.parent) or Queue(one.parent)  # whose parent is checked in its turn
+            ended |= path.keys()
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, Queue]:
         """The queues by name."""
         return {queue.name: queue for queue in self.queues}

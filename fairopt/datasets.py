@@ -112,9 +112,11 @@ def read(
         * a folder with the same tables as Parquet files, see `Instance.from_frames`,
         * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
         * a folder with ``nodes.json`` and ``pods.json``, optionally ``workloads.json``, ``clusterqueues.json``,
-          ``localqueues.json``, ``cohorts.json`` and ``resourceflavors.json``, or a ``.json`` file with all of them in
-          one list of ``kubectl``, see `fairopt.datasets.kubernetes`,
-        * a folder with ``nodes.json`` and ``jobs.json``, optionally ``associations.json``, or a ``.json`` file with
+          ``localqueues.json``, ``cohorts.json`` and ``resourceflavors.json``, or a ``.json`` or ``.yaml`` file with all
+          of them in one list of ``kubectl``, see `fairopt.datasets.kubernetes`,
+        * a folder of ``.yaml``, ``.yml`` and ``.json`` files under any names with objects of Kubernetes in documents or
+          lists: nodes, pods, what makes pods of templates (Jobs, Deployments and others) and objects of Kueue,
+        * a folder with ``nodes.json`` and ``jobs.json``, optionally ``associations.json``, or one file with
           these three keys, see `fairopt.datasets.slurm`,
         * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
@@ -153,7 +155,7 @@ def read(
         If there is nothing to read, or files of several kinds, or an error in a file; the message names the file, the
         line and column or the key, the value and the fix.
     MissingExtra
-        If the package that reads Parquet or YAML is not installed.
+        If the package that reads Parquet is not installed.
     OutOfTime
         If the time limit was reached; the message says how far reading got.
     OutOfMemory
@@ -250,9 +252,10 @@ def kubernetes(
         Output of ``kubectl get nodes -o json`` and of ``kubectl get pods -A -o json``: a file, or its content as
         ``json.load`` returns it.
     users : str, optional
-        The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues; or the values of a label, as
-        ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
-        ClusterQueues, else namespaces.
+        The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues, or the queues that labels or annotations
+        of other schedulers name, else their namespace; or the values of a label, as ``"label:team"``. Pods without the
+        label belong to the owner ``(no team)``. Default: queues if there are ClusterQueues or such labels, else
+        namespaces.
     tasks : {"auto", "mean", "shapes"}, default "auto"
         ``"shapes"``: an owner's pods with equal requests that may run on the same servers make one user. ``"mean"``:
         those that need the same set of resources do, with their mean request; it is faster, but means do not pack as
@@ -333,9 +336,9 @@ def kubernetes(
     these flavors.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA);
-    of Kueue admission checks, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod
-    sets. Notes count what is there of required rules between pods and of Kueue's checks; and objects of Volcano, KAI
+    preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA),
+    but for those of templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
+    LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and of Kueue's checks; and objects of Volcano, KAI
     and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with scheduling gates
     count as waiting. Tasks are divisible, so a pod larger than any server counts too.
 

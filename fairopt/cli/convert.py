@@ -42,10 +42,11 @@ CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
   a folder  users.csv + servers.csv, or .parquet    tables
             nodes.json + pods.json                  Kubernetes
               (+ workloads.json, clusterqueues.json, localqueues.json, cohorts.json, resourceflavors.json of Kueue)
+            .yaml, .yml, .json of any names         Kubernetes, as kubectl apply -f takes them
             nodes.json + jobs.json                  Slurm
             instance_events + machine_events        ClusterData 2019
             openb_node_list_all_node.csv            the openb trace
-  a file    .json, .yaml; .json of kubectl get nodes,pods or with nodes and jobs of Slurm
+  a file    .json or .yaml, of fairopt, of kubectl get nodes,pods, or with nodes and jobs of Slurm
   -         standard input, as such a file
 
 Numbers are kept exactly, and a header such as "memory \\[GiB]" keeps the unit of a resource. Notes on stderr say what \

@@ -307,7 +307,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     OSError
         If it cannot be written there.
     MissingExtra
-        If the library that writes Parquet or YAML is not installed.
+        If the library that writes Parquet is not installed.
 
     Examples
     --------

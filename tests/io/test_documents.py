@@ -1,4 +1,4 @@
-"""Documents of YAML and JSON: several in a file, files of a folder in any names, and what is wrong with them by place."""
+"""Documents of YAML and JSON: several in a file, files of a folder in any names, and errors by place."""
 
 import json
 

@@ -56,7 +56,7 @@ class Additions:
             if kind == "LimitRange":
                 checked(_LimitRange, item, name, place)
                 self._defaults.setdefault(space, []).extend(
-                    one for one in spec.get("limits") or () if one.get("type") == "Container"
+                    one for one in spec.get("limits") or () if as_mapping(one).get("type") == "Container"
                 )
             elif kind == "RuntimeClass":
                 checked(_RuntimeClass, item, name, place)

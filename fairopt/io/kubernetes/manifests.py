@@ -203,9 +203,9 @@ class _Manifests:
             self._notes.add("{object} without a template of pods {was} left out", place)
             return None
         least = next((k for path in _LEAST if isinstance(k := _get(item, path), int)), None)
-        together = kind.together or (LOCAL_QUEUE in labels and item["kind"] not in ("Deployment", "ReplicaSet"))
-        uid = str(metadata.get("uid") or "")
         of_kueue = labels.get(LOCAL_QUEUE, "default" * (f"{space}/default" in self._found.local_queues))
+        together = kind.together or (of_kueue and item["kind"] not in ("Deployment", "ReplicaSet"))
+        uid = str(metadata.get("uid") or "")
         made = {
             "metadata": {
                 "name": where,

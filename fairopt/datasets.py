@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +68,9 @@ _MOVED = {  # files of the repository, in benchmarks/papers; for one version
 def __getattr__(name: str) -> Any:
     """The classes of queues, which need pydantic; and where names are that left the package."""
     if name in ("Queue", "QueueTree"):
-        return getattr(import_module("fairopt.io.queues.tree"), name)
+        from fairopt.io.queues import tree
+
+        return getattr(tree, name)
     where = f": it is now in benchmarks/papers/{_MOVED[name]} of its repository" if name in _MOVED else ""
     raise AttributeError(f"module 'fairopt.datasets' has no attribute {name!r}{where}")
 
@@ -338,9 +339,10 @@ def kubernetes(
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
     preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA),
     but for those of templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
-    LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and of Kueue's checks; and objects of Volcano, KAI
-    and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with scheduling gates
-    count as waiting. Tasks are divisible, so a pod larger than any server counts too.
+    LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and
+    of Kueue's checks; and objects of other kinds in a list, and pods with the labels and annotations of gangs. Queues of
+    Volcano, KAI and YuniKorn are read where there are no ClusterQueues (`queues`). Pods with scheduling gates count as
+    waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
     Pods to Nodes"; the API reference of Kueue.

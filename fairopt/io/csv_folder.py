@@ -32,7 +32,7 @@ def read_tables(
     if queues is None:
         return found
     from fairopt.io.queues.reader import tree_of_file  # which needs pydantic
-    from fairopt.io.queues.tree import with_queues
+    from fairopt.io.queues.teams import with_queues
 
     tree = tree_of_file(queues)
     if teams is not None:

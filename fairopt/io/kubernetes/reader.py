@@ -31,7 +31,8 @@ from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_na
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
 from fairopt.io.queues.reader import without_jobs
-from fairopt.io.queues.tree import QueueTree, arguments_of_tree
+from fairopt.io.queues.teams import arguments_of_tree, barred
+from fairopt.io.queues.tree import QueueTree
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
 from fairopt.io.work import ROUNDING_FACTOR, TASKS, Work, arguments_of_work
@@ -372,7 +373,7 @@ def _of_queues(tasks: Sequence[Tasks], queues: Sequence[str], tree: QueueTree, n
     """Tasks with their queues, of those that may use something of all that their tasks request."""
     out = list[Tasks]()
     for one, queue in zip(tasks, queues, strict=True):
-        if resource := tree.barred(queue, one.spec.request.keys()):
+        if resource := barred(tree, queue, one.spec.request.keys()):
             what = "{pod} of {queue}, which may use no {resource}, {was} left out"
             notes.add(what, one.name, number=one.count, queue=queue, resource=resource)
         else:

@@ -10,7 +10,7 @@ from pydantic import Field
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown
 from fairopt.io.notes import Notes
-from fairopt.io.queues.tree import labels_of
+from fairopt.io.queues.teams import labels_of
 from fairopt.io.slurm.fields import Text, Whole
 
 _ROOT = ("", "root")

@@ -17,6 +17,7 @@ from fairopt.io.documents import Document, document_of
 from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.queues.slurm_accounts import tree_of
+from fairopt.io.queues.teams import note_rest, owed_to
 from fairopt.io.slurm.accounts import read_accounts
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt.io.slurm.fields import Amounts, Key
@@ -148,8 +149,8 @@ def _arguments(
     owed = None
     if associations is not None and associations[0].get("limits"):
         tree = tree_of(*associations)
-        owed = tree.owed({one.owner for one in work}, labels_of, len(servers), notes)
-        tree.note_rest(notes)
+        owed = owed_to(tree, {one.owner for one in work}, labels_of, len(servers), notes)
+        note_rest(tree, notes)
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
             work,

@@ -4,6 +4,7 @@ import pytest
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.queues.reader import tree_of_file
+from fairopt.io.queues.teams import labels_of
 from fairopt.io.queues.tree import Queue, QueueTree
 
 KAI = """
@@ -97,8 +98,8 @@ SHARES_JSON = """{"shares": {"shares": [
 def capacities(**given):
     """A capacity-scheduler.xml with values by the path of a queue."""
     rows = [
-        f"<property><name>yarn.scheduler.capacity.{key.replace('__', '.').replace('_', '-')}</name><value>{value}</value>"
-        "</property>"
+        f"<property><name>yarn.scheduler.capacity.{key.replace('__', '.').replace('_', '-')}</name>"
+        f"<value>{value}</value></property>"
         for key, value in given.items()
     ]
     return f"<configuration>{''.join(rows)}</configuration>"
@@ -295,7 +296,7 @@ def test_deep_nesting_is_refused(read):
 
 def test_labels_go_from_the_top_and_tasks_of_inner_queues_are_beside_those_below():
     tree = QueueTree("KAI", (Queue("a"), Queue("b", "a"), Queue("c", "b"), Queue("d")))
-    assert tree.labels(["c", "b", "d"]) == {
+    assert labels_of({name: tree.above(name) for name in ("b", "c", "d")}) == {
         "team": {"b": None, "c": "c", "d": "d"},
         "parent1": {"b": "b", "c": "b"},
         "parent2": {"b": "a", "c": "a"},

@@ -120,12 +120,11 @@ def test_a_queue_that_may_use_nothing_of_a_resource_has_no_tasks_with_it(read):
 
 def cluster_queue(name, **nominal):
     quotas = [{"name": key, "nominalQuota": amount} for key, amount in nominal.items()]
+    kinds = [{"name": kind, "resources": [{"name": GPU, "nominalQuota": q}]} for kind, q in (("a", 6), ("h", 2))]
     groups = [
-        {"coveredResources": ["cpu"], "flavors": [{"name": "plain", "resources": quotas[:1]}]},
-        {"coveredResources": [GPU], "flavors": [
-            {"name": kind, "resources": [{"name": GPU, "nominalQuota": amount}]} for kind, amount in (("a", 6), ("h", 2))
-        ]},
-    ]  # fmt: skip
+        {"coveredResources": ["cpu"], "flavors": [{"name": "plain", "resources": quotas}]},
+        {"coveredResources": [GPU], "flavors": kinds},
+    ]
     spec = {"cohortName": "all", "resourceGroups": groups}
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
 

@@ -340,9 +340,9 @@ def kubernetes(
     preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA),
     but for those of templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
     LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and
-    of Kueue's checks; and objects of other kinds in a list, and pods with the labels and annotations of gangs. Queues of
-    Volcano, KAI and YuniKorn are read where there are no ClusterQueues (`queues`). Pods with scheduling gates count as
-    waiting. Tasks are divisible, so a pod larger than any server counts too.
+    of Kueue's checks; and objects of other kinds in a list, and pods with the labels and annotations of gangs. Queues
+    of Volcano, KAI and YuniKorn are read where there are no ClusterQueues (`queues`). Pods with scheduling gates count
+    as waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
     Pods to Nodes"; the API reference of Kueue.

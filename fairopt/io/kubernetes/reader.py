@@ -27,6 +27,7 @@ from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
+from fairopt.io.kubernetes.transformations import transformations_in, with_outputs
 from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
@@ -45,6 +46,7 @@ _QUEUE, _NAMED, _OTHERS = "queue", "the queues that labels name", "queues of ano
 _READ = {
     *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
     *("LimitRange", "RuntimeClass", "DeviceClass", "ResourceClaimTemplate", "ResourceSlice", "AppWrapper", *READ),
+    "Configuration",
 }
 _Objects = list[tuple[Mapping[str, Any], str]]
 
@@ -56,6 +58,7 @@ class _Further:
     tree: QueueTree | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
     capacity: Any = None
+    objects: _Objects = field(default_factory=list)
 
 
 def read_kubernetes(
@@ -168,7 +171,7 @@ def _of_other_queues(document: Mapping[str, Any]) -> bool:
 
 
 def _further(objects: _Objects, pods: Sequence[Any], capacity: Any) -> _Further:
-    return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity)
+    return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity, objects)
 
 
 def read_folder(folder: Path, **options: Any) -> Arguments:
@@ -226,7 +229,9 @@ def _arguments(
     scale_quotas: bool,
     notes: Notes,
 ) -> dict[str, Any]:
-    tree = further.tree
+    tree, found = further.tree, transformations_in(further.objects, notes)
+    pods, transformed, servers = with_outputs(found, pods, kueue.workloads, servers, notes)
+    kueue = replace(kueue, workloads=transformed)
     if further.capacity is not None and servers:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     if not servers:

@@ -155,6 +155,34 @@ def test_flavors_of_kueue_are_servers_that_have_the_quotas_of_all_queues(read):
     assert fo.HDRF(by=["cohort", "team"]).allocate(instance).tasks.tolist() == pytest.approx([8, 8])
 
 
+def test_transformations_of_kueue_are_requests_too(read):
+    groups = [
+        {"coveredResources": [name], "flavors": [{"name": flavor, "resources": [{"name": name, "nominalQuota": n}]}]}
+        for name, flavor, n in (("cpu", "any", 18), ("cpu_credits", "credits", 14))
+    ]
+    metadata = {"name": "x", "namespace": "default"}
+    version = "kueue.x-k8s.io/v1beta2"
+    queues = [
+        {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": "x"}, "spec": {"resourceGroups": groups}},
+        {"apiVersion": version, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": "x"}},
+    ]
+    made = {"input": "cpu", "strategy": "Retain", "outputs": {"cpu_credits": 1}}
+    config = {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "resources": {"transformations": [made]},
+    }
+    work = pods(20, "kueue.x-k8s.io/queue-name", "x", cpu=3)
+    assert fo.DRF().allocate(read(queues, work)).tasks.tolist() == pytest.approx([6])  # of 18 cores
+    assert fo.DRF().allocate(read(queues, work, [config])).tasks.tolist() == pytest.approx([14 / 3])
+    servers = read(queues, work, [config], [node(cpu=30)])
+    assert servers.capacities.tolist() == [[30, 30]]  # a credit for each core
+    assert fo.DRF().allocate(servers).tasks.tolist() == pytest.approx([14 / 3])
+    made["outputs"] = {"cpu_credits": "1Gib"}
+    with pytest.raises(InvalidInstance, match=r'transformations\[0\].outputs.cpu_credits is "1Gib"; write 1Gi'):
+        read(queues, work, [config])
+
+
 def test_pods_of_yunikorn_name_paths_or_their_namespace_does(read):
     tree = {
         "partitions": [{"name": "default", "queues": [{"name": "root", "queues": [{"name": "a"}, {"name": "web"}]}]}]

@@ -325,9 +325,9 @@ def kubernetes(
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
     preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA),
-    but for those of templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
-    LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and of Kueue's checks; and objects of Volcano, KAI
-    and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with scheduling gates
+    but for those by templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
+    LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and
+    of Kueue's checks; and objects of Volcano, KAI and others in a list, and pods in gangs. Pods with scheduling gates
     count as waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning

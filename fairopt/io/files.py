@@ -50,6 +50,10 @@ def _events(name: str) -> tuple[str, ...]:
     return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
 
+def _document(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}{ending}" for ending in (".json", ".yaml", ".yml"))
+
+
 _OF_WORK = ("users", "tasks")
 _FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
 _OF_JOBS = (*_OF_WORK, _FULL)
@@ -63,7 +67,9 @@ _FOLDERS = (
     _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
     _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
-    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
+    _Folder(
+        "Slurm", "slurm:read_slurm", (_document("nodes"), _document("jobs")), (_document("associations"),), _OF_JOBS
+    ),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",

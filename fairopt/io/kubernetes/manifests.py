@@ -39,10 +39,11 @@ class _Pods(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """The pods of a kind of objects, and whether all of them start together or not at all."""
+    """The pods of a kind of objects, whether all of them start together or not at all, and what the kind is called."""
 
     pods: tuple[_Pods, ...]
     together: bool = False
+    called: str = ""
 
 
 def _ray(spec: str) -> tuple[_Pods, ...]:
@@ -90,7 +91,7 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
         "PaddleJob": _kubeflow("paddleReplicaSpecs"),
         "JAXJob": _kubeflow("jaxReplicaSpecs"),
     },
-    "batch.volcano.sh": {"Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True)},
+    "batch.volcano.sh": {"Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True, "vcjob")},
     "sparkoperator.k8s.io": {
         "SparkApplication": _Kind((_Pods("driver.template"), _Pods("executor.template", ("executor.instances",))))
     },
@@ -192,7 +193,7 @@ class _Manifests:
     def workload(self, item: Json, kind: _Kind, place: str) -> Workload | None:
         """The Workload of an object; None for one that starts no pods now."""
         metadata = part(item, "metadata")
-        where = f"{item['kind'].lower()}-{metadata.get('name')}"
+        where = f"{kind.called or item['kind'].lower()}-{metadata.get('name')}"
         space = str(metadata.get("namespace") or "default")
         labels = self._labels(item, space)
         if (why := _idle(item, labels)) is not None:

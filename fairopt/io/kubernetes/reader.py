@@ -25,7 +25,7 @@ from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
-from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named, unread_kinds
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
@@ -99,6 +99,7 @@ def read_list(
         document = objects_of([(document, "")], name)
     document = expanded(document, name)
     document = Additions(document, name).all()
+    fix += unread_kinds(others_in(document, _READ)[0])
     servers = read_nodes(document, name, mixed=True)
     if not servers:
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")

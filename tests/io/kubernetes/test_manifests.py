@@ -1,5 +1,6 @@
 """Objects with templates of pods: what each kind counts, in which team, and once where their pods are there."""
 
+import copy
 import json
 import random
 
@@ -374,6 +375,37 @@ def test_two_objects_of_one_kind_and_name_are_refused_but_generated_names_differ
         read_all(tmp_path, node(), job(), job())
     made = {**job(), "metadata": {"generateName": "x-", "namespace": "team"}}
     assert read_all(tmp_path, node(), made, made).task_limits.tolist() == [4]
+
+
+WRONG = [None, 0, -1, 1.5, "", "x", "1Gib", [], {}, [1], [None], {"a": 1}, True, float("nan")]
+
+
+def places(thing, path=()):
+    """The paths to all values in a document."""
+    children = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    for key, value in children:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def test_objects_with_wrong_values_anywhere_are_read_or_refused_by_name():
+    objects = [thing(api, kind, spec=spec) for (api, kind), (spec, _) in SETS.items()]
+    limits = [{"type": "Container", "default": {"cpu": 2}}]
+    part = thing("workload.codeflare.dev/v1beta2", "AppWrapper", "w", spec={"components": [{"template": job("in")}]})
+    more = [thing("v1", "LimitRange", spec={"limits": limits}), part, owned(pod("p"), "Job", "x")]
+    whole, rng, refused = {"kind": "List", "items": [node(), *objects, *more]}, random.Random(5), 0
+    found = [path for path in places(whole) if path[0] == "items"]
+    for path in rng.sample(found, 150):
+        changed = copy.deepcopy(whole)
+        inner = changed
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = rng.choice(WRONG)
+        try:
+            read_list(changed, "all")
+        except InvalidInstance as error:
+            refused += str(error).startswith("all: items[")
+    assert 40 < refused < 130
 
 
 # -- one cluster, written in four ways --------------------------------------------------------------------------

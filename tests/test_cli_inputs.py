@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -31,6 +32,7 @@ SLURM = json.dumps(
 )
 SMALL = json.dumps({"demands": [[1]], "capacities": [4], "users": ["a"]})
 YAML = "demands: [[1]]\ncapacities: [4]\nusers: [a]\n"
+DOCUMENTS = yaml.safe_dump_all([NODE, {"kind": "List", "items": [POD, QUEUE]}, LOCAL])
 
 
 def run(*arguments: str, given: str | None = None) -> Any:
@@ -44,7 +46,14 @@ def _here(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("text", "user"),
-    [(KUBERNETES, "q/0.5 cpu"), (SLURM, "bio/8 cpu"), (SMALL, "a"), ("\ufeff" + SMALL, "a"), (YAML, "a")],
+    [
+        (KUBERNETES, "q/0.5 cpu"),
+        (DOCUMENTS, "q/0.5 cpu"),
+        (SLURM, "bio/8 cpu"),
+        (SMALL, "a"),
+        ("\ufeff" + SMALL, "a"),
+        (YAML, "a"),
+    ],
 )
 def test_a_dash_is_standard_input_of_any_kind(text: str, user: str) -> None:
     result = run("solve", "-", "-p", "drf", "--json", given=text)

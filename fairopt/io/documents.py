@@ -143,5 +143,6 @@ def documents_of(source: Any, files: Iterable[str], expected: str) -> list[tuple
         return [(data_of_file(path, expected), os.fspath(path))] if path.suffix.lower() in (*_JSON, *YAML, "") else []
     if is_of_manifests(path):
         return [(objects_of(documents_in_folder(path), os.fspath(path)), os.fspath(path))]
-    there = [path / name for name in files if (path / name).exists()]
+    named = [path / (name.removesuffix(".json") + ending) for name in files for ending in (*_JSON, *YAML)]
+    there = [file for file in named if file.exists()]
     return [(data_of_file(file, expected), os.fspath(file)) for file in there]

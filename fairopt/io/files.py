@@ -55,6 +55,10 @@ def _events(name: str) -> tuple[str, ...]:
     return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
 
+def _document(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}{ending}" for ending in (".json", ".yaml", ".yml"))
+
+
 _OF_WORK = ("users", "tasks")
 _FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
 _CAPACITY = "capacity"  # instead of servers
@@ -69,9 +73,10 @@ _BESIDE_PODS = tuple(
         *("queues", "podgroups", "configmaps"),
     )
 )
-_SLURM_NODES = ("nodes.json", "nodes.txt", "slurm.conf")
+_SLURM_NODES = (*_document("nodes"), "nodes.txt", "slurm.conf")
 _ACCOUNTS = (
-    *("associations.json", "associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
+    *_document("associations"),
+    *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
     *("sshare.txt", "sshare.json"),
 )
 _FOLDERS = (
@@ -85,7 +90,7 @@ _FOLDERS = (
         _OF_PODS,
         instead=_QUEUES,
     ),
-    _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, ("jobs.json",)), (_ACCOUNTS,), _OF_JOBS),
+    _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, _document("jobs")), (_ACCOUNTS,), _OF_JOBS),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",

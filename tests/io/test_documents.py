@@ -70,6 +70,20 @@ def test_files_of_yaml_beside_those_of_kubectl_count(folder):
     assert fo.read(where).users == ("a/1 cpu", "b/1 cpu")
 
 
+def test_output_of_slurm_may_be_yaml_too(tmp_path):
+    data = {
+        "nodes": {"nodes": [{"name": "n1", "cpus": 8, "real_memory": 1024, "state": ["IDLE"]}]},
+        "jobs": {"jobs": [{"job_id": 7, "account": "bio", "cpus": 2, "job_state": "PENDING", "node_count": 1}]},
+    }
+    for name, of in data.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(of))
+    (tmp_path / "all.json").write_text(json.dumps(data["nodes"] | data["jobs"]))
+    (tmp_path / "all.yml").write_text(yaml.safe_dump(data["nodes"] | data["jobs"]))
+    cluster = fo.read(tmp_path)
+    assert cluster.users == ("bio/2 cpu",)
+    assert fo.read(tmp_path / "all.json") == fo.read(tmp_path / "all.yml") == cluster
+
+
 def test_tables_beside_yaml_stay_tables(tmp_path):
     fo.datasets.write(fo.datasets.demo(), tmp_path)
     (tmp_path / "quotas.yaml").write_text(NODE)
@@ -94,7 +108,10 @@ BAD = {
     ),
     "syntax": (f"{NODE}---\nkind: [Pod\n", r"a\.yaml, document 2, line 8, column 1: .*check the indentation"),
     "twice": (f"{NODE}---{NODE}", r"document 2 \(n1\) and .*a\.yaml: document 1 \(n1\) are both named 'n1'; keep one"),
-    "no server": (POD % ("p", "a", 1) + f"---\n{SERVICE}", "there is no object of kind Node"),
+    "no server": (
+        POD % ("p", "a", 1) + f"---\n{SERVICE}",
+        r"there is no object of kind Node; .*; not read is what is of the kind Service \(document 2 \(web\)\)",
+    ),
 }
 
 

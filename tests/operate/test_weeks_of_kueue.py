@@ -18,8 +18,6 @@ from kube_cluster import GPU, pod
 from test_kueue import flavor, listed, local, node, spec
 from test_kueue_shares import cells, waiting
 
-pytest.importorskip("yaml")
-
 
 def week(queues, asked, nodes, rest, policy, tmp_path):
     """What queues get of GPUs in a week, the quotas, and the queues as applied."""

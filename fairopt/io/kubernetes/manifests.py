@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import Any, NamedTuple
 
 from fairopt.errors import InvalidInstance
@@ -29,25 +29,31 @@ class _Pods(NamedTuple):
     """Where equal pods stand in an object: their template and what their number is the product of.
 
     Paths separated by | are alternatives. ``each`` is the path of a list or a mapping of parts, to which the others
-    are relative; ``less`` is subtracted from the first number.
+    are relative; ``less`` is subtracted from the first number, and ``most`` is at least the last one.
     """
 
     template: str
     numbers: tuple[str, ...] = ()
     each: str = ""
     less: int = 0
+    most: str = ""
 
 
 class _Kind(NamedTuple):
-    """The pods of a kind of objects, and whether all of them start together or not at all."""
+    """The pods of a kind of objects, whether all of them start together or not at all, and what the kind is called."""
 
     pods: tuple[_Pods, ...]
     together: bool = False
+    called: str = ""
 
 
 def _ray(spec: str) -> tuple[_Pods, ...]:
     hosts = ("replicas|minReplicas", "numOfHosts")
     return _Pods(f"{spec}.headGroupSpec.template"), _Pods("template", hosts, f"{spec}.workerGroupSpecs")
+
+
+def _job(spec: str, each: str = "", *numbers: str) -> tuple[_Pods]:
+    return (_Pods(f"{spec}.template", (*numbers, f"{spec}.parallelism"), each, most=f"{spec}.completions"),)
 
 
 def _kubeflow(replicas: str) -> _Kind:
@@ -58,16 +64,12 @@ _REPLICAS = _Kind((_Pods("spec.template", ("spec.replicas",)),))
 _GROUP = "spec.leaderWorkerTemplate"
 KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
     "batch": {
-        "Job": _Kind((_Pods("spec.template", ("spec.parallelism",)),)),
-        "CronJob": _Kind((_Pods("spec.jobTemplate.spec.template", ("spec.jobTemplate.spec.parallelism",)),)),
+        "Job": _Kind(_job("spec")),
+        "CronJob": _Kind(_job("spec.jobTemplate.spec")),
     },
     "apps": {"Deployment": _REPLICAS, "ReplicaSet": _REPLICAS, "StatefulSet": _REPLICAS},
     "v1": {"ReplicationController": _REPLICAS},
-    "jobset.x-k8s.io": {
-        "JobSet": _Kind(
-            (_Pods("template.spec.template", ("replicas", "template.spec.parallelism"), "spec.replicatedJobs"),), True
-        )
-    },
+    "jobset.x-k8s.io": {"JobSet": _Kind(_job("template.spec", "spec.replicatedJobs", "replicas"), True)},
     "leaderworkerset.x-k8s.io": {
         "LeaderWorkerSet": _Kind(
             (
@@ -90,7 +92,7 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
         "PaddleJob": _kubeflow("paddleReplicaSpecs"),
         "JAXJob": _kubeflow("jaxReplicaSpecs"),
     },
-    "batch.volcano.sh": {"Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True)},
+    "batch.volcano.sh": {"Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True, "vcjob")},
     "sparkoperator.k8s.io": {
         "SparkApplication": _Kind((_Pods("driver.template"), _Pods("executor.template", ("executor.instances",))))
     },
@@ -192,10 +194,11 @@ class _Manifests:
     def workload(self, item: Json, kind: _Kind, place: str) -> Workload | None:
         """The Workload of an object; None for one that starts no pods now."""
         metadata = part(item, "metadata")
-        where = f"{item['kind'].lower()}-{metadata.get('name')}"
+        where = f"{kind.called or item['kind'].lower()}-{metadata.get('name')}"
         space = str(metadata.get("namespace") or "default")
-        labels = self._labels(item, space)
-        if (why := _idle(item, labels)) is not None:
+        labels = _labels(item)
+        of_kueue = labels.get(LOCAL_QUEUE, "default" * (f"{space}/default" in self._found.local_queues))
+        if (why := _idle(item, of_kueue)) is not None:
             self._notes.add(f"{{object}} with templates of pods that {{is}} {why} {{was}} left out", f"{space}/{where}")
             return None
         sets = list(self._sets(item, kind, space, place))
@@ -203,7 +206,6 @@ class _Manifests:
             self._notes.add("{object} without a template of pods {was} left out", place)
             return None
         least = next((k for path in _LEAST if isinstance(k := _get(item, path), int)), None)
-        of_kueue = labels.get(LOCAL_QUEUE, "default" * (f"{space}/default" in self._found.local_queues))
         together = kind.together or (of_kueue and item["kind"] not in ("Deployment", "ReplicaSet"))
         uid = str(metadata.get("uid") or "")
         made = {
@@ -219,17 +221,6 @@ class _Manifests:
         }
         return checked(Workload, made, self._name, place)
 
-    def _labels(self, item: Json, space: str) -> dict[str, str]:
-        """The labels of an object and of the Jobs of a CronJob, with its queue, wherever it stands."""
-        of_job = as_mapping(_get(item, "spec.jobTemplate.metadata"))
-        found: dict[str, str] = {}
-        for metadata in (part(item, "metadata"), of_job):
-            marks = {**part(metadata, "annotations"), **part(metadata, "labels")}
-            known = {key: str(value) for key, value in part(metadata, "labels").items()}
-            found |= known | queue_named(marks)
-        given = next((queue for path in _QUEUES if isinstance(queue := _get(item, path), str) and queue), None)
-        return found if given is None else {QUEUE: given, **found}
-
     def _sets(self, item: Json, kind: _Kind, space: str, place: str) -> Iterator[dict[str, Any]]:
         """The sets of equal pods of an object."""
         name = self._name
@@ -240,14 +231,28 @@ class _Manifests:
                 if path is None:
                     continue
                 where = f"{place}.{pods.each}[{key}]" if pods.each else place
-                numbers = [_number(group, one, name, where) for one in pods.numbers]
+                numbers: list[float] = [_number(group, one, name, where) for one in pods.numbers]
                 if pods.less:
                     numbers[0] = max(0, numbers[0] - pods.less)
-                count = _left(item, prod(numbers)) if item["kind"] == "Job" else prod(numbers)
-                named = group.get("name") or group.get("groupName") or key or path.removesuffix(".template")
+                if pods.most:
+                    numbers[-1] = min(numbers[-1], _left(item, _get(group, pods.most)))
+                of_path = path.removesuffix(".template").rpartition(".")[2]
+                named = str(group.get("name") or group.get("groupName") or key or of_path)
                 given = self._additions.to_template(_get(group, path), space)
                 template = checked(Template, given, name, f"{where}.{path}")
-                yield {"name": str(named).rpartition(".")[2], "count": count, "template": template}
+                yield {"name": named, "count": int(prod(numbers)), "template": template}
+
+
+def _labels(item: Json) -> dict[str, str]:
+    """The labels of an object and of the Jobs of a CronJob, with its queue, wherever it stands."""
+    of_job = as_mapping(_get(item, "spec.jobTemplate.metadata"))
+    found: dict[str, str] = {}
+    for metadata in (part(item, "metadata"), of_job):
+        marks = {**part(metadata, "annotations"), **part(metadata, "labels")}
+        known = {key: str(value) for key, value in part(metadata, "labels").items()}
+        found |= known | queue_named(marks)
+    given = next((queue for path in _QUEUES if isinstance(queue := _get(item, path), str) and queue), None)
+    return found if given is None else {QUEUE: given, **found}
 
 
 def _marks(kind: str, metadata: Json) -> set[tuple[str, ...]]:
@@ -257,8 +262,8 @@ def _marks(kind: str, metadata: Json) -> set[tuple[str, ...]]:
     return named | {("uid", str(uid))} if uid else named
 
 
-def _idle(item: Json, labels: Mapping[str, str]) -> str | None:
-    """Why an object starts no pods now, None if it does."""
+def _idle(item: Json, of_kueue: str) -> str | None:
+    """Why an object in a queue of Kueue, or in none, starts no pods now, None if it does."""
     conditions = _get(item, "status.conditions")
     states = [
         str(one.get("type"))
@@ -269,19 +274,17 @@ def _idle(item: Json, labels: Mapping[str, str]) -> str | None:
     if item["kind"] not in ("Deployment", "ReplicaSet", "StatefulSet") and _ENDED & {one.lower() for one in states}:
         return "finished"
     suspended = any(_get(item, path) is True for path in _SUSPENDED)  # by Kueue, too, until it admits
-    if suspended and (item["kind"] == "CronJob" or LOCAL_QUEUE not in labels):
+    if suspended and (item["kind"] == "CronJob" or not of_kueue):
         return "suspended"
     if item["kind"] == "CronJob" and "uid" in part(item, "metadata"):
         return "a schedule, whose Jobs count,"
     return None
 
 
-def _left(item: Json, parallelism: int) -> int:
-    """How many pods of a Job run at a time, with what is left to complete."""
-    completions, done = _get(item, "spec.completions"), _get(item, "status.succeeded")
-    if not isinstance(completions, int):
-        return parallelism
-    return max(0, min(parallelism, completions - (done if isinstance(done, int) else 0)))
+def _left(item: Json, completions: Any) -> float:
+    """How many pods of a Job are left to complete."""
+    done = _get(item, "status.succeeded")
+    return max(0, completions - (done if isinstance(done, int) else 0)) if isinstance(completions, int) else inf
 
 
 def _number(group: Json, paths: str, name: str, place: str) -> int:

@@ -28,7 +28,7 @@ from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
 from fairopt.io.kubernetes.transformations import transformations_in, with_outputs
-from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named, unread_kinds
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
 from fairopt.io.queues.reader import without_jobs
@@ -123,6 +123,7 @@ def read_list(
         document = objects_of([(document, "")], name)
     document = expanded(document, name)
     document = Additions(document, name).all()
+    fix += unread_kinds(others_in(document, _READ)[0])
     servers = read_nodes(document, name, mixed=True)
     notes = Notes()
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)

@@ -73,6 +73,13 @@ def others_in(document: Mapping[str, Any], read: Collection[str]) -> tuple[list[
     return out, gangs
 
 
+def unread_kinds(others: Sequence[Other]) -> str:
+    """The end of an error that names kinds that are there and not read, with a place of each."""
+    places = {one.kind: one.place for one in reversed(others)}
+    named = [f"{kind} ({place})" if place else kind for kind, place in reversed(places.items())]
+    return f"; not read is what is of the kind{'s' * (len(named) > 1)} {', '.join(named[:5])}" if named else ""
+
+
 def note_unread(
     others: Sequence[Other],
     gangs: Sequence[str],

@@ -1,5 +1,6 @@
 """Objects with templates of pods: what each kind counts, in which team, and once where their pods are there."""
 
+import copy
 import json
 import random
 
@@ -47,7 +48,10 @@ RAY = {
 OF_RAY = {"headGroupSpec": (2, 1), "a": (1, 6), "b": (4, 2)}
 SETS = {  # by API and kind: a spec, and its sets of pods as cpu of one and how many
     ("batch/v1", "Job"): ({"parallelism": 5, "completions": 3, "template": template(2)}, {"spec": (2, 3)}),
-    ("batch/v1", "CronJob"): ({"jobTemplate": {"spec": {"parallelism": 4, "template": template(2)}}}, {"spec": (2, 4)}),
+    ("batch/v1", "CronJob"): (
+        {"jobTemplate": {"spec": {"parallelism": 4, "completions": 2, "template": template(2)}}},
+        {"spec": (2, 2)},
+    ),
     ("apps/v1", "Deployment"): ({"replicas": 3, "template": template(2)}, {"spec": (2, 3)}),
     ("apps/v1", "ReplicaSet"): ({"template": template(2)}, {"spec": (2, 1)}),
     ("apps/v1", "StatefulSet"): ({"replicas": 0, "template": template(2)}, {"spec": (2, 0)}),
@@ -111,6 +115,13 @@ def test_pods_of_each_kind(api, kind):
     spec, sets = SETS[api, kind]
     found = workload_of(thing(api, kind, spec=spec)).pod_sets
     assert {one.name: (float(one.template.spec.request["cpu"]), one.count) for one in found} == sets
+
+
+def test_pods_of_a_job_that_are_done_do_not_count():
+    spec = {"parallelism": 10, "completions": 100, "template": template(1)}
+    for done, left in ((0, 10), (95, 5), (100, 0)):
+        [found] = workload_of(thing("batch/v1", "Job", spec=spec, status={"succeeded": done})).pod_sets
+        assert found.count == left
 
 
 def test_every_kind_of_the_table_is_tried():
@@ -195,7 +206,7 @@ def test_work_in_queues_of_kueue_counts_there(tmp_path):
         "spec": {"resourceGroups": groups},
     }
     locals_ = [thing(api, "LocalQueue", name, spec={"clusterQueue": "research"}) for name in ("main", "default")]
-    items = node(), queue, *locals_, job("a", queue="main", suspend=True), job("b", number=3)
+    items = node(), queue, *locals_, job("a", queue="main", suspend=True), job("b", number=3, suspend=True)
     cluster = read_all(tmp_path, *items)
     assert cluster.users == ("research/1 cpu",) and cluster.task_limits.tolist() == [5]
     gangs = read_gangs(tmp_path / "all.yaml")
@@ -374,6 +385,37 @@ def test_two_objects_of_one_kind_and_name_are_refused_but_generated_names_differ
         read_all(tmp_path, node(), job(), job())
     made = {**job(), "metadata": {"generateName": "x-", "namespace": "team"}}
     assert read_all(tmp_path, node(), made, made).task_limits.tolist() == [4]
+
+
+WRONG = [None, 0, -1, 1.5, "", "x", "1Gib", [], {}, [1], [None], {"a": 1}, True, float("nan")]
+
+
+def places(thing, path=()):
+    """The paths to all values in a document."""
+    children = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    for key, value in children:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def test_objects_with_wrong_values_anywhere_are_read_or_refused_by_name():
+    objects = [thing(api, kind, spec=spec) for (api, kind), (spec, _) in SETS.items()]
+    limits = [{"type": "Container", "default": {"cpu": 2}}]
+    part = thing("workload.codeflare.dev/v1beta2", "AppWrapper", "w", spec={"components": [{"template": job("in")}]})
+    more = [thing("v1", "LimitRange", spec={"limits": limits}), part, owned(pod("p"), "Job", "x")]
+    whole, rng, refused = {"kind": "List", "items": [node(), *objects, *more]}, random.Random(5), 0
+    found = [path for path in places(whole) if path[0] == "items"]
+    for path in rng.sample(found, 150):
+        changed = copy.deepcopy(whole)
+        inner = changed
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = rng.choice(WRONG)
+        try:
+            read_list(changed, "all")
+        except InvalidInstance as error:
+            refused += str(error).startswith("all: items[")
+    assert 40 < refused < 130
 
 
 # -- one cluster, written in four ways --------------------------------------------------------------------------

@@ -195,6 +195,12 @@ def test_fair_scheduler_has_amounts_in_each_form_and_parts_of_the_cluster(read):
     assert tree.by_name["root.lab"].notes == {"maxRunningApps": "5"}
 
 
+def test_no_cores_among_the_most_of_a_queue_are_no_limit(read):
+    tree = read(FAIR.replace("vcores=40%, memory-mb=50%", "90000 mb,0vcores"), "fair-scheduler.xml")
+    assert tree.by_name["root.sales"].limit == {"memory": 90000 / 1024}
+    assert tree.by_name["root.sales"].notes == {"maxResources of 0 cpu": "no limit"}
+
+
 def test_percentages_of_the_capacity_scheduler_are_parts_of_the_queue_above(read):
     tree = read(capacities(**TWO_LEVELS), "c.xml").within({"cpu": 100})
     found = {queue.name: (queue.weight, queue.guarantee, queue.limit) for queue in tree.queues}

@@ -10,6 +10,7 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.json_text import shown
 
 ALL = "*"  # as a resource of parts: each of them
+DEEPEST = 100  # levels of queues
 
 
 @dataclass(frozen=True)
@@ -97,20 +98,23 @@ class QueueTree:
             if other is not queue:
                 where = f"; the other one is {other.place}" if other.place else ""
                 raise InvalidInstance(f"{_at(queue)} is there twice{where}; keep one, or rename one")
-        ended = set[str]()  # queues that have no circle above them
+        depth = {"": 0}  # of queues that have no circle above them
         for queue in self.queues:
             if queue.parent and queue.parent not in known:
                 fix = nearest(queue.parent, known)
                 raise InvalidInstance(f"{_at(queue)} has the parent {shown(queue.parent)}, which is not there; {fix}")
-            path, one = {queue.name: None}, queue
-            while one.parent and one.parent not in ended:
-                if one.parent in path:
-                    ring = [*path][[*path].index(one.parent) :]
-                    ring_shown = " -> ".join([*ring[:5], *["..."] * (len(ring) > 5), one.parent])
+            path, name = dict[str, None](), queue.name
+            while name in known and name not in depth:
+                if name in path:
+                    ring = [*path][[*path].index(name) :]
+                    ring_shown = " -> ".join([*ring[:5], *["..."] * (len(ring) > 5), name])
                     raise InvalidInstance(f"{_at(queue)} is in a circle of parents, {ring_shown}; correct one of them")
-                path[one.parent] = None
-                one = known.get(one.parent) or Queue(one.parent)  # whose parent is checked in its turn
-            ended |= path.keys()
+                path[name] = None
+                name = known[name].parent
+            for one in reversed(path):
+                depth[one] = depth.get(known[one].parent, 0) + 1
+            if depth[queue.name] > DEEPEST:
+                raise InvalidInstance(f"{_at(queue)} has {DEEPEST} queues above it; give at most {DEEPEST} levels")
 
     @cached_property
     def by_name(self) -> dict[str, Queue]:

@@ -9,7 +9,7 @@ from typing import Any
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 from fairopt.io.queues.amounts import number, part_of, quantities
-from fairopt.io.queues.tree import Queue
+from fairopt.io.queues.tree import DEEPEST, Queue
 
 GROUPS = ("scheduling.volcano.sh", "scheduling.incubator.k8s.io")
 LABELS = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
@@ -59,6 +59,8 @@ def with_hierarchy(found: Sequence[tuple[Queue, Mapping[str, Any]]]) -> list[Que
             out += [queue] * (queue.name != "root")
             continue
         where = f"{queue.place}: the annotation {_WEIGHTS}"
+        if len(path) > DEEPEST:
+            raise InvalidInstance(f"{queue.place}: {_HIERARCHY} has {len(path):,} names; give at most {DEEPEST}")
         if len(weights) != len(path):
             given = part_of(item, "metadata", "annotations", _WEIGHTS)
             raise InvalidInstance(f"{where} is {shown(given)}; give as many weights as {_HIERARCHY} has names")

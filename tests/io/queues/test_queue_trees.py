@@ -303,6 +303,15 @@ def test_deep_nesting_is_refused(read):
         read("<allocations>" + "<queue name='a'>" * 5000, "fair-scheduler.xml")
 
 
+def test_more_levels_than_a_hundred_are_refused():
+    chain = [Queue(f"q{k}", f"q{k - 1}" if k else "") for k in range(20_000)]
+    assert QueueTree("KAI", tuple(chain[:100])).levels == 100
+    with pytest.raises(InvalidInstance, match="the queue 'q100' has 100 queues above it; give at most 100 levels"):
+        QueueTree("KAI", tuple(chain))
+    with pytest.raises(InvalidInstance, match="give at most 100 levels"):
+        QueueTree("KAI", tuple(reversed(chain)))
+
+
 def test_labels_go_from_the_top_and_tasks_of_inner_queues_are_beside_those_below():
     tree = QueueTree("KAI", (Queue("a"), Queue("b", "a"), Queue("c", "b"), Queue("d")))
     assert labels_of({name: tree.above(name) for name in ("b", "c", "d")}) == {

@@ -4,6 +4,7 @@
 * `arguments`: the result of every reader.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
+* `queues`: queues of other schedulers as teams. `capacity`: a capacity that is given instead of servers.
 * `quotas`: quotas of teams for CSV, Kubernetes, Kueue and Slurm.
 * `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.

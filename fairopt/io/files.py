@@ -31,19 +31,24 @@ class _Folder:
     further: tuple[tuple[str, ...], ...] = ()
     options: tuple[str, ...] = ()
     whole: bool = False  # the reader takes the folder, not its files
+    instead: tuple[str, ...] = ()  # files that may say what there is where the first needed file, of servers, is not
 
     @property
     def names(self) -> set[str]:
         return {name for names in self.needed + self.further for name in names}
 
-    def missing(self, entries: set[str]) -> list[str]:
-        """The needed files that are missing."""
-        return [names[0] for names in self.needed if not entries.intersection(names)]
+    def missing(self, entries: set[str], capacity: bool = False) -> list[str]:
+        """The needed files that are missing; those of servers are not needed if a capacity is given."""
+        without = (capacity and _CAPACITY in self.options) or bool(entries.intersection(self.instead))
+        return [names[0] for names in self.needed[without:] if not entries.intersection(names)]
 
 
-def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+_OF_QUEUES = ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml")
+
+
+def _tables(ending: str, *more: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
     users, servers, *further = ((f"{title}.{ending}",) for title in TITLES)
-    return (users, servers), tuple(further)
+    return (users, servers), (*further, *more)
 
 
 def _events(name: str) -> tuple[str, ...]:
@@ -56,20 +61,42 @@ def _document(name: str) -> tuple[str, ...]:
 
 _OF_WORK = ("users", "tasks")
 _FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
-_OF_JOBS = (*_OF_WORK, _FULL)
+_CAPACITY = "capacity"  # instead of servers
+_OF_JOBS = (*_OF_WORK, _FULL, _CAPACITY)
 _OF_PODS = (*_OF_JOBS, "resources", "scale_quotas")
 _OF_QUOTAS = ("scale_quotas",)  # which means nothing where there are none
+_QUEUES = ("clusterqueues.json", "queues.json")
 _BESIDE_PODS = tuple(
     (f"{kind}.json",)
-    for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas")
+    for kind in (
+        *("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas"),
+        *("queues", "podgroups", "configmaps"),
+    )
+)
+_SLURM_NODES = (*_document("nodes"), "nodes.txt", "slurm.conf")
+_ACCOUNTS = (
+    *(
+        *_document("associations"),
+        "associations.txt",
+        "associations.cfg",
+        "accounts.cfg",
+        "cluster.cfg",
+        "sacctmgr.txt",
+    ),
+    *("sshare.txt", "sshare.json"),
 )
 _FOLDERS = (
-    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
+    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv", _OF_QUEUES), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
     _Folder(
-        "Slurm", "slurm:read_slurm", (_document("nodes"), _document("jobs")), (_document("associations"),), _OF_JOBS
+        "Kubernetes",
+        "kubernetes.reader:read_kubernetes",
+        (("nodes.json",), ("pods.json",)),
+        _BESIDE_PODS,
+        _OF_PODS,
+        instead=_QUEUES,
     ),
+    _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, _document("jobs")), (_ACCOUNTS,), _OF_JOBS),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",
@@ -85,7 +112,7 @@ _FOLDERS = (
         whole=True,
     ),
 )
-_MANIFESTS = _Folder("Kubernetes", "kubernetes:read_folder", (), options=_OF_PODS, whole=True)
+_MANIFESTS = _Folder("Kubernetes", "kubernetes.reader:read_folder", (), options=_OF_PODS, whole=True)
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 _OF_KUBERNETES = re.compile(rb"""["']?(apiVersion|kind)["']?\s*:""")
 _START = 1 << 16  # bytes of a file in which a first object has its kind
@@ -125,7 +152,7 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
         return _of_standard_input(given)
     place = place_of(path)
     if place.is_dir():
-        kind, parts = _kind_of(place)
+        kind, parts = _kind_of(place, _CAPACITY in given)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
         given = {name: value for name, value in given.items() if name in kind.options}
         found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
@@ -133,6 +160,8 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
     part = any(place.name in kind.names for kind in _FOLDERS)
     of_file = _ENDINGS.get(place.suffix.lower())
     if of_file is None:
+        if place.is_file():
+            _function("queues.reader:refuse_text")(place)
         _check_options(given, (), f"{place} is not such a folder")
         if not place.exists():
             raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
@@ -153,10 +182,11 @@ def _of_standard_input(given: dict[str, Any]) -> Arguments:
 def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
     """The arguments in a document: an instance, objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...]
+    _function("queues.reader:refuse_document")(data, name)
     if "kind" in data and "demands" not in data:
-        what, reader, options = "one of Kubernetes", "kubernetes:read_list", _OF_PODS
-    elif {"nodes", "jobs"} <= data.keys():
-        what, reader, options = "one of Slurm", "slurm:read_together", _OF_JOBS
+        what, reader, options = "one of Kubernetes", "kubernetes.reader:read_list", _OF_PODS
+    elif {"nodes", "jobs"} <= data.keys() or ("jobs" in data and _CAPACITY in given):
+        what, reader, options = "one of Slurm", "slurm.reader:read_together", _OF_JOBS
     else:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
     _check_options(given, options, f"{name} is {what}")
@@ -179,12 +209,12 @@ def place_of(path: object) -> Path:
     return place
 
 
-def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
+def _kind_of(folder: Path, capacity: bool = False) -> tuple[_Folder, list[Path | None]]:
     """The kind of a folder, and the paths of its parts, None for missing ones that it may have."""
     entries = _listed(folder)
     if is_of_manifests(folder):
         return _MANIFESTS, []
-    matching, complete = _matching(entries)
+    matching, complete = _matching(entries, capacity)
     if not complete:
         found = sorted({name for kind in matching for name in kind.names & entries})
         missing = [f"{_and(kind.missing(entries))} (for {kind.name})" for kind in matching]
@@ -207,10 +237,10 @@ def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
     return kind, parts
 
 
-def _matching(entries: set[str]) -> tuple[list[_Folder], list[_Folder]]:
+def _matching(entries: set[str], capacity: bool = False) -> tuple[list[_Folder], list[_Folder]]:
     """The kinds of folders that have some of these entries, and those that have all that they need."""
     matching = [kind for kind in _FOLDERS if kind.names & entries]
-    return matching, [kind for kind in matching if not kind.missing(entries)]
+    return matching, [kind for kind in matching if not kind.missing(entries, capacity)]
 
 
 def is_of_manifests(folder: Path) -> bool:

@@ -9,10 +9,7 @@
 * `full_quotas`: namespaces at their ResourceQuotas, whose further pods are in no list.
 * `shared_gpus`: parts of GPUs, by annotations of the KAI Scheduler.
   `gpu_slices`: slices that servers offer as ``nvidia.com/gpu``.
+* `capacity`: servers of a cluster without nodes. `transformations`: what Kueue makes of requests.
 * `unread`: notes on objects and annotations of other schedulers.
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 """
-
-from fairopt.io.kubernetes.reader import read_folder, read_kubernetes, read_list
-
-__all__ = ["read_folder", "read_kubernetes", "read_list"]

@@ -60,7 +60,7 @@ class Tasks:
     """Equal pods: one that exists, or those of a Workload that are not there yet. ``queue`` is their ClusterQueue.
 
     ``assigned`` are the flavors by resource that Kueue holds for them, None if it has not admitted their Workload.
-    ``stop`` is how their queues are stopped.
+    ``stop`` is how their queues are stopped. ``owner`` is their queue of another scheduler.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Tasks:
     queue: str | None = None
     assigned: Mapping[str, str] | None = None
     stop: Literal["", "hold", "drain"] = ""
+    owner: str | None = None
 
 
 class Queues:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fairopt.io.json_text import shown_key
 from fairopt.io.kubernetes.objects import Pod, at_places, part
 from fairopt.io.notes import Notes
+from fairopt.io.queues.kubernetes_objects import LABELS
 
 _GROUPS = {  # of APIs
     "scheduling.volcano.sh": "Volcano",
@@ -80,9 +81,20 @@ def unread_kinds(others: Sequence[Other]) -> str:
 
 
 def note_unread(
-    others: Sequence[Other], gangs: Sequence[str], pods: Sequence[Pod], notes: Notes, read: Collection[str], teams: bool
+    others: Sequence[Other],
+    gangs: Sequence[str],
+    pods: Sequence[Pod],
+    notes: Notes,
+    read: Collection[str],
+    of: str,
+    teams: bool,
 ) -> None:
-    """Say which objects, labels and annotations do not count; ``teams`` if the queues of labels are teams."""
+    """Say which objects, labels and annotations do not count.
+
+    ``teams`` if the queues of labels are teams; ``of`` is the scheduler whose queues are read, ``""`` for none.
+    """
+    objects = ("ConfigMap", "") if of == "YuniKorn" else ("Queue", of)
+    others = [one for one in others if (one.kind, one.scheduler) != objects]
     for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
         places = [one.place for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
         what = "{object} of the kind {kind}{scheduler} {is} not read"
@@ -90,7 +102,7 @@ def note_unread(
     if others:
         notes.say(f"the kinds that are read: {', '.join(sorted(read))}")
     notes.add("{PodGroup} with pods that start together or not at all: counted one by one", *gangs)
-    for key in () if teams else _QUEUES[1:]:
+    for key in () if teams else (key for key in _QUEUES[1:] if key not in LABELS.get(of, ())):
         marked = [pod.name for pod in pods if key in pod.labels or key in pod.annotations]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"
         notes.add(what, *marked, key=key)

@@ -10,9 +10,9 @@ import yaml
 import fairopt as fo
 from fairopt.errors import InvalidInstance
 from fairopt.io.documents import objects_of
-from fairopt.io.kubernetes import read_list
 from fairopt.io.kubernetes.kueue import KueueObjects
 from fairopt.io.kubernetes.manifests import KINDS, with_manifests
+from fairopt.io.kubernetes.reader import read_list
 from fairopt.io.notes import Notes
 from fairopt.io.quotas.gangs import read_gangs
 

@@ -338,7 +338,7 @@ def kubernetes(
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
     preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA),
-    but for those of templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
+    but for those by templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
     LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and
     of Kueue's checks; and objects of other kinds in a list, and pods with the labels and annotations of gangs. Queues
     of Volcano, KAI and YuniKorn are read where there are no ClusterQueues (`queues`). Pods with scheduling gates count

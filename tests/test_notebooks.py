@@ -38,13 +38,14 @@ def ran(source: str, namespace: dict[str, Any]) -> str:
     """What a cell shows, in this process."""
     from IPython.lib.pretty import pretty
 
-    linecache.cache["<cell>"] = len(source), None, source.splitlines(True), "<cell>"  # as kernels do, for lambdas
+    name = f"<cell {hash(source)}>"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name  # as kernels do, for lambdas
     tree = ast.parse(source)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";") else None
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(compile(tree, "<cell>", "exec"), namespace)
-        value = last and eval(compile(ast.Expression(last.value), "<cell>", "eval"), namespace)
+        exec(compile(tree, name, "exec"), namespace)
+        value = last and eval(compile(ast.Expression(last.value), name, "eval"), namespace)
     return said.getvalue() + ("" if value is None else pretty(value))
 
 

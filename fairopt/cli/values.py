@@ -11,7 +11,7 @@ from fairopt.policies.registry import parsed_value
 __all__ = ["VALUES", "labelled_amount", "labelled_number", "typed_values"]
 
 VALUES = "FROM:TO:COUNT"  # metavar
-MOST = 10_000  # numbers in a range
+MAX_NUMBERS = 10_000  # numbers in a range
 SWITCHES = {"on": True, "true": True, "off": False, "false": False}
 
 
@@ -25,13 +25,13 @@ def typed_values(option: str, text: str, words: bool = False) -> list[bool | int
             return [_value(word.strip(), words) for word in text.split(",")]
         first, last, count = text.split(":")
         start, stop, many = float(first), float(last), int(count)
-        if not (np.isfinite([start, stop]).all() and 1 <= many <= MOST):
+        if not (np.isfinite([start, stop]).all() and 1 <= many <= MAX_NUMBERS):
             raise ValueError
     except ValueError:
         or_words = ", on, off and words" if words else ""
         raise InvalidBlock(
-            f"{option} {text}: give from:to:count with 1 to {MOST:,} numbers, such as 0:10:41, or numbers{or_words} "
-            "separated by commas, such as 0.5,1,2"
+            f"{option} {text}: give from:to:count with 1 to {MAX_NUMBERS:,} numbers, such as 0:10:41, "
+            f"or numbers{or_words} separated by commas, such as 0.5,1,2"
         ) from None
     found = np.linspace(start, stop, many)
     found[np.abs(found) < 1e-12 * np.abs(found).max()] = 0.0

@@ -29,7 +29,7 @@ from fairopt.report.held import held_sentence
 from fairopt.report.why import explanation_tables
 from fairopt.runtime.display import visible
 
-MOST = 100  # teams or users, if none are named
+MAX_NAMES = 100  # teams or users, if none are named
 WHY = """Say what stops a user or a team, and what would give it more.
 
 Each full resource, each reached limit and each constraint is raised by 1%, and the policy is solved again; shares \
@@ -78,11 +78,11 @@ def why(
         with working(label(mechanism), verbose):
             options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
             about = Explainer(mechanism.allocate(instance, **options), time_limit)
-            found += [about.explain(one, bool(name)) for one in name or about.worst_first()[:MOST]]
+            found += [about.explain(one, bool(name)) for one in name or about.worst_first()[:MAX_NAMES]]
             answers += [about.allocation] * (len(found) - len(answers))
     kind = "teams" if instance.teams.mixed else "users"
-    if not name and len(about.worst_first()) > MOST:
-        say_notes([f"at most {MOST} {kind} are explained, the worst off; name others"])
+    if not name and len(about.worst_first()) > MAX_NAMES:
+        say_notes([f"at most {MAX_NAMES} {kind} are explained, the worst off; name others"])
     if as_json:
         show_json("fairopt.explanations/1", {"explanations": [e.to_dict() for e in found]})
         return

@@ -30,7 +30,7 @@ WEAK = 1e-7  # of all payments: smaller multipliers count as zero
 POLISHES = 5
 TRUST = 1e-3  # tolerance of the conditions before tasks are polished
 SINGULAR = 1e-11  # smallest pivot relative to the largest: below, solutions are not unique
-MOST = 3000  # users of a measure whose Hessian is dense
+MAX_DENSE_USERS = 3000  # users of a measure whose Hessian is dense
 RANK, CONSISTENT = 1e-9, 1e-6  # of singular equations: relative singular values, and the residual
 REGULAR, REFINE = 1e-7, 4  # regularisation of singular equations, and steps of iterative refinement
 NO_OPTIMUM = "the tasks do not satisfy the conditions of an optimum"
@@ -103,9 +103,10 @@ class ActiveSet:
     @np.errstate(all="ignore")  # marginal utilities may be zero or overflow
     def start(self, optimum: Optimum, clock: Clock) -> None:
         """Find the active set at an answer, and its multipliers."""
-        if self.term.alpha is None and len(self.w) > MOST:
+        if self.term.alpha is None and len(self.w) > MAX_DENSE_USERS:
             raise _NoDerivative(
-                f"{self.term.measure} couples all users, whose equations are solved for at most {MOST:,} users"
+                f"{self.term.measure} couples all users, whose equations are solved for at most {MAX_DENSE_USERS:,} "
+                "users"
             )
         for _ in range(POLISHES):  # the active set may be unclear until answers are polished
             self.binding = active = _active_at(optimum)

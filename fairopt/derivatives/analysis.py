@@ -18,7 +18,7 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.active_set import ActiveSet
 from fairopt.derivatives.changes import LATE, Change, elasticities
-from fairopt.derivatives.leximin import SAME, Levels, Pool
+from fairopt.derivatives.leximin import SAME, OptimalLevels, Pool
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.instance import Instance
@@ -135,7 +135,7 @@ class Analysis:
         elif self.instance.n_servers == 1:
             self.kernel = Pool(self.instance, self.c, self.x)
         else:
-            self.kernel = Levels(allocation.level_prices, optimum)
+            self.kernel = OptimalLevels(allocation.level_prices, optimum)
 
     def derivatives(self, kind: str) -> Derivatives:
         """Both sides of all derivatives by the numbers of a kind."""

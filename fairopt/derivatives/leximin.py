@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.program import Float, Indices
 
-__all__ = ["Levels", "Pool"]
+__all__ = ["OptimalLevels", "Pool"]
 
 SAME = 1e-6  # relative: equal prices, levels and tasks
 
@@ -93,7 +93,7 @@ class Pool:
         return kept if (found.cause == kept).all() else None
 
 
-class Levels:
+class OptimalLevels:
     """Leximin on several servers.
 
     A level rises by its prices times the added capacity. If a user's tasks per level grow by a fraction, that is as if

@@ -22,7 +22,7 @@ from fairopt.runtime.progress import tell
 from fairopt.solve.form.program import Float
 from fairopt.solve.form.simplex import BASIC, Simplex
 
-__all__ = ["LinearProgram", "Optimum"]
+__all__ = ["ExactOptimum", "LinearProgram"]
 
 Entries = dict[int, Any]  # rational numbers by row or column
 
@@ -48,7 +48,7 @@ class _Unlimited(Exception):
     """The objective has no maximum."""
 
 
-class Optimum(NamedTuple):
+class ExactOptimum(NamedTuple):
     """The largest value, the point and the multipliers of rows that prove it, and the variables of the basis."""
 
     value: Rational
@@ -87,7 +87,7 @@ class LinearProgram:
                 self.columns[j][k] = value
         return k
 
-    def solve(self, start: frozenset[int] | None = None, clock: Clock | None = None) -> Optimum:
+    def solve(self, start: frozenset[int] | None = None, clock: Clock | None = None) -> ExactOptimum:
         """The optimum, from a basis near it; by default that of HiGHS.
 
         `_NoPoint` and `_Unlimited` are proved too. `Late` is raised when the time of the call is over.
@@ -306,7 +306,7 @@ class _Pivoting:
         self.costs = list(program.costs) + [self.zero] * self.m
         self.shifted = False
 
-    def run(self) -> Optimum:
+    def run(self) -> ExactOptimum:
         """Pivot until the basis is optimal."""
         while True:
             tell("exact pivots", self.pivots)
@@ -480,11 +480,11 @@ class _Pivoting:
         self.basis.remove(best[1])
         self.basis.add(entering)
 
-    def _optimum(self) -> Optimum:
+    def _optimum(self) -> ExactOptimum:
         point = [self.values.get(j, self.zero) for j in range(self.n)]
         multipliers = [self.multipliers.get(k, self.zero) for k in range(self.m)]
         value = sum((y * b for y, b in zip(multipliers, self.of.right, strict=True) if y), self.zero)
-        return Optimum(value, point, multipliers, frozenset(self.basis))
+        return ExactOptimum(value, point, multipliers, frozenset(self.basis))
 
 
 def _floats(program: LinearProgram) -> tuple[sp.csr_array, sp.csr_array, Float, Any]:

@@ -13,7 +13,7 @@ from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
 from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Row, Rows, Table, text
 from fairopt.exact.goals import Ranked
-from fairopt.exact.linear import LinearProgram, Optimum
+from fairopt.exact.linear import ExactOptimum, LinearProgram
 from fairopt.exact.rationals import Rational, as_rational, rational, written
 from fairopt.exact.tiers import KeptGoal, Tier
 from fairopt.runtime.clock import Clock
@@ -25,7 +25,7 @@ __all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
 Slopes = Mapping[Pair, Rational]
 Entry = dict[str, Any]  # multipliers as a file holds them
 # Is told of each program solved: the program, its optimum, the rows of ranked numbers, a constant beside the value.
-Record = Callable[["Feasible | OfTeam", Optimum, Mapping[str, int], Rational], None]
+Record = Callable[["Feasible | OfTeam", ExactOptimum, Mapping[str, int], Rational], None]
 
 
 class OfTeam(NamedTuple):
@@ -73,14 +73,14 @@ class Feasible:
         """A linear function of tasks, by column."""
         return {self.pairs[pair]: v for pair, v in of_pairs.items() if pair in self.pairs}
 
-    def tasks(self, found: Optimum) -> Table:
+    def tasks(self, found: ExactOptimum) -> Table:
         """The tasks of an optimum, by user and server."""
         out = self.cluster.empty()
         for (j, s), column in self.pairs.items():
             out[j][s] = found.point[column]
         return out
 
-    def evidence(self, found: Optimum) -> Entry:
+    def evidence(self, found: ExactOptimum) -> Entry:
         """The multipliers of capacities and rows."""
         y = found.multipliers
         entry: Entry = {

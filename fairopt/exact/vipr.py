@@ -15,7 +15,7 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact.allocate import refuse_irrational, solve
 from fairopt.exact.bundles import decides_bundles
 from fairopt.exact.cluster import Cluster, Table
-from fairopt.exact.linear import Optimum
+from fairopt.exact.linear import ExactOptimum
 from fairopt.exact.modelling import Feasible, OfTeam
 from fairopt.exact.program_text import Level, Row, Terms
 from fairopt.exact.rationals import Rational, as_rational
@@ -47,7 +47,7 @@ class _Writer:
         self,
         what: str,
         model: Feasible | OfTeam,
-        found: Optimum,
+        found: ExactOptimum,
         numbers: Mapping[str, int],
         constant: Rational,
         of_answer: bool = True,

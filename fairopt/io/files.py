@@ -75,14 +75,8 @@ _BESIDE_PODS = tuple(
 )
 _SLURM_NODES = (*_document("nodes"), "nodes.txt", "slurm.conf")
 _ACCOUNTS = (
-    *(
-        *_document("associations"),
-        "associations.txt",
-        "associations.cfg",
-        "accounts.cfg",
-        "cluster.cfg",
-        "sacctmgr.txt",
-    ),
+    *_document("associations"),
+    *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
     *("sshare.txt", "sshare.json"),
 )
 _FOLDERS = (

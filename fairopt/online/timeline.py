@@ -30,7 +30,7 @@ Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 THRESHOLD = 10.0  # of bounded slowdowns, in seconds in the literature on batch systems
-MOST = 4_000_000  # moments times kinds of jobs computed at a time
+MAX_CELLS = 4_000_000  # moments times kinds of jobs computed at a time
 
 
 def _part(of: str, name: str, doc: str) -> Any:
@@ -225,7 +225,7 @@ class Timeline:
         order = np.argsort(moments)
         first, last = (np.searchsorted(moments[order], when) for when in (self.start, self.end))  # where it is reached
         n, (n_kinds, width) = len(moments), per_task.shape
-        out, step = np.zeros((n, width)), max(1, MOST // (n + 1))
+        out, step = np.zeros((n, width)), max(1, MAX_CELLS // (n + 1))
         for low in range(0, n_kinds, step):  # tasks of each kind are counted in whole numbers, so that 0 is exact
             part = slice(low, min(low + step, n_kinds))
             here = (kind >= low) & (kind < part.stop)

@@ -31,7 +31,7 @@ Float = NDArray[np.float64]
 
 BY_ANSWERS = "answers"
 TASKS = "tasks"  # leads where no resource does
-MOST = 20  # rows of resources with a search for ranges, and classes of servers
+MAX_ROWS = 20  # rows of resources with a search for ranges, and classes of servers
 STEP = 0.01  # of a row's capacity: the change from which a rate is computed
 HOLDS = 0.01  # a rate holds while the gain differs from it by at most this fraction
 GROWTH = 4.0  # from one change that is tried to the next
@@ -141,8 +141,8 @@ def purchases(
         servers = _servers(again, given, prices or {}, new, asked, tell)
         end = clock if clock.time_limit is not None else Clock(search)
         late = False
-        for k, row in enumerate(ranked[:MOST]):
-            tell("ranges", k, len(ranked[:MOST]))
+        for k, row in enumerate(ranked[:MAX_ROWS]):
+            tell("ranges", k, len(ranked[:MAX_ROWS]))
             if np.isnan(row.up_to) and not row.reason:
                 if not end.late:
                     row = ranked[k] = replace(row, up_to=again.range(row, end), up_to_by=BY_ANSWERS)
@@ -371,7 +371,7 @@ def _servers(
     """One more server like each, of the largest classes, and one of each new type."""
     instance, out = again.instance, list[ServerPurchase]()
     pool = instance.servers == tuple(default_labels("server", 1))  # which is no server
-    largest = [] if pool else np.argsort(-instance.counts, kind="stable")[:MOST].tolist()
+    largest = [] if pool else np.argsort(-instance.counts, kind="stable")[:MAX_ROWS].tolist()
     of_rows = {instance.server_index(name): price for name, price in prices.items()}
     for k, s in enumerate(largest):
         tell("servers", k, len(largest) + len(new))

@@ -16,7 +16,7 @@ __all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_
 
 Float = NDArray[np.float64]
 
-MOST = 20  # types shown in pictures and tables
+MAX_TYPES = 20  # types shown in pictures and tables
 
 
 def sum_by(groups: NDArray[np.int64], by_row: Float) -> Float:
@@ -93,8 +93,8 @@ class ByType:
         return out
 
     def most(self) -> list[int]:
-        """Indices of the `MOST` types with the most servers, in order."""
-        return sorted(np.argsort(-self.servers, kind="stable")[:MOST].tolist())
+        """Indices of the `MAX_TYPES` types with the most servers, in order."""
+        return sorted(np.argsort(-self.servers, kind="stable")[:MAX_TYPES].tolist())
 
 
 def several_types(instance: Instance) -> bool:

@@ -18,7 +18,7 @@ __all__ = ["LETTERS", "Classes", "cells", "classes_of"]
 
 Float = NDArray[np.float64]
 
-MOST = 60  # classes shown: those with the most servers
+MAX_CLASSES = 60  # classes shown: those with the most servers
 LETTERS = 40  # of a name beside cells
 ZERO_CAPACITY = "#DDDDDD"
 COLOUR_MAP = "Blues"  # a single hue, legible without colour vision
@@ -61,7 +61,7 @@ class Classes:
 def classes_of(instance: Instance) -> Classes:
     """Group identical servers into classes, sorted by type; of more than 60, keep those with the most servers."""
     merged = instance.merged()
-    shown = np.sort(np.argsort(-merged.counts, kind="stable")[:MOST])
+    shown = np.sort(np.argsort(-merged.counts, kind="stable")[:MAX_CLASSES])
     names, types = list(merged.servers), merged.server_types
     if types is not None:
         position = {kind: t for t, kind in enumerate(dict.fromkeys(types))}

@@ -19,7 +19,7 @@ __all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 NAMED = 30  # most users with names at the axes
 NUMBERED = 12  # most users with numbers in the cells
 NONE = "no user envies another"
-MOST = 100.0  # largest percentage on the scale; entries are at least -100 and have reached 6,000
+MAX_PERCENT = 100.0  # largest percentage on the scale; entries are at least -100 and have reached 6,000
 SHADES = ((0.0, "#DCE6EE"), (0.5, "#FFFFFF"), (0.6, "#FDD0A2"), (0.8, "#E6700F"), (1.0, "#8C2D04"))
 
 
@@ -43,8 +43,8 @@ class EnvyMatrix(Picture):
         largest = max(float(p.max(initial=0.0)) for p in percents)
         smallest = min(float(p.min(initial=0.0)) for p in percents)
         widest = max(largest, -smallest)
-        self.widest = min(widest, MOST) if widest > 100 * GAP_TOLERANCE else 1.0
-        self.scale_beyond = largest > MOST
+        self.widest = min(widest, MAX_PERCENT) if widest > 100 * GAP_TOLERANCE else 1.0
+        self.scale_beyond = largest > MAX_PERCENT
         n = len(self.users)
         side = 0.32 * max(n, 5) if n <= NUMBERED else 0.2 * n if n <= NAMED else 3.6
         self.size = (side, side)

@@ -24,7 +24,7 @@ from fairopt.policy import label
 
 __all__ = ["gains"]
 
-MOST = 20  # bars shown
+MAX_BARS = 20  # bars shown
 KINDS = ("gains",)
 UP, DOWN = COLOURS[0], COLOURS[5]
 WIDTH, LETTERS = 6.8, 92  # inches of a figure, and letters of its title in a line
@@ -48,7 +48,7 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
         raise InvalidBlock(f"there is no picture {kind!r} of a what-if; {nearest(kind, KINDS)}")
     matplotlib_or_missing()
     by, each = found.shown
-    rows = each.largest_first[:MOST]
+    rows = each.largest_first[:MAX_BARS]
     percent = 100 * each.of_capacity[rows, each.judged[rows]]
     own = ax is None
     if own:
@@ -64,7 +64,7 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
     ax.invert_yaxis()
     ax.axvline(0.0, color="#404040", linewidth=0.8)
     ax.set_xlabel("difference in % of the capacity after the change", fontsize=9)
-    some = f" (the largest differences, {MOST} of {len(each.names):,})" if len(each.names) > MOST else ""
+    some = f" (the largest differences, {MAX_BARS} of {len(each.names):,})" if len(each.names) > MAX_BARS else ""
     words = f"{label(found.before.policy)}, by {by}{some}: {'; '.join(found.changes)}"
     title = escaped(textwrap.fill(shorter(words, 3 * LETTERS), LETTERS))
     if own:

@@ -38,7 +38,7 @@ __all__ = ["check_held", "held_bars"]
 
 Float = NDArray[np.float64]
 
-MOST = 20  # teams or users with bars
+MAX_BARS = 20  # teams or users with bars
 BAR = 0.13  # height of a bar in inches
 PANEL = 2.2  # width of a panel in inches
 PER_ROW = 3  # most panels in a row
@@ -75,7 +75,7 @@ def held_bars(
     found = {name: held_now(a, by, alone=True) for name, a in allocations.items()}
     known = {name: each for name, each in found.items() if each is not None}
     first = next(iter(known.values()))
-    rows = first.largest_first[:MOST]
+    rows = first.largest_first[:MAX_BARS]
     names = [first.names[r] for r in rows]
     whole = np.where(first.capacities > 0, first.capacities, np.inf) / 100
     fair = {name: each.fair[rows, 1:] / whole for name, each in known.items()}
@@ -106,7 +106,7 @@ def held_bars(
     handles = _handles(list(fair), bool((more > 0).any()), is_cut=bool((held + more > end).any()))
     if axes is None:
         figure.legend(handles=handles, loc="outside right center", **LEGEND)
-        some = f" (the largest differences, {MOST} of {len(first.names):,})" if len(first.names) > MOST else ""
+        some = f" (the largest differences, {MAX_BARS} of {len(first.names):,})" if len(first.names) > MAX_BARS else ""
         title = textwrap.fill(f"Held now beside what is fair, by {by or 'user'}{some}", int((wide or width) / LETTER))
         figure.suptitle(escaped(title), x=0.01, ha="left", fontsize=9)
         labels_outside(panels, columns)

@@ -16,7 +16,7 @@ from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, short
 
 __all__ = ["Layer", "by_largest", "by_size", "by_team"]
 
-MOST = 10  # users with a colour each; the others are grey
+COLOURED_USERS = 10  # users with a colour each; the others are grey
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Layer:
         return escaped(self.name)
 
 
-def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -> list[Layer]:
+def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = COLOURED_USERS) -> list[Layer]:
     """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others.
 
     Examples

@@ -14,7 +14,7 @@ from fairopt.runtime.display import shortened, without_vendor
 
 __all__ = ["bars", "purchases"]
 
-MOST = 12  # bars shown
+MAX_BARS = 12  # bars shown
 KINDS = ("purchases",)
 
 
@@ -41,7 +41,7 @@ def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = No
     """Bars of purchases, the best first, under the name of a policy, by tasks or by a resource that leads."""
     matplotlib_or_missing()
     known = [row for row in purchases if not row.reason]
-    rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
+    rows, fewer = known[:MAX_BARS], f" (the best {MAX_BARS} of {len(known):,})" if len(known) > MAX_BARS else ""
     if not rows:
         raise InvalidBlock("there are no rates to draw: no resource is full, or derivatives are not known")
     names, values = [row.name for row in rows], [row.rate for row in rows]

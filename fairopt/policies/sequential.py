@@ -25,7 +25,7 @@ from fairopt.solve.whole.servers import Placement, Servers, placement_rule
 
 __all__ = ["SequentialMinMax"]
 
-MOST = 1e9  # tasks of a user: placing as many takes an hour
+MAX_TASKS = 1e9  # tasks of a user: placing as many takes an hour
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class SequentialMinMax(NotOfBlocks):
             some = instance if len(part) == n else taking_part(instance, part)
             per_task[part] = _alike(some, self.share) / some.weights
         most = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
-        for j in np.flatnonzero(most > MOST)[:1]:
-            many = f"{most[j]:.3g} tasks, and up to {MOST:g} are placed one by one; give it a task limit"
+        for j in np.flatnonzero(most > MAX_TASKS)[:1]:
+            many = f"{most[j]:.3g} tasks, and up to {MAX_TASKS:g} are placed one by one; give it a task limit"
             raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
         each, units = instance.individual(), _units(instance)
         servers = Servers(each.capacities, slack(each, each.capacities))

@@ -1,8 +1,9 @@
 """Bounds by weak duality (Boyd and Vandenberghe 2004), user by user: the largest gain at given costs.
 
 At any prices >= 0 the optimum is at most the right-hand sides times their prices plus each user's largest gain: its
-utility less the cost of its tasks. Gains have a closed form, or are bounded by a tangent. `pool`, `batch`, `servers`
-and `lagrangian` sum them. Rounding is counted: `TERM_ROUNDING` times the absolute terms is added to each bound.
+utility less the cost of its tasks. Gains have a closed form, or are bounded by a tangent. `pool_gaps`,
+`many_pool_gaps`, `server_bounds` and `lagrangian` sum them. Rounding is counted:
+`TERM_ROUNDING` times the absolute terms is added to each bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The gap by weak duality at given multipliers, with the factor on them that fits best."""
+"""The gap by weak duality at given multipliers, with the factor on them that fits best.
+
+Any multipliers give a bound, and so does any multiple t of them. A solver that maximised an increasing function of the
+objective leaves multipliers in other units, so t is fitted; the bound is convex in t, and a search along it is safe.
+"""
 
 from __future__ import annotations
 

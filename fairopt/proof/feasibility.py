@@ -1,4 +1,9 @@
-"""Feasibility: repairing points, measuring violations, and constraints as multipliers see them."""
+"""Feasibility: repairing points, measuring violations, and constraints as multipliers see them.
+
+A violation is relative: of a capacity or limit, the part by which it is exceeded; of a row or a condition, its excess
+over the size of its terms at typical tasks. Tasks are scaled down until capacities hold, so that an answer never uses
+more than there is; constraints of blocks hold to 1e-7.
+"""
 
 from __future__ import annotations
 

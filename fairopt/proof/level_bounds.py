@@ -87,7 +87,7 @@ def judge_levels(
     program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
 ) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    levels = Levels(program, further, tasks)
+    levels = LevelsAtPrices(program, further, tasks)
     gap, gaps = levels.judge(duals)
     assumed = [] if further is None or not further.assumed else [further.assumed]
     size, moved = len(program.pairs) * len(duals), 0.0
@@ -112,7 +112,7 @@ def self_contained_duals(
     program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
 ) -> list[LevelDual]:
     """Dual solutions that need no earlier ones: multiples of the prices of earlier levels are added."""
-    levels, out = Levels(program, further, tasks), list[LevelDual]()
+    levels, out = LevelsAtPrices(program, further, tasks), list[LevelDual]()
     levels.judge(duals)
     for c in levels.judged:
         prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.dual
@@ -126,7 +126,7 @@ def self_contained_duals(
 
 def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, solution: LevelDual) -> float:
     """A bound on the relative rise of a level's users, by its prices alone; infinite if there is none."""
-    levels = Levels(program, further, tasks)
+    levels = LevelsAtPrices(program, further, tasks)
     c = levels.evaluate(solution)
     costs = (np.maximum(c.cost, 0.0) * c.floors)[solution.users].sum()
     return float(c.slack / costs) if costs > 0 and c.slack == c.slack else np.inf
@@ -139,7 +139,7 @@ def further_charges(further: ConicConditions | None, solution: LevelDual) -> Mul
     return further.charges(solution.dual, solution.sizes, len(solution.prices))
 
 
-class Levels:
+class LevelsAtPrices:
     """The levels of a leximin's users at tasks: shares per weight, in units of about the max-min level.
 
     ``per_task`` and ``pair_levels`` (n_pairs,) are the level of one task and of all tasks of a pair; ``values``

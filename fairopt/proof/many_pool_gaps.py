@@ -1,4 +1,7 @@
-"""The gaps of `pool` for all instances of a batch's chunk at once."""
+"""The gaps of `pool_gaps` for all instances of a batch's chunk at once.
+
+The formulas are those of one pool (Bound 8.4), with instances along the last axis.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class LineLagrangian(NamedTuple):
     in_units: bool
 
 
-class Optimum(Evidence):
+class PlaneOptimum(Evidence):
     """Evidence of the most even shares, at a fixed sum or at any, which also proves a line."""
 
     @abstractmethod
@@ -114,7 +114,7 @@ def log_mean(levels: Float, w: Float, q: float) -> float:
 
 
 @np.errstate(all="ignore")
-def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | None:
+def tangent_of(program: Program, evidence: PlaneOptimum, tasks: Float) -> Tangent | None:
     """The line that an optimum's multipliers prove, at a fixed sum of shares or at any; None if there is none."""
     point, share = program.point(tasks), program.term.share
     total = fixed_sum(program)

@@ -205,7 +205,7 @@ def first_full(pool: Pool, tasks: Float) -> list[int]:
     return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], found.top[i], found.least[i]))
 
 
-class Levels:
+class LevelsOfPool:
     """Levels ``s / w`` of a chunk's users; ``gives`` is 0 at a lower bound, ``wants`` infinite at a limit."""
 
     def __init__(self, chunk: Chunk, tasks: Float) -> None:
@@ -237,7 +237,7 @@ def bottlenecks(pool: Pool, tasks: Float, order: Sequence[int] | None = None, ex
 def bottlenecks_of(chunk: Chunk, x: Float, order: Sequence[int], exact: bool = True) -> Bottlenecks:
     """`bottlenecks` of the tasks of a chunk."""
     pool, ratios = chunk.pool, chunk.ratios
-    levels = Levels(chunk, x)
+    levels = LevelsOfPool(chunk, x)
     gives, wants, feasible = levels.gives, levels.wants, Feasibility.of(chunk, x)
     free = x if gives is wants else np.where(levels.between, x, 0.0)
     top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
@@ -281,7 +281,7 @@ def corrections(pool: Pool, tasks: Float, order: Sequence[int], least: Float) ->
 def corrections_of(chunk: Chunk, x: Float, order: Sequence[int], least: Float) -> Corrections:
     """`corrections` of the tasks of a chunk."""
     pool, ratios = chunk.pool, chunk.ratios
-    levels = Levels(chunk, x)
+    levels = LevelsOfPool(chunk, x)
     held, excess, past = np.zeros((pool.m, pool.m)), np.zeros((pool.m, pool.m)), np.zeros(pool.m)
     left = np.arange(chunk.size)  # users not charged to a resource yet
     for i in order:

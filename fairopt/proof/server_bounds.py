@@ -1,5 +1,9 @@
 """Alpha-fairness and max-min on several servers: the bound by weak duality at prices per server and resource.
 
+With ``k_js = sum_i G_jsi p_si``, ``v_j = min_s k_js`` and P the worth of all capacities, every allocation has ``sum_j
+w_j u(z_j) <= P + sum_j max_z (w_j u(z) - v_j z)``, and ``min_j z_j <= P / sum_j v_j``. Limits on users whose shares
+differ by server add multipliers, along the lower convex hull of cost by use of the limit (Proposition 5.11).
+
 This is the bound of `lagrangian` with each user at its cheapest server, in chunks of users instead of a matrix of
 pairs.
 """

@@ -1,4 +1,9 @@
-"""PS-DSF (Khamse-Ashari et al. 2017): how far any user could still rise on any server (Proposition 5.9)."""
+"""PS-DSF (Khamse-Ashari et al. 2017): how far any user could still rise on any server (Proposition 5.9).
+
+User j could rise on server s by what its bottleneck leaves: ``gain_js = min over needed i of (top_si / level_js - 1)+ +
+left_si / (d_jsi x_j)``, with top_si the highest level among the users of resource i there, and left_si what is unused.
+At a gap of 0 nobody can rise without lowering somebody whose level there is no higher.
+"""
 
 from __future__ import annotations
 

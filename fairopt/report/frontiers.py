@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairopt.report.tables import MOST, Column, Table, numbers, percents
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents
 from fairopt.runtime.display import LONG, shorter
 from fairopt.tradeoff.frontier import Frontier
 
@@ -35,13 +35,13 @@ def frontier_table(frontier: Frontier) -> Table:
 
 
 def _shown(frontier: Frontier) -> list[int]:
-    """At most `MOST` points: the frontier, then other answers, then errors, each sampled evenly."""
+    """At most `MAX_ROWS` points: the frontier, then other answers, then errors, each sampled evenly."""
     best = np.isin(np.arange(len(frontier)), frontier.pareto())
     answered = frontier["method"] != None  # noqa: E711
     shown: list[int] = []
     for kind in (best, answered & ~best, frontier.asked & ~answered):
         places = np.flatnonzero(kind)
-        room = min(MOST - len(shown), len(places))
+        room = min(MAX_ROWS - len(shown), len(places))
         shown += places[np.linspace(0, len(places) - 1, room).round().astype(int)].tolist()
     return sorted(shown)
 
@@ -50,7 +50,7 @@ def remarks(frontier: Frontier) -> Iterator[str]:
     """Lines below the table: the columns, notes, and each kind of error with its first point."""
     best, left = len(frontier.pareto()), int(frontier.asked.sum()) - len(_shown(frontier))
     if left:
-        stars = f", {best - MOST:,} of them on the frontier" if best > MOST else ""
+        stars = f", {best - MAX_ROWS:,} of them on the frontier" if best > MAX_ROWS else ""
         yield f"left out: {left:,} points{stars}; --out, --json, to_dict() and to_frame() contain all"
     yield (
         "fairness: smallest dominant share per weight of users who want more, relative to DRF; efficiency: tasks, "

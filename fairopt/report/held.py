@@ -10,7 +10,7 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.operate.team_sums import teams_shown
-from fairopt.report.tables import MOST, Column, Table, numbers, short, shortened
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, short, shortened
 from fairopt.runtime.display import of_units
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 
@@ -39,7 +39,7 @@ def held_tables(allocation: Allocation, whole_names: bool = False) -> list[Table
 
 def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Table:
     """A group of columns for the scarcest resource, one for tasks, and one for each other resource."""
-    rows = found.largest_first[:MOST]
+    rows = found.largest_first[:MAX_ROWS]
     titles = ["tasks", *(instance.resource_titles if whole_names else shortened(instance.resource_titles))]
     scarcest = 1 + found.scarcest
     groups = []

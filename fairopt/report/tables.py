@@ -45,7 +45,7 @@ __all__ = [
 
 FORMAT = "fairopt.answer/1"
 Names: TypeAlias = Callable[[Sequence[str]], list[str]]  # `shortened`, or list
-MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
+MAX_ROWS = 20  # rows of a table; of more users, those with the smallest and the largest values
 SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
 LONGEST = 24  # characters of a fraction; longer ones are in files
 ROOM = 12  # characters of a type's name as a column header
@@ -191,9 +191,9 @@ def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
 
 
 def instance_tables(instance: Instance) -> list[Table]:
-    """Demands of each user and capacities of each class of servers, at most `MOST` of either."""
-    users, alike = list(range(min(instance.n_users, MOST))), instance.merged()
-    rows = list(range(min(alike.n_servers, MOST)))
+    """Demands of each user and capacities of each class of servers, at most `MAX_ROWS` of either."""
+    users, alike = list(range(min(instance.n_users, MAX_ROWS))), instance.merged()
+    rows = list(range(min(alike.n_servers, MAX_ROWS)))
     first = instance.eligible[users].argmax(axis=1)
     demands = instance.per_server_demands[users, first]
     titles = shortened(instance.resource_titles)
@@ -230,7 +230,7 @@ def _servers_table(allocation: Allocation, names: Names) -> Table:
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance.derived.server_classes, allocation.usage)
-    busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
+    busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MAX_ROWS].tolist())
     titles = list(alike.servers) if names is list else server_names(alike)
     cut = names([titles[s] for s in busiest])
     rows = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
@@ -469,11 +469,11 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
 
 
 def both_ends(values: NDArray[np.float64]) -> list[int]:
-    """Indices of all users, or of the `MOST` with the smallest and the largest values."""
-    if len(values) <= MOST:
+    """Indices of all users, or of the `MAX_ROWS` with the smallest and the largest values."""
+    if len(values) <= MAX_ROWS:
         return list(range(len(values)))
     order = np.argsort(values, kind="stable").tolist()
-    return [*order[: MOST // 2], *order[-(MOST // 2) :]]
+    return [*order[: MAX_ROWS // 2], *order[-(MAX_ROWS // 2) :]]
 
 
 def users_column(instance: Instance, chosen: Sequence[int], names: Names = shortened) -> Column:

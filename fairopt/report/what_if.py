@@ -11,7 +11,7 @@ from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
 from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
-from fairopt.report.tables import MOST, Column, Table, numbers, percents, shortened
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents, shortened
 from fairopt.runtime.tolerances import ROUNDING
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _both(found: WhatIf) -> Table:
 
 def _table(found: WhatIf, by: str, gains: Gains) -> Table:
     """A group of columns for the scarcest resource, one for tasks, one for shares, and one for each other resource."""
-    rows = gains.largest_first[:MOST]
+    rows = gains.largest_first[:MAX_ROWS]
     instance = found.before.instance
     names = dict(zip(instance.resources, shortened(instance.resource_titles), strict=True))
     titles = ["tasks", *(names[r] for r in gains.resources)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairopt.proof.conic import ConicConditions
 from fairopt.proof.least_squares import DENSE, by_iteration
-from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelDual, Levels
+from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelDual, LevelsAtPrices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import TINY
 from fairopt.solve.arrays import Bool, Float
@@ -31,7 +31,7 @@ def raised_to_bounds(
     pairs, later = program.pairs, np.ones(program.instance.n_users, dtype=bool)
     needs = sp.csc_array(pairs.loads)
     of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
-    levels = Levels(program, further, tasks)
+    levels = LevelsAtPrices(program, further, tasks)
     for level_dual in duals:
         c, values = levels.evaluate(level_dual, TIE), levels.values
         levels.judged.append(c)
@@ -60,7 +60,7 @@ def without_noise(
     program: Program, further: ConicConditions | None, duals: Sequence[LevelDual], tasks: Float
 ) -> list[LevelDual]:
     """Duals of levels in which costs that should be equal are equal to rounding, if later levels depend on it."""
-    levels = Levels(program, further, tasks)
+    levels = LevelsAtPrices(program, further, tasks)
     for level_dual in duals:
         c = levels.evaluate(level_dual, TIE)
         if _depends_on_noise(levels, c):
@@ -69,17 +69,17 @@ def without_noise(
     return [c.solution for c in levels.judged]
 
 
-def _above(levels: Levels, c: LevelCosts) -> Bool:
+def _above(levels: LevelsAtPrices, c: LevelCosts) -> Bool:
     """Users above this level and their lower bounds."""
     return levels.values > c.floors * (1 + ABOVE)
 
 
-def _at_least_cost(levels: Levels, c: LevelCosts) -> Bool:
+def _at_least_cost(levels: LevelsAtPrices, c: LevelCosts) -> Bool:
     """Pairs with part of a user's level at nearly that user's smallest cost."""
     return (levels.pair_levels > TRACE * levels.values[levels.user]) & ~c.closed & (c.reduced_cost == 0)
 
 
-def _depends_on_noise(levels: Levels, c: LevelCosts) -> bool:
+def _depends_on_noise(levels: LevelsAtPrices, c: LevelCosts) -> bool:
     """Whether there are later levels and a solver's noise could decide them.
 
     This is the case if a user has part of its level at nearly, but not exactly, its smallest cost, or if a user of a
@@ -91,7 +91,7 @@ def _depends_on_noise(levels: Levels, c: LevelCosts) -> bool:
     return bool(above.any() and (nearly.any() or (used & above[levels.user] & paid).any()))
 
 
-def _polished(levels: Levels, c: LevelCosts) -> LevelDual:
+def _polished(levels: LevelsAtPrices, c: LevelCosts) -> LevelDual:
     """The dual of a level at nearby prices, at which each user's costs are equal at all pairs near its cheapest.
 
     Costs of users of later levels become zero. Costs that differ by a solver's noise become equal to rounding; larger

@@ -257,7 +257,7 @@ def test_the_level_of_an_earlier_tier_is_of_those_who_rise_in_it(tmp_path):
     second |= {"kept": [["tier 0", times]], "at": [[*first["at"][0], 1e-6, 1e-6]]}
     worse = [[3, 2], [4, 6], [0, 0], [3, 2]]  # 5 tasks that need z, instead of 9
     found = fo.verify(written(path, tasks_by_server=worse, objective=None, evidence=[first, second]))
-    assert "proves only a gap of 6.1e-01" in str(found)
+    assert not found.ok and 0.1 < found.gap < 1, str(found)
 
 
 def test_floors_of_teams_count_for_those_that_rise():

@@ -60,7 +60,7 @@ def test_functions_of_time_are_sums_over_the_tasks_that_run(made, moments, most)
         shares[on, j] += per_task[k]
         held[on, j] += made.jobs[k].demands
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(of_timelines, "MOST", most)  # all kinds of jobs at once, and one at a time
+        patch.setattr(of_timelines, "MAX_CELLS", most)  # all kinds of jobs at once, and one at a time
         np.testing.assert_allclose(made.shares(moments), shares, rtol=1e-12)
         np.testing.assert_allclose(made.held(moments), held, rtol=1e-12)
         np.testing.assert_allclose(made.utilisation(moments), held.sum(axis=1) / [3, 5], rtol=1e-12)

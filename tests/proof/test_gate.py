@@ -506,7 +506,7 @@ def test_what_users_take_of_a_capacity_together_is_a_knapsack(seed: int) -> None
     rng = np.random.default_rng(seed)
     instance = log_uniform(rng, 8, 2, servers=3, decades=1)
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    judged = levels.Levels(program, None, rng.uniform(0.5, 1.0, len(program.pairs)))
+    judged = levels.LevelsAtPrices(program, None, rng.uniform(0.5, 1.0, len(program.pairs)))
     held_by, excess = rng.integers(-1, 2, 8), rng.uniform(0.0, 1.0, 8) * (rng.random(8) < 0.8)
     for k in range(2):
         held = np.flatnonzero(held_by == k)

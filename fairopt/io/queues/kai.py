@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import shown
 from fairopt.io.queues.amounts import number, part_of
 from fairopt.io.queues.tree import Queue
 
@@ -30,6 +32,8 @@ def queue_of(item: Mapping[str, Any], name: str, place: str) -> Queue:
         if given is None:
             continue
         where = f"{place}.spec.resources.{resource}"
+        if not isinstance(given, Mapping):
+            raise InvalidInstance(f"{where} is {shown(given)}; give quota, limit and overQuotaWeight")
         quota, most = (number(given.get(key) or 0, f"{where}.{key}", -1, _FIX) for key in ("quota", "limit"))
         weights[resource] = number(given.get("overQuotaWeight") or 0, f"{where}.overQuotaWeight")
         if quota >= 0:

@@ -29,7 +29,8 @@ def is_dump(text: str) -> bool:
 
 def is_shares(text: str) -> bool:
     """Whether a text is output of ``sshare`` with columns separated by ``|``."""
-    return text.lstrip().partition("\n")[0].replace(" ", "").startswith("Account|User|RawShares")
+    header = text.lstrip().partition("\n")[0].split("|")
+    return [cell.strip() for cell in header[:3]] == ["Account", "User", "RawShares"]
 
 
 def of_dump(text: str, name: str) -> dict[str, Any]:

@@ -76,11 +76,10 @@ def owed_to(tree: QueueTree, owners: Collection[str], resources: Sequence[str], 
         found = {name: matching(name, resources) for name in amounts}
         return {meant: amounts[name] for name, meant in found.items() if meant}
 
-    of_team = {
-        owner: [Quota(name, amount, {owner: anywhere}) for name, amount in of(known[owner].guarantee).items()]
-        for owner in paths
-        if owner in known and known[owner].guarantee and owner not in inner
-    }
+    of_team: dict[str, list[Quota]] = {}  # of all, also of those that are owed nothing
+    for owner in (name for name in paths if name not in inner):
+        amounts = of(known[owner].guarantee) if owner in known else {}
+        of_team[owner] = [Quota(name, amount, {owner: anywhere}) for name, amount in amounts.items()]
     of_outer: dict[str, tuple[list[str], list[Quota]]] = {}
     for name in sorted(below, key=lambda name: -len(tree.above(name))):
         inside = [owner for owner in below[name] if owner not in inner]
@@ -96,7 +95,7 @@ def owed_to(tree: QueueTree, owners: Collection[str], resources: Sequence[str], 
                 where = dict.fromkeys(members, everywhere)
                 limits.append(Limit(f"{one} of queue {name}", one, amount, where))
     notes.add("{limit} on what queues use", *(one.name for one in limits))
-    owing = [name for name in (*of_team, *of_outer) if any(known[name].guarantee.values())]
+    owing = [name for name in sorted({*of_team, *of_outer} & known.keys()) if any(known[name].guarantee.values())]
     notes.add("{queue} with guarantees, owed as far as their tasks can use them", *owing)
     return Owed(of_team, of_outer, limits)
 

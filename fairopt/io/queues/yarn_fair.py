@@ -52,6 +52,10 @@ def _queue(element: Element, above: str, name: str) -> Iterator[Queue]:
             values[amounts], values[parts] = _resources(text, where)
         elif child.tag not in _READ:
             notes[child.tag] = text or "set"
+    for resource in [name for name, amount in values["limit"].items() if not amount]:
+        del values["limit"][resource]  # as 0vcores of YARN's own example, where cores are not counted
+        notes[f"maxResources of 0 {resource}"] = "no limit"
+    values["guarantee"] = {name: amount for name, amount in values["guarantee"].items() if amount}
     if path != _ROOT:
         parent = path.rpartition(".")[0]
         yield replace(Queue(path, "" if parent == _ROOT else parent, weight, notes=notes, place=place), **values)

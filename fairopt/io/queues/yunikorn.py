@@ -24,7 +24,9 @@ _NO_WEIGHTS = "YuniKorn has no weights: it compares what queues use with their g
 def is_queues(data: Any) -> bool:
     """Whether data are those of such a file."""
     found = part_of(data, "partitions")
-    return isinstance(found, list) and all(isinstance(one, Mapping) and "queues" in one for one in found)
+    return (
+        isinstance(found, list) and bool(found) and all(isinstance(one, Mapping) and "queues" in one for one in found)
+    )
 
 
 def tree_of(data: Mapping[str, Any], place: str) -> QueueTree:

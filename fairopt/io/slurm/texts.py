@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import YAML, Document, data_of_text, document_of
+from fairopt.io.documents import YAML, Document, document_of
 from fairopt.io.json_text import json_of_text, shown
 from fairopt.io.notes import Notes
 from fairopt.io.queues import slurm_accounts
@@ -53,10 +53,12 @@ def slurm_document(source: Document, argument: str, expected: str) -> tuple[dict
     """The data of a file, which may be a text of Slurm, or of a mapping, and their name for messages."""
     if not is_path(source):
         return document_of(source, argument, expected)
+    if os.fspath(source).lower().endswith((".json", *YAML)):
+        data, name = document_of(source, argument, expected)
+        return slurm_accounts.of_shares_in_json(data) or data, name
     name, text = os.fspath(source), read_text(source, expected)
     found = document_of_text(text, name)
-    as_yaml = name.lower().endswith(YAML)
-    return (data_of_text(text, name, expected, as_yaml) if found is None else found), name
+    return (json_of_text(text, name, expected) if found is None else found), name
 
 
 def document_of_text(text: str, name: str) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from fairopt.proof.dual_bound import LagrangianBound, lagrangian_bound
 from fairopt.proof.entries import Named, price_entry, price_rows
 from fairopt.proof.evidence.pool import FairPrices, TotalPrices
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
-from fairopt.proof.plane_bound import LineLagrangian, Optimum, fixed_sum
+from fairopt.proof.plane_bound import LineLagrangian, PlaneOptimum, fixed_sum
 from fairopt.proof.proposal import Evidence, Measured, Reader
 from fairopt.proof.server_bounds import LevelUnits, RowUnits, best_max_min_bound
 from fairopt.proof.user_bounds import judge_user_prices
@@ -32,7 +32,7 @@ STEP = 1e-5  # relative, of finite differences along a ray
 
 
 @dataclass(frozen=True)
-class UserPrices(Optimum):
+class UserPrices(PlaneOptimum):
     """Prices by row of `Pairs.loads`, per whole capacity, in natural units of the objective.
 
     ``of_sum`` is the price of the sum of shares if that is fixed (`TotalIs`), of either sign. On several servers they

@@ -28,7 +28,7 @@ from fairopt.proof.evidence.supporting import NEAR, is_small, supporting
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.feasibility import dual_values
 from fairopt.proof.lagrangian import Lagrangian, LinearRows, Multipliers
-from fairopt.proof.plane_bound import LEAST, LineLagrangian, Optimum, log_mean
+from fairopt.proof.plane_bound import LEAST, LineLagrangian, PlaneOptimum, log_mean
 from fairopt.proof.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
@@ -59,7 +59,7 @@ class Dual(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Solved(Optimum):
+class Solved(PlaneOptimum):
     """The dual values that a solver left of a cone program, per unit of the expression that was maximised.
 
     That expression is the objective in multiples of ``factor`` natural units, or an increasing transform of it

@@ -17,7 +17,7 @@ from fairopt.proof import plane_bound as plane
 from fairopt.proof.entries import Named, priced
 from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.lagrangian import Lagrangian
-from fairopt.proof.plane_bound import Optimum
+from fairopt.proof.plane_bound import PlaneOptimum
 from fairopt.proof.proposal import Evidence, Measured, Proposal, Reader, as_numbers
 from fairopt.runtime.tolerances import TERM_ROUNDING
 from fairopt.solve.form.program import Float, Program
@@ -33,7 +33,7 @@ class Tangents(Evidence):
 
     largest: tuple[Program, Proposal]
     smallest: tuple[Program, Proposal] | None
-    cuts: Sequence[tuple[Program, Float, Optimum]]
+    cuts: Sequence[tuple[Program, Float, PlaneOptimum]]
 
     def applies(self, program: Program) -> bool:
         """Whether it is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""

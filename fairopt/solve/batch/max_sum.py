@@ -1,4 +1,8 @@
-"""The largest sum of shares of many instances at once, by the simplex method (Proposition 8.3)."""
+"""The largest sum of shares of many instances at once, by the simplex method (Proposition 8.3).
+
+Each instance is ``max sum_j c_j x_j`` under ``sum_j d_ji x_j <= C_i`` and ``0 <= x_j <= high_j``, with as many rows as
+resources. All take one step at a time, each with a basis of its own; those that are done wait.
+"""
 
 from __future__ import annotations
 

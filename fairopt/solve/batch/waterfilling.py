@@ -1,4 +1,8 @@
-"""Leximin of many instances at once, by water-filling (Proposition 8.1)."""
+"""Leximin of many instances at once, by water-filling (Proposition 8.1).
+
+Each step raises the common level of the active users until a resource is full or a user is at its limit, which fixes
+those users; instances that are done wait for the others.
+"""
 
 from __future__ import annotations
 

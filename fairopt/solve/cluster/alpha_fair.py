@@ -1,4 +1,10 @@
-"""Alpha-fairness and max-min on several different servers, by prices per server row and resource (chapter 5)."""
+"""Alpha-fairness and max-min on several different servers, by prices per server row and resource (chapter 5).
+
+The problem is ``max sum_j w_j u(z_j)`` with ``u'(z) = z^-alpha``, or ``max min_j z_j``, where a unit of level of user j
+on server s needs ``G_jsi`` of each resource. At prices p it costs ``k_js = sum_i G_jsi p_si``; an optimum uses the
+cheapest servers only, and ``w_j u'(z_j)`` is that cost (plus the multiplier of a limit). The interior point finds
+prices, and a point for them; the gap is that of the dual bound (Proposition 5.1), which any prices give.
+"""
 
 from __future__ import annotations
 

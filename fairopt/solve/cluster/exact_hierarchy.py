@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact.allocate import Solved
 from fairopt.exact.cluster import Cluster, Table
-from fairopt.exact.linear import LinearProgram, Optimum
+from fairopt.exact.linear import ExactOptimum, LinearProgram
 from fairopt.exact.modelling import Feasible
 from fairopt.exact.rationals import Rational, as_rational, rational, total, written
 from fairopt.instance import Instance
@@ -25,7 +25,7 @@ from fairopt.solve.unfit_guarantees import FIT
 
 __all__ = ["filled", "is_filling", "solve"]
 
-MOST = 10  # rows per leaf
+MAX_ROWS_PER_LEAF = 10  # rows per leaf
 
 Entry = dict[str, Any]
 Prices = dict[tuple[int | str, int], Rational]
@@ -113,7 +113,7 @@ def filled(cluster: Cluster, policy: Any, clock: Clock | None = None) -> tuple[T
             return table, entry, _smallest(filling, forest), stops
         if not rows and any(forest.starts):
             _refuse_unfit(cluster, tree, forest, clock)
-        if missing in rows or len(rows) > MOST * len(found):
+        if missing in rows or len(rows) > MAX_ROWS_PER_LEAF * len(found):
             raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
         rows.append(missing)
 
@@ -231,7 +231,7 @@ def _place(
         else:
             program.row({**runs, rise: x}, zero)
     program.row({rise: one}, one)
-    found: Optimum = program.solve(clock=clock)
+    found: ExactOptimum = program.solve(clock=clock)
     out: list[dict[int, Rational]] = [{} for _ in tasks]
     for (leaf, s), column in pairs.items():
         if found.point[column]:

@@ -1,4 +1,8 @@
-"""The most even shares of a fixed sum on several servers, for the search of `FairnessEfficiency` (Proposition 5.15)."""
+"""The most even shares of a fixed sum on several servers, for the search of `FairnessEfficiency` (Proposition 5.15).
+
+The condition ``sum_j rho_j z_j = c`` adds one multiplier, of either sign, to the conditions of the central path. Each
+Newton step solves the same system for two right sides and combines the steps so that the condition holds.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
 ROOM = 2e-6  # of the tasks that a user could run alone: room for more; proofs ask for a twentieth
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
 NEARLY_WHOLE = 16 * float(np.finfo(float).eps)
-MOST = 10  # rows per leaf: at most 1 was needed
+MAX_ROWS_PER_LEAF = 10  # rows per leaf: at most 1 was needed
 LONGEST = 64  # steps between two tries to place the tasks
 
 # prices by server and resource, then of limits of the instance (None and their index), then by team and resource
@@ -179,7 +179,7 @@ class _Rows:
 
     def add(self, row: Row) -> tuple[list[float], float]:
         """The costs of a new row, and what of it is taken at first."""
-        if row in self.prices or len(self.prices) > MOST * len(self.programs.users):
+        if row in self.prices or len(self.prices) > MAX_ROWS_PER_LEAF * len(self.programs.users):
             refuse_unfit(Program(self.programs.instance, Total(Tasks()), ()))
             raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
         costs, taken = self.programs.costs(row)

@@ -1,4 +1,8 @@
-"""Sums of one concave function per user on several different servers, by prices (Proposition 5.14)."""
+"""Sums of one concave function per user on several different servers, by prices (Proposition 5.14).
+
+The problem is ``max sum_j f_j(x_j)`` with f_j concave and increasing. At an optimum ``f_j'(x_j)`` is the cost of a task
+at the cheapest server, plus the multiplier of the limit: the central path with another marginal utility.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Marginal utilities of levels: a power of the level, or a function of each user."""
+"""Marginal utilities of levels: a power of the level, or a function of each user.
+
+The central path asks of a user only ``omega(z)``, what one more unit of level is worth to it, and the slope of this.
+For alpha-fairness it is ``w z^-alpha``, of which logarithms are linear; for max-min all users have one common level.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from fairopt.proof.evidence.prices import UserPrices
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.gate import Answer
-from fairopt.proof.plane_bound import Optimum
+from fairopt.proof.plane_bound import PlaneOptimum
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.server_bounds import LevelUnits
 from fairopt.runtime.lazy import cp
@@ -41,7 +41,7 @@ PRICES = "prices"  # in place of a solver's name
 MISSING = "no prices found"
 HALVINGS = 8  # of the distance to a mean whose nearest prices are too far away
 FINE = 1e-9  # the gap at which the search stops, or earlier if programs hardly reduce it
-MOST = 60  # programs of a search; 10 to 30 are usual
+MAX_PROGRAMS = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which the search stops
 POLISH = 8  # programs that only make the tasks more accurate
 CLOSE = 1e-7  # of a mean: distance from solved means at which it is not solved again
@@ -145,7 +145,7 @@ class _Search:
     ) -> None:
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.term.measure
-        self.cuts: list[tuple[Program, Float, Optimum]] = []
+        self.cuts: list[tuple[Program, Float, PlaneOptimum]] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the measure's logarithm, by mean
         self.model = ConeModel(program) if program.rest else None  # of the policy's conditions
@@ -178,7 +178,7 @@ class _Search:
         if self.most - self.least <= NARROW * self.most:
             status = self.solve(None, np.inf)
         end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
-        for _ in range(MOST):
+        for _ in range(MAX_PROGRAMS):
             top, mean = self.ceiling().highest()
             gap, between = top - self.value, self.bracket() if polished < POLISH else None
             if between is not None:
@@ -208,7 +208,7 @@ class _Search:
         lines = self.lines if lines is None else lines
         return plane.ceiling(self.objective, lines, self.value, self.most, self.least)
 
-    def needed(self) -> tuple[tuple[Program, Float, Optimum], ...]:
+    def needed(self) -> tuple[tuple[Program, Float, PlaneOptimum], ...]:
         """The cuts that the bound needs, chosen greedily: the lowest where the bound by those before is highest."""
         if len(self.lines) < len(self.cuts):
             return tuple(self.cuts)
@@ -273,7 +273,7 @@ class _Search:
         self.consider(tasks)
         return "optimal"
 
-    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         """Tasks and multipliers of the most even shares, or the status of the failure."""
         cone = ConeModel(subprogram, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
@@ -310,7 +310,7 @@ class _ServerSearch(_PriceSearch):
             status = super().solve(mean, gap)
         return status
 
-    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
             found = most_even(self.units, self.weights, self.objective.beta, mean)
             if found is None:
@@ -332,7 +332,7 @@ class _PoolSearch(_PriceSearch):
         self.prices: dict[float, Float] = {}  # by mean; the last is that of the mean
         return super().run()
 
-    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
             if mean is None:
                 found = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))

@@ -1,4 +1,9 @@
-"""The general method: any blocks, through CVXPY, with solvers in turn until one is certified."""
+"""The general method: any blocks, through CVXPY, with solvers in turn until one is certified.
+
+The problem is ``max f(x)`` over tasks x_js >= 0 under capacities, bounds and the conditions of blocks, with f concave:
+CVXPY writes it in cones, and a solver returns a point with multipliers. These are the evidence: prices of capacities
+and multipliers of rows where the objective separates by user (Bound 7.1), else the dual point of the cones (Bound 7.3).
+"""
 
 from __future__ import annotations
 

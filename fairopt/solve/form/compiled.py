@@ -61,7 +61,9 @@ class Compiled:
         cls, problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool, known: Known | None = None
     ) -> Compiled:
         """What CVXPY makes of a problem, with ``keep`` for all values of its parameters."""
-        beside = () if known is None or keep or solver not in BESIDE else known.rows
+        beside = (
+            () if known is None or keep or solver not in BESIDE or not problem.objective.variables() else known.rows
+        )
         ids = {one.condition.id for one in beside}
         part = problem
         if beside:

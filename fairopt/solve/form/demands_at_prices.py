@@ -1,4 +1,9 @@
-"""Costs at prices, and loads, of users on several servers, in chunks of users."""
+"""Costs at prices, and loads, of users on several servers, in chunks of users.
+
+Bounds and methods ask the same three things of G, of shape (n_users, n_servers, n_resources): costs ``sum_i G_jsi
+p_si``, the cheapest server of each user, and loads ``sum_j G_jsi z_js``. G is never stored: it is a product of demands
+and units per user and server.
+"""
 
 from __future__ import annotations
 

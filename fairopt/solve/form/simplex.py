@@ -1,4 +1,8 @@
-"""Linear programs in HiGHS that change little from solve to solve, warm-started from the last basis."""
+"""Linear programs in HiGHS that change little from solve to solve, warm-started from the last basis.
+
+After a change of costs the last basis is feasible (primal simplex steps go on from it), after a change of right sides
+or bounds it is dual feasible (dual steps do). At a level of leximin both change little, and a few steps are enough.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ CLOSE = 1e-8  # of an equal part of a team's total: members that near to their t
 PAID = 1e-9  # of what a level's members pay: prices below are noise
 BUSY = 1.3  # times what a row holds where each team is by itself: what it may hold
 SHRUNK = 0.6  # of columns: where programs are written anew
-MOST = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
+MAX_COLUMNS = 4_000  # columns of a program: with 9,000 it took 0.1 s, and there are hundreds
 STEPS = 5  # of the simplex method, times rows and columns: where it cycles
 MOST_STEPS = 60  # of Newton's method
 
@@ -145,7 +145,7 @@ class _Part:
     """Teams that rows connect. Columns are tasks; members of one pair have those of their floor besides."""
 
     def __init__(self, split: Split, rows: Int, columns: Int, low: Float, high: Float) -> None:
-        if len(columns) > MOST:
+        if len(columns) > MAX_COLUMNS:
             raise _SolverFailed(f"{len(columns)} tasks are open")
         self.split, self.inside, self.rows, self.columns = split, split.inside, rows, columns
         self.low, self.high = low, high

@@ -1,4 +1,10 @@
-"""The linear program of one level of numbers, kept in HiGHS."""
+"""The linear program of one level of numbers, kept in HiGHS.
+
+Of numbers ``z_t = sum_p c_p x_p - b_t`` with weights w_t it maximises h under ``z_t - w_t h >= 0`` for those that are
+free, ``z_t >= floor_t`` for those that are fixed, and the program's rows. A free number whose row has a positive
+multiplier is at ``w_t h`` in every optimum, and is fixed. From level to level only entries and bounds change, and the
+basis stays.
+"""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@
 * `interior`: sums of one concave function per user, by an interior point in tasks and prices.
 * `ordered`: ordered weights, by cutting planes in prices.
 
-`waterfilling` and `alpha_fair` know users by a protocol, for users in memory and in shards (`methods.sharded`).
+`waterfilling` and `alpha_fair` know users by a protocol, for users in memory and in shards (`solve.sharded`).
 """

@@ -1,5 +1,10 @@
 """Alpha-fairness of a linear share on one pool, by Newton's method in logarithms of prices (Proposition 4.5).
 
+The problem is ``max sum_j w_j u(z_j)`` with ``u'(z) = z^-alpha`` under ``sum_j d_ji x_j <= C_i``. At prices p a task
+costs ``v_j = sum_i d_ji p_i``, and the best response is ``z_j = (w_j / cost of a unit of level)^(1/alpha)``, cut at the
+bounds. Optimal prices clear each market: the load is C_i where p_i > 0, and at most C_i elsewhere. In ``eta = log(p) /
+alpha`` the derivatives of log loads are parts of users' budgets, which do not depend on alpha.
+
 `find_prices` works on `AlphaFairUsers`, who report loads and their derivatives at prices: users in memory
 (`AlphaFairPool`) or in shards.
 """

@@ -1,4 +1,9 @@
-"""Leximin and max-min under envy-freeness on one pool, by water-filling along least points (Proposition 4.13)."""
+"""Leximin and max-min under envy-freeness on one pool, by water-filling along least points (Proposition 4.13).
+
+User j does not envy k if ``u_j >= v_jk u_k`` with u tasks per weight and ``v_jk = min_i d_ki / d_ji``. The least point
+above given levels that is free of envy is ``u_j = max_k v_jk h_k``; a common level of the free users rises along these
+points until a resource is full.
+"""
 
 from __future__ import annotations
 

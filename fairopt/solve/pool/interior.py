@@ -1,5 +1,9 @@
 """The best sum of one concave function per user on one pool, by a primal-dual interior point (Proposition 4.10).
 
+A point is optimal if and only if ``f_j'(x_j) = sum_i d_ji p_i - a_j + b_j`` with prices p of capacities, a and b of
+lower and upper bounds, all nonnegative, and products of slacks and multipliers of 0. With these products at mu > 0,
+users are eliminated one by one, and a Newton step solves m equations in the prices; mu falls to 0.
+
 The sum of shares may be fixed as well, with a multiplier of either sign.
 """
 

@@ -21,7 +21,7 @@ from fairopt.solve.form.solvers import TIGHT
 
 GAP = 1e-13  # relative gap at which to stop, also in a restricted program
 FEW = 1_000  # kept users of one round
-MOST = 3_000  # kept users of a restricted program, with those of earlier rounds
+MAX_KEPT_USERS = 3_000  # kept users of a restricted program, with those of earlier rounds
 ROUNDS = 100  # 2 to 5 are usual
 
 
@@ -248,7 +248,7 @@ def _newest_columns(near: UserColumns, before: UserColumns) -> UserColumns:
     """The new kept users, and as many of those before as fit, ascending."""
     both = UserColumns.of_all([near, before])
     _, first = np.unique(both.users, return_index=True)
-    return both.take(first[first < len(near.users) + MOST - FEW])
+    return both.take(first[first < len(near.users) + MAX_KEPT_USERS - FEW])
 
 
 class MaxSumPool:

@@ -1,4 +1,9 @@
-"""Ordered weights on one pool, by cutting planes in prices (Proposition 4.12; Kelley 1960)."""
+"""Ordered weights on one pool, by cutting planes in prices (Proposition 4.12; Kelley 1960).
+
+The dual is ``min over p >= 0 of sum_i C_i p_i + D(p)`` with ``D(p) = max_z OW(z) - sum_j k_j z_j``, where OW gives the
+k-th smallest level the k-th largest weight, and k_j is what a unit of level costs. D is the largest of linear functions
+of p, one for each best response; the cuts found so far are a linear program in m + 1 unknowns.
+"""
 
 from __future__ import annotations
 

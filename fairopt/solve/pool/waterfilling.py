@@ -1,5 +1,11 @@
 """Leximin of a linear share on one pool, by water-filling (Proposition 4.2; Ghodsi et al. 2011).
 
+With levels z_j = share_j / w_j and b_j tasks per unit of level, a common level h rises from 0; a user that is not fixed
+runs ``x_j(h) = min(high_j, max(low_j, h b_j))``. At the largest h at which ``sum_j d_ji x_j(h) <= C_i`` for all i, a
+resource is full and its users are fixed. An answer is leximin if and only if every user is at its limit or needs a full
+resource of which no user above its lower bound has a higher level (Proposition 4.1; Bertsekas and Gallager 1992). Loads
+are piecewise linear in h: Newton's method in a bracket finds each event.
+
 `find_events` works on `WaterfillingUsers`, who report their loads at a level: users in memory (`WaterfillingPool`) or
 in shards.
 """

@@ -1,4 +1,8 @@
-"""Whole tasks in turn, each to the user whose share is smallest after it."""
+"""Whole tasks in turn, each to the user whose share is smallest after it.
+
+It is the rule of a scheduler (Ghodsi et al. 2011), and the reference for what schedulers do. On one pool with the
+dominant share nobody can gain without a loss to others (Proposition 14.13); the answer is no optimum of the policy.
+"""
 
 from __future__ import annotations
 

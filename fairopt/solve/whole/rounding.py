@@ -19,7 +19,7 @@ from fairopt.solve.form.no_whole_task import SAME, slack
 from fairopt.solve.form.program import Float, Program
 from fairopt.solve.whole.servers import Request, Servers
 
-MOST = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
+MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
 FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
 
@@ -141,7 +141,7 @@ class WholeTasks:
             level, j = heapq.heappop(waiting)
             step, other = float(steps[j]), waiting[0][0] if waiting else np.inf
             reach = (other - level) // step if other < np.inf else self.most[j]  # until another has less
-            if self.place_anywhere(j, wanted, min(max(reach, 1.0), MOST)):
+            if self.place_anywhere(j, wanted, min(max(reach, 1.0), MAX_TASKS)):
                 heapq.heappush(waiting, (float(per_task[j] @ self.held[j]) if step else np.inf, j))
 
     def placement(self) -> Float:

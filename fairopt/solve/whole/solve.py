@@ -1,4 +1,8 @@
-"""Whole tasks under a policy: by mixed-integer linear programs if possible, else the rounded divisible answer."""
+"""Whole tasks under a policy: by mixed-integer linear programs if possible, else the rounded divisible answer.
+
+The tasks of each server are whole numbers under the policy's own constraints (Definition 14.8). The bound is that of
+divisible tasks, which whole tasks cannot exceed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from fairopt.solve.form.no_whole_task import number_of, whole_instance
 from fairopt.solve.form.program import Float, Program
 from fairopt.solve.settings import Settings
 from fairopt.solve.whole.integer import IntegerSearch, checked_solver
-from fairopt.solve.whole.rounding import MOST, WholeTasks, rounded
+from fairopt.solve.whole.rounding import MAX_TASKS, WholeTasks, rounded
 
 ROUNDED = "rounded"
 MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
@@ -57,10 +61,10 @@ def _solved(policy: Any, instance: Instance, integral: Any, method: str, setting
     first = number_of(tiers_of(policy.objective)[0])
     part = whole_instance(instance, first, policy.constraints)
     most = np.minimum(part.tasks_alone.sum(axis=1), part.task_limits)
-    for j in np.flatnonzero(most > MOST)[:1]:
+    for j in np.flatnonzero(most > MAX_TASKS)[:1]:
         raise OutOfDomain(
-            f"user {part.users[j]!r} could run {most[j]:.3g} whole tasks, more than {MOST:g}; allow divisible tasks, "
-            "or give it a task limit"
+            f"user {part.users[j]!r} could run {most[j]:.3g} whole tasks, more than {MAX_TASKS:g}; allow divisible "
+            "tasks, or give it a task limit"
         )
     search = None if integral == ROUNDED else _exact(policy, part, settings)
     divisible = settings if search is None else Settings(None, {}, settings.clock, settings.verbose)

@@ -1,5 +1,8 @@
 """Queues of other schedulers as one tree: their levels, weights, guarantees and limits, whatever file they are in."""
 
+import json
+import random
+
 import pytest
 
 from fairopt.errors import InvalidInstance
@@ -192,6 +195,12 @@ def test_fair_scheduler_has_amounts_in_each_form_and_parts_of_the_cluster(read):
     assert tree.by_name["root.lab"].notes == {"maxRunningApps": "5"}
 
 
+def test_no_cores_among_the_most_of_a_queue_are_no_limit(read):
+    tree = read(FAIR.replace("vcores=40%, memory-mb=50%", "90000 mb,0vcores"), "fair-scheduler.xml")
+    assert tree.by_name["root.sales"].limit == {"memory": 90000 / 1024}
+    assert tree.by_name["root.sales"].notes == {"maxResources of 0 cpu": "no limit"}
+
+
 def test_percentages_of_the_capacity_scheduler_are_parts_of_the_queue_above(read):
     tree = read(capacities(**TWO_LEVELS), "c.xml").within({"cpu": 100})
     found = {queue.name: (queue.weight, queue.guarantee, queue.limit) for queue in tree.queues}
@@ -301,3 +310,77 @@ def test_labels_go_from_the_top_and_tasks_of_inner_queues_are_beside_those_below
         "parent1": {"b": "b", "c": "b"},
         "parent2": {"b": "a", "c": "a"},
     }
+
+
+def drawn(seed):
+    """A tree of accounts as rows of name, parent and weight; parents come first."""
+    draw = random.Random(seed)
+    rows = [("q0", "", draw.randint(1, 9))]
+    for k in range(1, draw.randint(2, 12)):
+        rows.append((f"q{k}", draw.choice(["", *(name for name, *_ in rows)]), draw.randint(1, 9)))
+    return rows
+
+
+def in_order(rows, above=""):
+    """Rows with their levels, each followed by those below it."""
+    for name, parent, weight in rows:
+        if parent == above:
+            yield name, parent, weight
+            yield from in_order(rows, name)
+
+
+def written(rows):
+    """The same tree in seven formats, by the name of a file."""
+    inner = {parent for _, parent, _ in rows}
+    path = {"": ("root",)}
+    for name, parent, _ in rows:
+        path[name] = (*path[parent], name)
+    weight = {"root": 1} | {name: of for name, _, of in rows}
+    kai = [
+        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": {
+            "parentQueue": parent, "resources": {"gpu": {"quota": -1, "limit": -1, "overQuotaWeight": of}}}}
+        for name, parent, of in rows
+    ]  # fmt: skip
+    marks = {
+        name: {
+            "volcano.sh/hierarchy": "/".join(path[name]),
+            "volcano.sh/hierarchy-weights": "/".join(str(weight[one]) for one in path[name]),
+        }
+        for name, *_ in rows
+    }
+    volcano = [
+        {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": n, "annotations": of}}
+        for n, of in marks.items()
+        if n not in inner
+    ]
+    fair = "".join(f"<queue name='{'.'.join(path[name])}'><weight>{of}</weight></queue>" for name, _, of in rows)
+    capacity = {"__".join(path[name]) + "__capacity": f"{of}w" for name, _, of in rows}
+    capacity |= {"__".join(path[one]) + "__queues": ",".join(n for n, p, _ in rows if p == one) for one in inner}
+    dump = "".join(
+        f"Parent - '{one or 'root'}'\n" + "".join(f"Account - '{n}':Fairshare={of}\n" for n, p, of in rows if p == one)
+        for one in ("", *(name for name, *_ in in_order(rows)))
+        if one in inner
+    )
+    shares = "".join(f"{' ' * (len(path[n]) - 1)}{n}||{of}|\n" for n, _, of in in_order(rows))
+    listed = [
+        {"name": n, "parent": p or "root", "type": [], "shares": {"set": True, "number": of}} for n, p, of in rows
+    ]
+    return {
+        "kai.json": json.dumps({"kind": "List", "items": kai}),
+        "volcano.json": json.dumps({"kind": "List", "items": volcano}),
+        "fair-scheduler.xml": f"<allocations>{fair}</allocations>",
+        "capacity-scheduler.xml": capacities(**capacity),
+        "cluster.cfg": f"Cluster - 'c':Fairshare=1\n{dump}",
+        "sshare.txt": f"Account|User|RawShares|\nroot|||\n{shares}",
+        "sshare.json": json.dumps({"shares": {"shares": listed}}),
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_tree_is_the_same_in_each_format(read, seed):
+    rows = drawn(seed)
+    expected = {(name, parent, of) for name, parent, of in rows}
+    for file, text in written(rows).items():
+        found = {(*(name.rpartition(".")[2] for name in (q.name, q.parent)), q.weight) for q in read(text, file).queues}
+        inner = {(name.rpartition("/")[2], parent.rpartition("/")[2], of) for name, parent, of in found}
+        assert inner == expected, file

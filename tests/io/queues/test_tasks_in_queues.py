@@ -102,6 +102,16 @@ def test_quotas_of_kai_are_owed_and_limits_hold(read):
     assert fo.HDRF(by=["parent1", "team"]).allocate(instance).tasks.tolist() == pytest.approx([3, 4])
 
 
+def test_a_queue_above_may_be_owed_more_than_those_below_it(read):
+    gpus = dict(limit=-1, overQuotaWeight=1)
+    queues = [queue("lab", gpu={"quota": 6} | gpus), queue("a", "lab"), queue("b", "lab", gpu={"quota": 1} | gpus)]
+    work = [one for name in ("a", "b", "c") for one in pods(9, "kai.scheduler/queue", name, gpu=1)]
+    instance = read(queues, work, [node(gpu=8)])
+    assert instance.guarantees.tolist() == [0, 1, 0]
+    assert instance.team_guarantees["lab"] == {GPU: 6}
+    assert fo.HDRF(by=["parent1", "team"]).allocate(instance).tasks.tolist() == pytest.approx([3, 3, 2])
+
+
 def test_without_nodes_there_is_what_the_queues_at_the_top_are_guaranteed(read):
     queues = [queue("a", gpu={"quota": 6, "limit": -1}), queue("b", gpu={"quota": 2, "limit": -1})]
     work = [*pods(9, "kai.scheduler/queue", "a", gpu=1), *pods(9, "kai.scheduler/queue", "b", gpu=1)]

@@ -447,7 +447,7 @@ def test_fairness_and_efficiency_on_the_edge_has_the_value_and_prices_of_the_con
     policy = fo.Policy(fo.FairnessEfficiency(beta, (1 - beta) / beta, SHARES[name]))
     a, b = policy.allocate(instance), policy.allocate(instance, method="cone")
     assert_by_prices(a)
-    np.testing.assert_allclose(a.tasks, b.tasks, rtol=1e-5)
+    np.testing.assert_allclose(a.tasks, b.tasks, rtol=1e-4)  # they move by the root of what the value does
     assert a.objective == pytest.approx(b.objective, rel=1e-7)
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-4, atol=1e-6 * b.prices.max())
 

@@ -143,7 +143,7 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
     name: str, limits: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(max_sum, "FEW", 30)
-    monkeypatch.setattr(max_sum, "MOST", 90)
+    monkeypatch.setattr(max_sum, "MAX_KEPT_USERS", 90)
     rng = np.random.default_rng(7)
     for n, m in ((61, 1), (300, 2), (1000, 4), (3000, 3)):
         instance = log_uniform(rng, n, m, limits=limits, decades=2.0)
@@ -155,7 +155,7 @@ def test_it_agrees_with_highs_when_few_users_are_looked_at_by_themselves(
 @cache
 def hard() -> dict[str, tuple[fo.Instance, tuple[fo.Constraint, ...]]]:
     """Extreme ties, scales or bounds, with more users than fit into one program."""
-    n, rng = max_sum.MOST + 600, np.random.default_rng(3)
+    n, rng = max_sum.MAX_KEPT_USERS + 600, np.random.default_rng(3)
     plain, ones = rng.uniform(1, 10, (n, 4)), np.ones(n)
     some = plain.sum(axis=0) * 0.3
     wide = 10.0 ** rng.uniform(-6, 6, (n, 4))

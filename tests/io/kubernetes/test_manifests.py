@@ -177,14 +177,11 @@ def test_the_team_is_the_queue_that_the_object_names_else_its_namespace(tmp_path
 
 
 def test_queues_of_two_namespaces_with_one_name_are_two():
-    items = [
-        node(),
-        job(queue="q"),
-        {**job(queue="q"), "metadata": {"name": "y", "namespace": "b", "labels": {QUEUE: "q"}}},
-    ]
-    document = {"kind": "List", "items": items}
-
-    assert read_list(document, "all").values["teams"]["team"] == ["b/q", "team/q"]
+    there = [{"name": name, "namespace": "b", "labels": {QUEUE: queue}} for name, queue in (("y", "q"), ("z", "r"))]
+    items = [node(), job(queue="q"), {**job(), "metadata": there[0]}]
+    assert read_list({"kind": "List", "items": items}, "all").values["teams"]["team"] == ["b", "team"]
+    document = {"kind": "List", "items": [*items, {**job(), "metadata": there[1]}]}
+    assert read_list(document, "all").values["teams"]["team"] == ["b/q", "r", "team"]
 
 
 def test_pods_of_a_pod_group_are_in_its_queue(tmp_path):

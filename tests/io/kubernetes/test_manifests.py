@@ -94,6 +94,10 @@ SETS = {  # by API and kind: a spec, and its sets of pods as cpu of one and how 
         },
         {"a": (1, 2), "1": (5, 1)},
     ),
+    ("batch.volcano.sh/v1alpha1", "CronJob"): (
+        {"jobTemplate": {"spec": {"queue": "q", "tasks": [{"name": "a", "replicas": 2, "template": template(1)}]}}},
+        {"a": (1, 2)},
+    ),
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): (
         {
             "type": "Scala",
@@ -174,6 +178,12 @@ def job(name="x", queue=None, key=QUEUE, number=2, **more):
 )
 def test_the_team_is_the_queue_that_the_object_names_else_its_namespace(tmp_path, item, team):
     assert set(read_all(tmp_path, node(), item).teams["team"]) == {team}
+
+
+def test_a_kind_of_this_name_in_another_group_is_not_read(tmp_path):
+    cluster = read_all(tmp_path, node(), job(), {**job("y"), "apiVersion": "example.com/v1"})
+    note = '1 object of the kind Job is not read (document 3 (team/y) of "example.com/v1")'
+    assert cluster.task_limits.tolist() == [2] and note in cluster.notes
 
 
 def test_queues_of_two_namespaces_with_one_name_are_two():

@@ -92,13 +92,19 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
         "PaddleJob": _kubeflow("paddleReplicaSpecs"),
         "JAXJob": _kubeflow("jaxReplicaSpecs"),
     },
-    "batch.volcano.sh": {"Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True, "vcjob")},
+    "batch.volcano.sh": {
+        "Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True, "vcjob"),
+        "CronJob": _Kind((_Pods("template", ("replicas",), "spec.jobTemplate.spec.tasks"),), True, "vccronjob"),
+    },
     "sparkoperator.k8s.io": {
         "SparkApplication": _Kind((_Pods("driver.template"), _Pods("executor.template", ("executor.instances",))))
     },
 }
 _LEAST = ("spec.minAvailable", "spec.runPolicy.schedulingPolicy.minAvailable")  # pods that start together
-_QUEUES = ("spec.queue", "spec.runPolicy.schedulingPolicy.queue", "spec.batchSchedulerOptions.queue")
+_QUEUES = (
+    *("spec.queue", "spec.jobTemplate.spec.queue"),
+    *("spec.runPolicy.schedulingPolicy.queue", "spec.batchSchedulerOptions.queue"),
+)
 _SUSPENDED = ("spec.suspend", "spec.runPolicy.suspend")
 _PHASES = (
     "status.state.phase",
@@ -119,7 +125,12 @@ def with_manifests(found: KueueObjects, document: Json, name: str, notes: Notes)
     made: dict[str, tuple[Workload, str]] = {}
     objects = _Manifests(document, name, found, notes)
     for item, place in at_places(document):
-        if (kind := kind_of(item)) is not None and not objects.counts_elsewhere(item):
+        kind, named = kind_of(item), item.get("kind")
+        if kind is None and isinstance(named, str) and named in READ:  # of another group
+            notes.add(
+                "{object} of the kind {kind} {is} not read", f"{place} of {shown(item['apiVersion'])}", kind=named
+            )
+        elif kind is not None and not objects.counts_elsewhere(item):
             workload = objects.workload(item, kind, place)
             if workload is not None:
                 add_unique(made, workload, f"{name}: {place}")

@@ -523,20 +523,26 @@ def _owners(pods: Sequence[Tasks], label: str | None, notes: Notes) -> list[str]
 def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
     """The owner of each pod: the queue that a label or an annotation names, else its namespace.
 
-    Two namespaces may have a LocalQueue of one name: these have the namespace before it.
+    Where two namespaces have a LocalQueue of one name, the only one of a namespace is called as the namespace, and
+    others have the namespace before their name.
     """
     found = [next(iter(queue_named(pod.labels).items()), ("", "")) for pod in pods]
-    spaces: dict[str, set[str]] = {}
+    spaces, queues = dict[str, set[str]](), dict[str, set[str]]()
     for pod, (key, queue) in zip(pods, found, strict=True):
-        spaces.setdefault(queue, set()).update({pod.namespace} if key == LOCAL_QUEUE else ())
+        if key == LOCAL_QUEUE:
+            spaces.setdefault(queue, set()).add(pod.namespace)
+            queues.setdefault(pod.namespace, set()).add(queue)
     keys = sorted({key for key, _ in found if key})
     notes.say(f"the teams are the queues that pods name, by {' and '.join(keys)}")
     what = "{pod} without a queue {counts} for its namespace"
     notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, found, strict=True) if not key))
-    return [
-        (f"{pod.namespace}/{queue}" if len(spaces[queue]) > 1 else queue) if key else pod.namespace
-        for pod, (key, queue) in zip(pods, found, strict=True)
-    ]
+
+    def owner(space: str, key: str, queue: str) -> str:
+        if key != LOCAL_QUEUE or len(spaces[queue]) == 1:
+            return queue or space
+        return space if len(queues[space]) == 1 else f"{space}/{queue}"
+
+    return [owner(pod.namespace, *of) for pod, of in zip(pods, found, strict=True)]
 
 
 def _unit(resource: str) -> str:

@@ -94,6 +94,10 @@ SETS = {  # by API and kind: a spec, and its sets of pods as cpu of one and how 
         },
         {"a": (1, 2), "1": (5, 1)},
     ),
+    ("batch.volcano.sh/v1alpha1", "CronJob"): (
+        {"jobTemplate": {"spec": {"queue": "q", "tasks": [{"name": "a", "replicas": 2, "template": template(1)}]}}},
+        {"a": (1, 2)},
+    ),
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): (
         {
             "type": "Scala",
@@ -176,15 +180,18 @@ def test_the_team_is_the_queue_that_the_object_names_else_its_namespace(tmp_path
     assert set(read_all(tmp_path, node(), item).teams["team"]) == {team}
 
 
-def test_queues_of_two_namespaces_with_one_name_are_two():
-    items = [
-        node(),
-        job(queue="q"),
-        {**job(queue="q"), "metadata": {"name": "y", "namespace": "b", "labels": {QUEUE: "q"}}},
-    ]
-    document = {"kind": "List", "items": items}
+def test_a_kind_of_this_name_in_another_group_is_not_read(tmp_path):
+    cluster = read_all(tmp_path, node(), job(), {**job("y"), "apiVersion": "example.com/v1"})
+    note = '1 object of the kind Job is not read (document 3 (team/y) of "example.com/v1")'
+    assert cluster.task_limits.tolist() == [2] and note in cluster.notes
 
-    assert read_list(document, "all").values["teams"]["team"] == ["b/q", "team/q"]
+
+def test_queues_of_two_namespaces_with_one_name_are_two():
+    there = [{"name": name, "namespace": "b", "labels": {QUEUE: queue}} for name, queue in (("y", "q"), ("z", "r"))]
+    items = [node(), job(queue="q"), {**job(), "metadata": there[0]}]
+    assert read_list({"kind": "List", "items": items}, "all").values["teams"]["team"] == ["b", "team"]
+    document = {"kind": "List", "items": [*items, {**job(), "metadata": there[1]}]}
+    assert read_list(document, "all").values["teams"]["team"] == ["b/q", "r", "team"]
 
 
 def test_pods_of_a_pod_group_are_in_its_queue(tmp_path):

@@ -35,7 +35,7 @@ from fairopt.runtime import clock
 from fairopt.runtime.lazy import cp, pandas
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-from fairopt.solve.dispatch import METHODS
+from fairopt.solve import table
 from fairopt.solve.form import solvers
 
 if TYPE_CHECKING:
@@ -354,12 +354,12 @@ def _contestants(given: str | Sequence[str]) -> list[str]:
         if name.lower() == ALL:
             here = solvers.installed()
             found += [one for one in here if not (one.endswith(INTEGER) and one[:-3] in here)]
-        elif name.lower() in METHODS:
+        elif name.lower() in table.names():
             found.append(name.lower())
         elif name.upper() in (*solvers.installed(), *cp.settings.SOLVERS):
             found.append(solvers.named(name))
         else:
-            known = [*solvers.installed(), *METHODS, ALL]
+            known = [*solvers.installed(), *table.names(), ALL]
             raise SolverUnavailable(f"no solver or method {name!r}; {nearest(name, known)}")
     return list(dict.fromkeys([*(name for name in found if name != AUTO), AUTO]))
 
@@ -421,7 +421,7 @@ def _match(
     time_limit: float,
 ) -> Match:
     """One solver or method on one problem."""
-    is_method = name in METHODS
+    is_method = name in table.names()
     given: dict[str, Any] = {"policy": policy, "instance": instance, "optimum": optimum}
     options = {"method" if is_method else "solver": name}
     warm_up = time_limit + 2 * GRACE  # the first call in a process is repeated
@@ -474,7 +474,7 @@ def _standing(notion: str, name: str, matches: Sequence[Match], fastest: Mapping
         for match in matches
         if match.outcome == CERTIFIED and match.seconds is not None
     ]
-    alone = name not in METHODS
+    alone = name not in table.names()
     return Standing(
         notion,
         name,
@@ -500,7 +500,7 @@ def _median(values: Sequence[float]) -> float | None:
 def _versions(names: Sequence[str]) -> dict[str, str]:
     """The versions of Python, fairopt, CVXPY and the solvers."""
     found = {"python": platform.python_version()}
-    packages = {name: PACKAGE.get(name, name.lower()) for name in names if name not in METHODS}
+    packages = {name: PACKAGE.get(name, name.lower()) for name in names if name not in table.names()}
     for name, package in {"fairopt": "fairopt", "cvxpy": "cvxpy", **packages}.items():
         try:
             found[name] = metadata.version(package)

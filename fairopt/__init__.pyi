@@ -7,31 +7,11 @@ from fairopt.blocks.bundles import BundleBase as BundleBase
 from fairopt.blocks.bundles import FairShareBase as FairShareBase
 from fairopt.blocks.bundles import GlobalAggregateResource as GlobalAggregateResource
 from fairopt.blocks.bundles import WeightedLog as WeightedLog
-from fairopt.blocks.constraints import Constraint as Constraint
-from fairopt.blocks.constraints import EnvyFree as EnvyFree
-from fairopt.blocks.constraints import EqualShares as EqualShares
-from fairopt.blocks.constraints import MaxShare as MaxShare
-from fairopt.blocks.constraints import MaxTasks as MaxTasks
-from fairopt.blocks.constraints import MinShare as MinShare
-from fairopt.blocks.constraints import MinTasks as MinTasks
-from fairopt.blocks.constraints import Reserve as Reserve
-from fairopt.blocks.constraints import SharingIncentive as SharingIncentive
+from fairopt.blocks.constraints import *
 from fairopt.blocks.efficiency import FairnessEfficiency as FairnessEfficiency
 from fairopt.blocks.model import Model as Model
-from fairopt.blocks.objectives import AlphaFair as AlphaFair
-from fairopt.blocks.objectives import Leximin as Leximin
-from fairopt.blocks.objectives import MaxMin as MaxMin
-from fairopt.blocks.objectives import Objective as Objective
-from fairopt.blocks.objectives import OrderedWeighted as OrderedWeighted
-from fairopt.blocks.objectives import Total as Total
-from fairopt.blocks.shares import DominantShare as DominantShare
-from fairopt.blocks.shares import KDominantShare as KDominantShare
-from fairopt.blocks.shares import PNormShare as PNormShare
-from fairopt.blocks.shares import ResourceShare as ResourceShare
-from fairopt.blocks.shares import Share as Share
-from fairopt.blocks.shares import StandAloneShare as StandAloneShare
-from fairopt.blocks.shares import Tasks as Tasks
-from fairopt.blocks.shares import ThroughputShare as ThroughputShare
+from fairopt.blocks.objectives import *
+from fairopt.blocks.shares import *
 from fairopt.blocks.teams import OfTeam as OfTeam
 from fairopt.blocks.teams import Surplus as Surplus
 from fairopt.certificate import Certificate as Certificate

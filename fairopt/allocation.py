@@ -23,10 +23,10 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairopt.derivatives.prices import LevelPrices
-    from fairopt.exact.bounds import ExactBounds
+    from fairopt.derivatives.level_prices import LevelPrices
+    from fairopt.exact.interval import ExactBounds
     from fairopt.operate.explanation import Explanation
-    from fairopt.operate.quotas import Quotas
+    from fairopt.operate.team_quotas import Quotas
 
 __all__ = ["Allocation", "ChangedByHand"]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import OutOfTime, within_memory
 from fairopt.instance import Instance
+from fairopt.instance.parts import merged_within_limits
 from fairopt.instances.cloud_data_centers import GoogleServers, google_servers
 from fairopt.instances.library.answers import Agreement, Answer
 from fairopt.instances.library.cases import Case, Source
@@ -121,7 +122,7 @@ def read(
           these three keys, see `fairopt.datasets.slurm`,
         * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
-        * a folder of the openb trace, see `fairopt.datasets.openb`,
+        * a folder of the openb trace, see `fairopt.datasets.openb`, or of another kind in :doc:`/files`,
         * ``"-"`` for standard input: what a ``.json`` or a ``.yaml`` file may hold.
     users, tasks : str, optional
         For Kubernetes, Slurm and ClusterData 2019, as in `kubernetes`, `slurm` and `clusterdata2019`.
@@ -680,4 +681,4 @@ def instance_of_frames(users: Any, servers: Any, demands: Any, teams: Any, label
 def _instance_of(found: Arguments) -> Instance:
     with about(*found.places, hint=found.hint):
         made = Instance(**found.values)
-    return made.merged() if found.merge else made
+    return merged_within_limits(made) if found.merge else made

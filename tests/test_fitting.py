@@ -21,7 +21,7 @@ def fits_somewhere(instance: fo.Instance, user: int) -> bool:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(instance=instances((1, 4), (1, 3), (1, 4), placement=True, by_server=True, fractions=True))
 def test_users_too_large_are_those_that_fit_on_none_of_their_servers(instance: fo.Instance) -> None:
     larger = instance.replace(demands=instance.demands * 3)

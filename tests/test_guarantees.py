@@ -33,7 +33,7 @@ def kept(instance, tasks, tol=1e-7):
     return (tasks >= np.minimum(instance.guarantees, instance.task_limits) * (1 - tol)).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(instances(n_users=(1, 4), n_servers=(1, 3), limits=True, placement=True, counts=True, guarantees=True))
 def test_policies_keep_guarantees_cut_at_task_limits(instance):
     for policy in (fo.DRF(), fo.NashWelfare(), fo.MostTasks(), fo.NashBargaining()):

@@ -8,6 +8,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.instance.parts import merged_within_limits
 
 LIMITS = [
     {"name": "x on two", "resource": "cpu", "amount": 6, "of": {"x": ["s1", "s2"]}},
@@ -165,3 +166,40 @@ def test_what_if_says_which_limits_change():
         f"limit on {LIMITS[0]['name']} 3 instead of {LIMITS[0]['amount']}",
         "limit on new 5 instead of none",
     )
+
+
+def two_kinds(h, t, **more):
+    """Two servers of 8 GPUs, with limits on what x and y use together of each; x has 6 at most."""
+    of = [{"name": s, "resource": "gpu", "amount": n, "of": {"x": [s], "y": [s]}} for s, n in (("h", h), ("t", t))]
+    return fo.Instance(
+        [[1], [1]],
+        [[8], [8]],
+        resources=["gpu"],
+        servers=["h", "t"],
+        task_limits=[16, 16],
+        teams={"team": ["x", "y"]},
+        limits=[*of, {"name": "x", "resource": "gpu", "amount": 6, "of": ["x"]}],
+        **more,
+    )
+
+
+@pytest.mark.parametrize("policy", [fo.HDRF(), fo.DRF(), fo.NashWelfare(), fo.policies.Kueue()])
+def test_limits_that_capacities_imply_do_not_tell_servers_apart(policy, tmp_path):
+    cluster = two_kinds(8, 9)
+    assert [limit.name for limit in cluster.merged().limits] == ["x"] and cluster.merged().counts == [2]
+    answer = policy.allocate(cluster)
+    assert answer.tasks_by_server == pytest.approx(np.array([[3, 3], [5, 5]]))
+    assert fo.verify(answer.save(tmp_path / "answer.json"), cluster).ok
+    assert fo.Allocation.load(tmp_path / "answer.json").certificate.ok
+    below = policy.allocate(two_kinds(7, 8))
+    assert below.instance.merged().n_servers == 2
+    assert below.tasks == pytest.approx([6, 9]) and below.tasks_by_server[:, 0].sum() <= 7 * (1 + 1e-7)
+
+
+def test_limits_that_cannot_bind_now_count_after_changes():
+    """8 GPUs more on one server are beyond its limit, and so bring nothing."""
+    cluster = two_kinds(8, 8)
+    more = merged_within_limits(cluster)
+    assert more.n_servers == 2 and more.limits == cluster.limits
+    grown = more.replace(capacities=[[16], [8]])
+    assert fo.HDRF().allocate(grown).tasks.sum() == pytest.approx(16)

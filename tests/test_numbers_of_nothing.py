@@ -83,7 +83,7 @@ def test_numbers_that_cannot_rise_leave_exact_bounds_as_they_leave_the_objective
     assert float(found.lower) == pytest.approx(-2 / (1 / 8), rel=1e-9)  # (8 - 6) / 8, halved
 
 
-@pytest.mark.parametrize("weight", [1e-14, 1e-12, 1e-10, 1e-6, 1, 1e6])
+@pytest.mark.parametrize("weight", [1e-14, 1e-10, 1, 1e6])
 @pytest.mark.parametrize(
     "policy",
     [

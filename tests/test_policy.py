@@ -215,6 +215,7 @@ def test_what_is_no_constraint_is_refused(constraints):
 # -- bad arguments of allocate ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -16,7 +16,7 @@ from fairopt.proof import gate
 from fairopt.runtime import lazy, solver_process, subprocesses
 from fairopt.runtime.clock import SHORTEST, Clock, Late, check, current
 from fairopt.runtime.progress import steps, tell
-from fairopt.solve import dispatch, infeasible
+from fairopt.solve import infeasible, leftover
 from fairopt.solve.cluster.psdsf import equilibrium
 from fairopt.solve.form import solvers
 
@@ -84,7 +84,7 @@ def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypa
 
 
 def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_distribute_leftover", over)
+    monkeypatch.setattr(leftover, "distribute_leftover", over)
     assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 

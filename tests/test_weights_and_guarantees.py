@@ -53,7 +53,7 @@ def answered(policy: fo.Policy, instance: fo.Instance) -> fo.Allocation | None:
 
 @pytest.mark.parametrize("policy", LINEAR, ids=str)
 @given(fitting())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5)
 def test_guarantees_that_fit_are_feasible_at_any_weights_and_answers_are_the_exact_ones(
     policy: fo.Policy, instance: fo.Instance
 ) -> None:
@@ -77,7 +77,7 @@ def test_guarantees_that_fit_are_feasible_at_any_weights_and_answers_are_the_exa
 
 @pytest.mark.parametrize("policy", CURVED, ids=str)
 @given(fitting())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3)
 def test_curves_at_any_weights_are_within_the_tolerance_of_exact_bounds(
     policy: fo.Policy, instance: fo.Instance
 ) -> None:

@@ -7,7 +7,7 @@ files:
 * `inline`: functions in place of blocks.
 * `shares`: coefficients of users' shares, such as the dominant share. `roots`: norms between fractions.
 * `numbers`: what objectives compare, of users or of teams. `teams`: shares of teams, and what is above a base.
-* `guarantees`: guarantees as constraints. `limits`: limits of an instance as a constraint.
+* `guarantees`: guarantees and limits of an instance as constraints.
 * `normal_form`: objectives as sums of terms; each kind of term has its value, expression, bound and derivatives.
 * `form`: terms on an instance as numbers: concave functions of each user's share, and sorted shares.
 * `algebra`: the base class of objectives; sums, multiples, tiers, and objectives bounded from below.

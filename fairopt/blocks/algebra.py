@@ -14,6 +14,7 @@ from fairopt.blocks.base import (
     Block,
     brief,
     call_block,
+    is_function,
     is_ours,
     parameter,
     refuse_operator,
@@ -21,7 +22,7 @@ from fairopt.blocks.base import (
 )
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.form import Form
-from fairopt.blocks.inline import Inline, is_function
+from fairopt.blocks.inline import Inline
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Several, Term

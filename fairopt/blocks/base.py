@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -457,3 +457,8 @@ def resource_name(resource: Any) -> str | int:
     if isinstance(resource, (int, np.integer)) and not isinstance(resource, bool):
         return int(resource)
     raise InvalidBlock(f"there is no resource {resource!r}; give its label or its index")
+
+
+def is_function(given: object) -> TypeGuard[Callable[[Any], Any]]:
+    """Whether an object can be called and is neither a class, a block nor a function that makes policies."""
+    return callable(given) and not (inspect.isclass(given) or isinstance(given, Block) or hasattr(given, "allocate"))

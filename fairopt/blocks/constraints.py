@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -15,17 +16,18 @@ from fairopt.blocks.base import (
     as_given,
     blocks_within,
     brief,
+    is_function,
     is_ours,
     parameter,
     per_user_parameter,
     resource_name,
 )
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.blocks.inline import Inline, is_function
+from fairopt.blocks.inline import Inline
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
-from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, nearest
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
 
@@ -33,23 +35,22 @@ __all__ = [
     "Constraint",
     "EnvyFree",
     "EqualShares",
-    "InlineConstraint",
     "MaxShare",
     "MaxTasks",
     "MinShare",
     "MinTasks",
     "Reserve",
     "SharingIncentive",
-    "conditions_in_words",
-    "constraints_of",
 ]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
+ExactRow = tuple[Mapping[tuple[int, int], Any], Any, bool]
 
 BLOCK = 262_144  # entries of rows evaluated together
 UNNAMED = "condition"  # the name of the only condition of a function that gives none
 MANY = 4_000  # users up to which an n x n table is kept in memory
+MANY_PAIRS = 160_000  # of users compared in fractions: some seconds
 
 
 class Constraint(Block):
@@ -71,6 +72,10 @@ class Constraint(Block):
 
     instead: ClassVar[str] = "give constraints in a list: Policy(objective, [MinShare(0.1), MaxTasks(5)])"
     added: ClassVar[bool] = False  # True if methods, not policies, add it: conflicts do not name it
+    _relaxed_by: ClassVar[tuple[str, int] | None] = (
+        None  # a parameter, and 1 if it relaxes as that grows, -1 as it shrinks
+    )
+    _holds_at_zero: ClassVar[bool] = False  # whether no tasks at all meet it, so that it conflicts with no other such
 
     def __init_subclass__(cls, **given: Any) -> None:
         """Let rows or constraints defined by a class override what it inherits of the other."""
@@ -131,6 +136,24 @@ class Constraint(Block):
     def _curved(self, model: Model) -> dict[str, cp.Constraint]:
         """The constraints by name of a block without rows."""
         raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it, or rows(pairs)")
+
+    def _exact_rows(self, cluster: Any) -> Iterable[ExactRow] | None:
+        """`rows` without rounding, for exact answers, in the order of the checker's; None, the default, if not stated.
+
+        Used for fairopt's constraints only.
+
+        Parameters
+        ----------
+        cluster : fairopt.exact.cluster.Cluster
+            Offers ``active`` users, their ``open`` servers, ``weights``, ``demands`` by user and server,
+            ``number(parameter)``, ``zero``, ``one``, and ``levelled(share)``, what a share compares, all in rationals.
+
+        Returns
+        -------
+        iterable of tuple, or None
+            Coefficients by (user, server), the bound on their sum, and whether the sum is equal to it.
+        """
+        return None
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         """Lower and upper bounds on tasks, each (n_users,), if they are equivalent to the constraint; else None."""
@@ -263,6 +286,7 @@ class MinTasks(TaskBound):
     array([ 2., 15.])
     """
 
+    _relaxed_by = "tasks", -1
     tasks: PerUser
 
     def __post_init__(self) -> None:
@@ -290,6 +314,8 @@ class MaxTasks(TaskBound):
     array([ 3., 10.])
     """
 
+    _relaxed_by = "tasks", 1
+    _holds_at_zero = True
     tasks: PerUser
 
     def __post_init__(self) -> None:
@@ -370,6 +396,8 @@ class MinShare(_ShareBound):
     array([ 1., 20.])
     """
 
+    _relaxed_by = "level", -1
+
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         if not self.share._is_plain or self._of_teams(instance):
             return None
@@ -424,6 +452,9 @@ class MaxShare(_ShareBound):
     >>> fo.Policy(fo.Total(fo.Tasks()), [fo.MaxShare(0.6)]).allocate(cluster).tasks.round(6)
     array([ 2., 15.])
     """
+
+    _relaxed_by = "level", 1
+    _holds_at_zero = True
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         if not self.share._is_plain or self._of_teams(instance):
@@ -514,6 +545,8 @@ class EnvyFree(ManyRows):
     array([0.666667, 2.      ])
     """
 
+    _holds_at_zero = True
+
     def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
         """Row ``j n + k`` states that user j does not envy user k; rows that always hold are left out."""
         instance = pairs.instance
@@ -534,6 +567,19 @@ class EnvyFree(ManyRows):
         theirs = sp.csr_array((values, (row, column)), shape=(len(used), len(pairs)))
         labels = np.array(instance.users, dtype=object)[np.stack([used // n, used % n], axis=1)]
         return {"no envy": Rows(theirs - pairs.totals[used // n], labels=labels)}
+
+    def _exact_rows(self, cluster: Any) -> Iterator[ExactRow]:
+        if len(cluster.active) ** 2 > MANY_PAIRS:
+            raise OutOfDomain(f"comparing {len(cluster.active):,} users for envy takes too long in fractions")
+        for j, k in itertools.permutations(cluster.active, 2):
+            theirs = {}
+            for s in {*cluster.open[k]} & {*cluster.open[j]}:
+                pairs = zip(cluster.demands[j][s], cluster.demands[k][s], strict=True)
+                runs = min((b / a for a, b in pairs if a), default=cluster.zero)
+                if runs > 0:
+                    theirs[k, s] = runs * cluster.weights[j] / cluster.weights[k]
+            if theirs:
+                yield theirs | {(j, s): -cluster.one for s in cluster.open[j]}, cluster.zero, False
 
     def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Indices, Float]:
         instance, n = point.instance, point.instance.n_users
@@ -641,6 +687,10 @@ class EqualShares(Constraint):
         names, unit = self.share._names(pairs.instance), pairs.level(self.share)
         return {"equal": Rows(z[1:] - z[:-1], right, equal=True, unit=unit, labels=names[1:])}
 
+    def _exact_rows(self, cluster: Any) -> Iterator[ExactRow]:
+        for a, b in itertools.pairwise(cluster.levelled(self.share)):
+            yield b.row | {pair: -v for pair, v in a.row.items()}, b.base - a.base, True
+
     def check(self, instance: Instance) -> None:
         self.share._numbers(instance, levelled=True)
 
@@ -664,6 +714,8 @@ class Reserve(Constraint):
     array([3.])
     """
 
+    _relaxed_by = "fraction", -1
+    _holds_at_zero = True
     resource: str | int
     fraction: float
 

@@ -1,8 +1,8 @@
-"""Guarantees of an instance as constraints, which every policy keeps, and what those of teams are worth."""
+"""Guarantees and limits of an instance as constraints, which every policy keeps; what guarantees of teams are worth."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,13 +19,17 @@ from fairopt.instance.validation import distinct
 from fairopt.runtime.lazy import sp
 
 __all__ = [
+    "KeptLimits",
     "TeamFloor",
     "TeamGuarantees",
     "Use",
     "UserGuarantees",
+    "beyond_limits",
     "guaranteed_tasks",
     "guarantees_of",
+    "kept_limits",
     "least_share",
+    "limited_units",
     "refuse_guarantees",
     "team_floors",
 ]
@@ -189,3 +193,45 @@ def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:
     c = per_task[users] if per_task.ndim == 1 else per_task[users, pairs.server]
     found = pairs.best(-c, instance.total_capacities, floor.units)
     return found._replace(value=-found.value)
+
+
+@dataclass(frozen=True, repr=False)
+class KeptLimits(Constraint):
+    """The limits of an instance: ``sum of d_jsi x_js <= amount`` over the users and servers of each."""
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        instance, per_task, kept = pairs.instance, [], []
+        for limit, units in zip(instance.limits, limited_units(instance), strict=True):
+            row = units[pairs.user, pairs.server]
+            if row.any():
+                per_task.append(sp.csr_array(row[None, :]))
+                kept.append(limit)
+        if not kept:
+            return {}
+        right, labels = [limit.amount for limit in kept], [limit.name for limit in kept]
+        return {"limited": Rows(sp.vstack(per_task, format="csr"), right, labels=labels)}
+
+    def __repr__(self) -> str:
+        return "the limits of the instance"
+
+
+def kept_limits(instance: Instance) -> tuple[KeptLimits, ...]:
+    """The limits of an instance as constraints."""
+    return (KeptLimits(),) if instance.limits else ()
+
+
+def limited_units(instance: Instance) -> Iterator[Float]:
+    """What a task takes of each limit, shape (n_users, n_servers) each."""
+    members = {user: j for j, user in enumerate(instance.users)} | dict(instance.teams.names)
+    shape, demands = (instance.n_users, instance.n_servers), instance.per_server_demands
+    for limit in instance.limits:
+        yield np.where(limit.counts(members, *shape), demands[:, :, instance.resource_index(limit.resource)], 0.0)
+
+
+def beyond_limits(instance: Instance, tasks: Float) -> float:
+    """By how much tasks (n_users, n_servers) exceed a limit, relative to it."""
+    over = [
+        float((units * tasks).sum()) / limit.amount - 1
+        for limit, units in zip(instance.limits, limited_units(instance), strict=True)
+    ]
+    return max([0.0, *over])

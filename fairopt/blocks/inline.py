@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType, FunctionType
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 
-from fairopt.blocks.base import Block, brief
+from fairopt.blocks.base import Block, brief, is_function
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.display import LONG, sentence, shorter
 
-__all__ = ["Inline", "is_function", "text_of"]
+__all__ = ["Inline", "text_of"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,11 +54,6 @@ class Inline(Block):
         held = ", ".join(f"{name}={value}" for name, value in _held(self.function) if f"{name}={value}" not in text)
         held = " " + shorter(sentence(f"with {held}"), LONG // 2) if held else ""
         return shorter(text, LONG - len(held)) + held
-
-
-def is_function(given: object) -> TypeGuard[Callable[[Any], Any]]:
-    """Whether an object can be called and is neither a class, a block nor a function that makes policies."""
-    return callable(given) and not (inspect.isclass(given) or isinstance(given, Block) or hasattr(given, "allocate"))
 
 
 def text_of(function: Any) -> str:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import Block, brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.own import OwnValues, OwnVariables, Shape
-from fairopt.blocks.shares import Share, best_server, require_share
-from fairopt.errors import InvalidBlock, NotConcave, OutOfDomain
+from fairopt.blocks.shares import Share, best_server, require_level, require_share
+from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TINY
@@ -26,37 +26,12 @@ __all__ = ["Model", "Pairs", "Point"]
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Shares per weight in this range keep all digits. Weights of 1e298 gave levels of 1e-299, which lost digits.
-LEVELS = 1e-280, 1e280
-
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
 
 def in_range(weights: Float) -> Float:
     """Weights divided by a power of two, so that the largest is between 1 and 2; only their ratios matter."""
     return weights / np.ldexp(1.0, np.frexp(weights.max(initial=TINY))[1] - 1)
-
-
-def require_level(level: float, share: Share, instance: Instance | None = None) -> float:
-    """The level at which shares per weight use up a resource; `OutOfDomain` if it is not within `LEVELS`."""
-    least, most = LEVELS
-    if least < level < most:
-        return level
-    why = (
-        f"shares per weight, {share!r} / weight, are about {level:.3g}, "
-        f"outside the range of floats ({least:g} to {most:g})"
-    )
-    if instance is not None:
-        with np.errstate(all="ignore"):
-            c = best_server(share.coefficients(instance), instance)
-            loads = np.where(c > 0, instance.weights / c, 0.0) * instance.derived.cheapest_ratios.max(axis=1)
-            j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
-        why += (
-            f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
-        )
-    raise OutOfDomain(
-        f"{why}; divide all weights by a common number (only their ratios matter), or count tasks in other units"
-    )
 
 
 class _View:
@@ -143,7 +118,7 @@ class Pairs(_View):
     def by_number(self, per_pair: Float, numbers: Numbers) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by number: shape (n_numbers, n_pairs)."""
         p = len(self)
-        return sp.csr_array((per_pair, (numbers.of_pairs(self), np.arange(p))), shape=(len(numbers), p))
+        return sp.csr_array((per_pair, (numbers.of_pairs(self.user), np.arange(p))), shape=(len(numbers), p))
 
     def by_user(self, per_pair: Float) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
@@ -166,7 +141,7 @@ class Pairs(_View):
         positive.
         """
         numbers = block._numbers(self.instance, levelled=True)
-        return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self)], numbers)
+        return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self.user)], numbers)
 
     @cached_property
     def loads(self) -> Any:
@@ -479,7 +454,7 @@ class Model(_WithVariables):
     def _above(self, numbers: Numbers, unit: Float | float) -> cp.Expression:
         """Numbers in a unit."""
         unit = np.broadcast_to(unit, (len(numbers),))
-        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs)]
+        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs.user)]
         total = self.pairs.by_number(per_pair, numbers) @ self.unknowns
         return total if numbers.base is None else total - numbers.base / unit
 

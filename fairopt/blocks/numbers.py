@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.instance.teams import sums_by
-
-if TYPE_CHECKING:
-    from fairopt.blocks.model import Pairs
 
 __all__ = ["Numbers"]
 
@@ -61,9 +58,9 @@ class Numbers:
             return self.above(c * point.tasks)
         return self.above((np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1))
 
-    def of_pairs(self, pairs: Pairs) -> Indices:
-        """The number of each pair."""
-        return pairs.user if self.of_user is None else self.of_user[pairs.user]
+    def of_pairs(self, user: Indices) -> Indices:
+        """The number of each pair, given its user."""
+        return user if self.of_user is None else self.of_user[user]
 
     @cached_property
     def weights_of_users(self) -> Float:

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairopt.blocks.algebra import Objective, Sum, Tiers
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import brief, parameter
 from fairopt.blocks.normal_form import Linear, Order, Power, Ranked, Term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock
 
-__all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
+__all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Total"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -40,6 +40,9 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
+# Shares per weight in this range keep all digits. Weights of 1e298 gave levels of 1e-299, which lost digits.
+LEVELS = 1e-280, 1e280
+
 SMALLEST = 1e-305  # smaller floats lose digits, themselves or in products
 BEYOND = "outside the range of floats (1e-305 to 1e308); count its tasks or resources in other units"
 PART = 4_096  # users evaluated together in the search for a positive share
@@ -822,3 +825,25 @@ def _limits_of_slices(instance: Instance) -> Float:
     """Each user's task limit over the tasks on its slice; infinite for a limit of 0, with which it takes no part."""
     slices = instance.weights / instance.derived.total_weight * instance.tasks_alone.sum(axis=1)
     return np.where(instance.task_limits > 0, instance.task_limits / slices, np.inf)
+
+
+def require_level(level: float, share: Share, instance: Instance | None = None) -> float:
+    """The level at which shares per weight use up a resource; `OutOfDomain` if it is not within `LEVELS`."""
+    least, most = LEVELS
+    if least < level < most:
+        return level
+    why = (
+        f"shares per weight, {share!r} / weight, are about {level:.3g}, "
+        f"outside the range of floats ({least:g} to {most:g})"
+    )
+    if instance is not None:
+        with np.errstate(all="ignore"):
+            c = best_server(share.coefficients(instance), instance)
+            loads = np.where(c > 0, instance.weights / c, 0.0) * instance.derived.cheapest_ratios.max(axis=1)
+            j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
+        why += (
+            f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
+        )
+    raise OutOfDomain(
+        f"{why}; divide all weights by a common number (only their ratios matter), or count tasks in other units"
+    )

@@ -9,8 +9,9 @@ at which no feasible tasks can be better than a bound (`sums`). Wrong evidence w
 * `answer`: a file as a whole: what it claims, and the sentence that says what is proved (`verify`)
 * `outcome`: results, errors and time limits
 * `numbers`: rational numbers, intervals, logarithms and powers between bounds
+* `blocks`: the formulas of shares and of conditions on pairs, by name
 * `policy`: the policy, parsed from its text
-* `instance`: the instance of a file, its shares of tasks, and its digest
+* `instance`: the instance of a file, and its digest
 * `teams`: guarantees and shares of teams, and what is above a base
 * `sums`: sums of concave functions of shares, bounded by prices (weak duality)
 * `constraints`: constraints as bounds and rows, and feasibility

@@ -22,7 +22,7 @@ from .hierarchy import gap_of_filling
 from .instance import Cluster, check_keys, differences, digest
 from .numbers import GAP, ZERO, Fraction, at_least, numbers, together
 from .outcome import UNREAD, CannotCheck, Clock, Fault, Late, Verification, rounded_up, short
-from .policy import OBJECTIVES, PARAMETERS, SHARES, Block, block, tiers_of
+from .policy import OBJECTIVES, PARAMETERS, USER_SHARES, Block, block, tiers_of
 from .teams import guaranteed, limited
 from .tiers import KINDS, gap_of_tier, keep_level
 from .whole import leave_out_small_users, loss_of_whole_tasks, violations
@@ -176,7 +176,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         return ZERO, "", faults
     cluster.clock.done.append("capacities, limits, eligibility and constraints hold")
     known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
-    known += [(term.share.of_user.name, SHARES) for term in terms]
+    known += [(term.share.of_user.name, USER_SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
         raise Fault(f"{objective.text} is not an objective of a share")
     evidence = data.get("evidence")

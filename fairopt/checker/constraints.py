@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
+from .blocks import CONDITIONS
 from .instance import Cluster
 from .numbers import (
     BLOCK_VIOLATION,
@@ -54,14 +55,8 @@ def impose(cluster: Cluster, condition: Block, place: int | str) -> Rows:
         cluster.usable[i] = min(cluster.usable[i], number(1 - part, f"what {condition.text} leaves", 0))
     elif name in ("MinShare", "MaxShare"):
         return _share_bounds(cluster, condition, place)
-    elif name == "EqualShares":
-        c, _ = cluster.coefficients(condition.share)
-        per = {j: {(j, s): c[j][s] / cluster.weights[j] for s in cluster.open[j]} for j in cluster.active}
-        pairs = zip(cluster.active, cluster.active[1:])
-        return [
-            Row(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True, RowName(place, str(cluster.users[b])))
-            for a, b in pairs
-        ]
+    elif name in CONDITIONS:
+        return CONDITIONS[name].rows(cluster, condition, place)
     elif name == "EnvyFree":
         named = cluster.binding
         if named is None:

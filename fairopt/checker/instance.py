@@ -1,9 +1,8 @@
 """The instance of a file, its shares of tasks, and its digest.
 
-What `fairopt.Instance` refuses is refused here, by code of its own. Shares of one task are computed from their
-definitions: dominant shares (Ghodsi et al. 2011), and on several servers of all of a resource (Wang et al. 2014);
-products of the k largest ratios; p-norms, between bounds; shares of what a user could run alone, and ideals
-(Kalai and Smorodinsky 1975). Coefficients of shares of a user's own are taken as given, and the statement says so.
+What `fairopt.Instance` refuses is refused here, by code of its own. Coefficients of shares come from `blocks`, those of
+ideals (Kalai and Smorodinsky 1975) from here. Those of shares of a user's own are taken as given, and the statement
+says so.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from .blocks import SHARES
 from .numbers import (
     ONE,
     ZERO,
@@ -28,12 +28,11 @@ from .numbers import (
     in_common,
     number,
     numbers,
-    power,
     together,
     up,
 )
 from .outcome import CannotCheck, Clock, Fault
-from .policy import COMPOSED, PARAMETERS, Block, as_list
+from .policy import COMPOSED, PARAMETERS, Block
 
 SPREAD = 10**100  # largest ratio of weights of an instance
 NUMBERS = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # of an instance
@@ -118,7 +117,7 @@ class Cluster:
         self._whole = [ONE] * m
         self.usable = [*self._whole]
         self.capacity = [exact_sum(row[i] for row in self.room) for i in range(m)]
-        self._part_of_all, self._part_of = Largest(self.capacity), [Largest(row) for row in self.room]
+        self.part_of_all, self._part_of = Largest(self.capacity), [Largest(row) for row in self.room]
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given for a share of fairopt, which are computed instead")
@@ -294,8 +293,9 @@ class Cluster:
             raise CannotCheck(f"the coefficients of {share.text} are not in the file")
         if share.name in COMPOSED:
             raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
-        rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
-        found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
+        one = SHARES[share.name]
+        rows = range(self.servers if self.by_server or one.by_server else 1)
+        found = [[one.of(self, share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
         return self._enclosed(found)
 
     @staticmethod
@@ -305,42 +305,6 @@ class Cluster:
         if not any(isinstance(c, Between) for row in found for c in row):
             return below, below
         return below, [[c.high if isinstance(c, Between) else c for c in row] for row in found]
-
-    def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
-        """The share of one task of a user on a server."""
-        if share.name == "Tasks" or (share.name == "PNormShare" and share.given["p"] == 0):
-            return ONE
-        if share.name == "StandAloneShare":
-            return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
-        if share.name == "ThroughputShare":
-            return self._throughput(j, s)
-        if share.name == "DominantShare" or share.given.get("p") == math.inf:
-            return self._part_of_all.of(self.demands[j][s])
-        ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity)]
-        if share.name == "ResourceShare":
-            return ratios[self.resource(share.given["resource"])]
-        ratios.sort(reverse=True)
-        if share.name == "PNormShare":
-            p = number(share.given["p"], "p", 0)
-            parts = [power(r / ratios[0], p) for r in ratios if r > 0]
-            low, high = (power(exact_sum(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
-            return Between(low, high).times(ratios[0])
-        k, rank_weights = share.given["k"], share.given.get("rank_weights")
-        short = share.given.get("short", "refuse")
-        if type(k) is not int or not 1 <= k <= self.m or short not in ("refuse", "positive"):
-            raise Fault(f"{share.text} is not defined for {self.m} resources")
-        if short == "positive":
-            ratios = [r if r > 0 else ONE for r in ratios]
-        if isinstance(rank_weights, dict):
-            if rank_weights.keys() - {*self.users}:
-                raise Fault(f"{share.text} names an unknown user")
-            rank_weights = rank_weights.get(self.users[j])
-        elif isinstance(rank_weights, list) and isinstance(rank_weights[0], list):
-            rank_weights = rank_weights[j] if len(rank_weights) == self.n else []
-        ranks = [number(w, "a rank weight") for w in as_list([1] * k if rank_weights is None else rank_weights)]
-        if len(ranks) < k or min(ranks) <= 0:
-            raise Fault(f"{share.text} needs a positive weight for each rank")
-        return math.prod(ratios[:k] + ranks[:k], start=ONE)
 
     def ideal_gains(self, share: Block) -> list[Fraction | Between]:
         """What each user could have above its base when all others are at theirs (Kalai and Smorodinsky 1975); 1 for
@@ -402,14 +366,6 @@ class Cluster:
         if most - least > IDEAL * (most - base[j]):
             raise Fault(f"the ideal of user {self.users[j]!r} is not proved: it is at most {float(most):.9g}")
         return Between(min(least, most) - base[j], most - base[j])
-
-    def _throughput(self, j: int, s: int) -> Fraction:
-        """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
-        rates = [ONE] * self.servers if self.rates is None else self.rates[j]
-        alone = {t: self.tasks_alone(j, t) or ZERO for t in self.open[j]}
-        limit, hours = self.limits[j], exact_sum(alone.values())
-        cut = min(ONE, limit * exact_sum(self.weights) / (self.weights[j] * hours)) if limit else ONE
-        return self.n * rates[s] / (cut * exact_sum(rates[t] * tasks for t, tasks in alone.items()))
 
     def same_on_servers(self, share: Block) -> bool:
         """Whether each user's share of a task is the same on all of its servers."""

@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .blocks import CONDITIONS, SHARES
 from .numbers import ONE, ROUNDING, ZERO, Fraction, in_decimals, number, together
 from .outcome import CannotCheck, Fault
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
+    **{name: share.parameters for name, share in SHARES.items()},
+    **{name: condition.parameters for name, condition in CONDITIONS.items()},
     "Policy": ("objective", "constraints", "name"),
     "Total": ("share",),
     "MaxMin": ("share",),
@@ -24,14 +27,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "AlphaFair": ("alpha", "share"),
     "OrderedWeighted": ("weights", "share"),
     "FairnessEfficiency": ("beta", "lam", "share"),
-    "Tasks": (),
-    "DominantShare": (),
-    "StandAloneShare": (),
-    "ThroughputShare": (),
-    "PNormShare": ("p",),
-    "ResourceShare": ("resource",),
     "IdealGain": ("base",),
-    "KDominantShare": ("k", "rank_weights", "short"),
     "OfTeam": ("share", "by", "weights", "inside"),
     "Surplus": ("share", "base"),
     "MinTasks": ("tasks",),
@@ -40,7 +36,6 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "MaxShare": ("level", "share"),
     "SharingIncentive": (),
     "EnvyFree": (),
-    "EqualShares": ("share",),
     "Reserve": ("resource", "fraction"),
     "WeightedLog": ("base",),
     "FairShareBase": ("growth",),
@@ -48,16 +43,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "AtMostRequested": (),
     "HDRF": ("by", "weights"),
 }
-SHARES = (
-    "Tasks",
-    "DominantShare",
-    "StandAloneShare",
-    "ThroughputShare",
-    "PNormShare",
-    "ResourceShare",
-    "KDominantShare",
-    "IdealGain",
-)
+USER_SHARES = (*SHARES, "IdealGain")
 COMPOSED = ("OfTeam", "Surplus")  # shares of several users, or above a base
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 

@@ -20,6 +20,7 @@ from fairopt.derivatives.sensitivity import Purchase, advised, checked_costs, so
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
+from fairopt.instance.parts import merged_within_limits
 from fairopt.operate.new_servers import NewServer
 from fairopt.operate.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
 from fairopt.operate.server_names import server_kinds, server_names, with_counts
@@ -109,7 +110,7 @@ def buy(
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     new = [_new_server(text, k) for k, text in enumerate(server or ())]
     as_given = source.read_as_given()
-    instance = source.limited(as_given).merged()  # as every solve does; a row is a class of identical servers
+    instance = merged_within_limits(source.limited(as_given))  # a row is a class of identical servers
     mechanism = chosen(instance)
     say_compared({label(mechanism): mechanism}, instance)
     costs, prices = _costs(given, instance)

@@ -12,7 +12,7 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, show_json, working, written
 from fairopt.datasets import write
 from fairopt.errors import InvalidInstance
-from fairopt.io.files import files_to_write
+from fairopt.io.files import FILES, files_to_write
 from fairopt.report.tables import described_instance
 
 CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
@@ -39,13 +39,7 @@ CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
 
 \b
 [bold]Inputs[/]
-  a folder  users.csv + servers.csv, or .parquet    tables
-            nodes.json + pods.json                  Kubernetes
-              (+ workloads.json, clusterqueues.json, localqueues.json, cohorts.json, resourceflavors.json of Kueue)
-            .yaml, .yml, .json of any names         Kubernetes, as kubectl apply -f takes them
-            nodes.json + jobs.json                  Slurm
-            instance_events + machine_events        ClusterData 2019
-            openb_node_list_all_node.csv            the openb trace
+  a folder  {folders}
   a file    .json or .yaml, of fairopt, of kubectl get nodes,pods, or with nodes and jobs of Slurm
   -         standard input, as such a file
 
@@ -56,7 +50,9 @@ was left out or assumed; they are not written to the output.
 [bold]Between formats of fairopt[/]
   fairopt convert cluster/ cluster.json
   fairopt convert cluster.json tables/ --to parquet
-  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5"""
+  fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5""".format(
+    folders=FILES.replace("\n", "\n" + " " * 12)
+)
 
 
 @app.command(no_args_is_help=True, help=CONVERT)

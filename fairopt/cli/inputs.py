@@ -19,6 +19,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
+from fairopt.io.files import FOLDERS
 from fairopt.io.standard_input import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
@@ -27,8 +28,8 @@ __all__ = ["LIBRARY", "Source", "capacity_given", "changes_of", "comparing", "re
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
 _INPUT = (
-    "A .json or .yaml file, - for standard input, or a folder: tables (users.csv and servers.csv, or .parquet), "
-    "Kubernetes, Slurm, ClusterData 2019, openb; see 'fairopt convert --help'. Or library:NAME, see 'fairopt library'."
+    f"A .json or .yaml file, - for standard input, or a folder: {FOLDERS}; see 'fairopt convert --help'. Or "
+    "library:NAME, see 'fairopt library'."
 )
 LIBRARY = "library:"  # before the name of a case
 SCALE = "scale"  # guarantees in proportion

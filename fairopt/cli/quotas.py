@@ -17,7 +17,8 @@ from fairopt.io.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_qu
 from fairopt.io.quotas.gangs import read_gangs
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
 from fairopt.io.saving import write_whole
-from fairopt.operate.quotas import FORMATS, PATCHES, TEAM, quotas_of
+from fairopt.operate.quotas import FORMATS, TEAM, quotas_of
+from fairopt.operate.team_quotas import PATCHES
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.quotas import FORMAT, changes_tables, described_quotas, quotas_tables

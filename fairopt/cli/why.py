@@ -22,7 +22,8 @@ from fairopt.cli.commands import (
 )
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working
-from fairopt.operate.explain import Explainer, subject_of
+from fairopt.operate.explain import Explainer
+from fairopt.operate.explained_answer import subject_of
 from fairopt.operate.explanation import Explanation
 from fairopt.policy import accepted, label
 from fairopt.report.held import held_sentence

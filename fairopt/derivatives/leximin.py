@@ -13,8 +13,8 @@ import numpy as np
 
 from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.changes import Change
+from fairopt.derivatives.level_prices import LevelPrices
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
-from fairopt.derivatives.prices import LevelPrices
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.tolerances import NOISE

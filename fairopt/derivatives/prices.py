@@ -19,6 +19,7 @@ from fairopt.allocation import ChangedByHand
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
+from fairopt.derivatives.level_prices import LevelPrices
 from fairopt.derivatives.level_rises import level_derivatives
 from fairopt.derivatives.multipliers import TRUST, MultiplierSet
 from fairopt.derivatives.optimum import (
@@ -37,21 +38,6 @@ from fairopt.solve.form.program import ConeModel, Float
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
-
-
-@dataclass(frozen=True)
-class LevelPrices:
-    """A level of a leximin, in shares per weight, the labels of its users, and its derivatives by the capacities.
-
-    ``prices`` (n_servers, n_resources) are the rise of the level (the smallest share per weight of these users) per
-    unit more of each capacity: negative where earlier levels rise at its cost. ``prices_left`` (n_servers, n_resources)
-    are the fall per unit less: infinite if less capacity leaves no allocation.
-    """
-
-    level: float
-    users: tuple[str, ...]
-    prices: Float
-    prices_left: Float
 
 
 @dataclass(frozen=True)

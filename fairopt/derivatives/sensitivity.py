@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
 from fairopt.derivatives.leximin import SAME
-from fairopt.errors import InvalidBlock, OutOfDomain, nearest, optional
+from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.runtime.clock import checked
 from fairopt.runtime.display import label, without_vendor
-from fairopt.runtime.lazy import later
+from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.tolerances import NOISE
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class Sensitivity:
         views = (*KINDS, "user")
         if by not in views:
             raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
-        pd = optional("pandas", "parquet", "to_frame()")
+        pd = pandas()
         instance = self.allocation.instance
         if by == "user":
             columns = {"tasks": self.allocation.tasks}

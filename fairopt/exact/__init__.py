@@ -12,7 +12,7 @@ The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 * `proof`: the proof of exact tasks from these multipliers
 * `bundles`: policies that decide bundles. `pool`: leximin on one pool in many digits
 * `allocate`: `Policy.allocate(..., exact=True)`. `reading`: how certificates and files say that numbers were read
-* `bounds`: intervals for optimal values, also where they are irrational
+* `bounds`: intervals for optimal values, also where they are irrational. `interval`: one of them
 * `vipr`: the linear programs of an answer and their proofs, for checkers by others. `program_text`: one of them, as LP
   text and in VIPR's format
 * `programs`: a policy on an instance as a concave program. `concave`: such programs in high precision, with bounds

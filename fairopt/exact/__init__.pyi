@@ -1,1 +1,1 @@
-from fairopt.exact.bounds import ExactBounds as ExactBounds
+from fairopt.exact.interval import ExactBounds as ExactBounds

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -18,67 +15,19 @@ from fairopt.exact.allocate import of_surpluses
 from fairopt.exact.cluster import Cluster
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
 from fairopt.exact.goals import terms_of
+from fairopt.exact.interval import ExactBounds
 from fairopt.exact.linear import _NoPoint
 from fairopt.exact.programs import Written, objective_of
 from fairopt.exact.proof import settled
-from fairopt.exact.rationals import as_fraction, as_rational, flint, required, written
+from fairopt.exact.rationals import as_fraction, as_rational, flint, required
 from fairopt.exact.reading import reading_of
 from fairopt.exact.tiers import tiers
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import label
 
-__all__ = ["ExactBounds", "exact_bounds"]
+__all__ = ["exact_bounds"]
 
 SMALLEST = 1e-300  # width
-LONGEST = 60  # characters of a fraction that is printed
-
-
-@dataclass(frozen=True, repr=False)
-class ExactBounds:
-    """An interval that contains the optimal value, and tasks that reach its lower end.
-
-    Attributes
-    ----------
-    lower, upper : Fraction
-        The largest value of the objective that feasible tasks have lies between them.
-    tasks : tuple of tuple of Fraction
-        Feasible tasks by user and server with a value of at least ``lower``; if the policy decides bundles, those that
-        fit in the optimal bundles.
-    width : float
-        The length of the interval relative to the value, as in `Allocation.exact_bounds`.
-    of : str
-        What is enclosed: ``"the objective"``, or the first level or tier of it.
-    reading : str
-        How the numbers of the instance and the policy were read.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> a = fo.FDS(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
-    >>> found = a.exact_bounds(width=1e-30)
-    >>> found.width <= 1e-30, float(found.lower)
-    (True, -2.914213562373095)
-    """
-
-    lower: Fraction
-    upper: Fraction
-    tasks: tuple[tuple[Fraction, ...], ...]
-    width: float
-    of: str
-    reading: str
-
-    def __str__(self) -> str:
-        """Both ends with as many digits as tell them apart, rounded outwards; the number itself if they are equal."""
-        if self.lower == self.upper:
-            text = written(self.lower)
-            return text if len(text) <= LONGEST else f"{float(self.lower)!r} (a fraction of {len(text) - 1:,} digits)"
-        size, length = max(abs(self.lower), abs(self.upper)), self.upper - self.lower
-        digits = max(math.ceil(_log10(size) - _log10(length)), 1) + 1
-        ends = ((self.lower, ROUND_FLOOR), (self.upper, ROUND_CEILING))
-        return " to ".join(str(_decimal(end, digits, rounding)) for end, rounding in ends)
-
-    def __repr__(self) -> str:
-        return f"ExactBounds({self}, of {self.of})"
 
 
 def exact_bounds(allocation: Allocation, width: float, time_limit: float | None) -> ExactBounds:
@@ -168,13 +117,3 @@ def _fraction(x: Any) -> Fraction:
     """A ball of one number as a fraction."""
     mantissa, exponent = (int(v) for v in x.mid().man_exp())
     return Fraction(mantissa) * Fraction(2) ** exponent
-
-
-def _log10(x: Fraction) -> float:
-    """The logarithm of a positive fraction, which may be beyond floats."""
-    return math.log10(x.numerator) - math.log10(x.denominator)
-
-
-def _decimal(x: Fraction, digits: int, rounding: str) -> Decimal:
-    """A fraction with so many significant digits."""
-    return Context(prec=digits, rounding=rounding).divide(Decimal(x.numerator), Decimal(x.denominator))

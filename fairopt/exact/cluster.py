@@ -65,7 +65,7 @@ class Cluster:
         self.guarantees = list(self.low)
         self.high = list(self.limits)
         self.usable = [rational(1)] * self.m
-        self.zero = rational(0)
+        self.zero, self.one = rational(0), rational(1)
         self.stays: dict[str, set[str]] = {}  # users and teams that cannot rise above the base of a surplus, by share
         self.floors: dict[str, dict[int, Rational]] = {}  # of teams, in units by resource
         self.worths: dict[tuple[str, str], Between] = {}  # of floors, by team and share
@@ -126,6 +126,14 @@ class Cluster:
             same = all(c.low == c.high for row in found for c in row)
             self._coefficients[share] = below, below if same else [[as_rational(c.high) for c in row] for row in found]
         return self._coefficients[share]
+
+    def number(self, value: Any) -> Rational:
+        """A finite parameter of a block."""
+        return as_rational(as_fraction(value))
+
+    def levelled(self, share: Share) -> list[Number]:
+        """What a share compares, per weight; `OutOfDomain` where it is irrational."""
+        return list(Numbers(self, share).exactly(True).values())
 
     def is_irrational(self, share: Share) -> bool:
         """Whether a coefficient of a share is irrational."""

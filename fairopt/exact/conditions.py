@@ -5,16 +5,13 @@ The order of rows is that in which `fairopt verify` reads their multipliers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.base import as_given
 from fairopt.blocks.constraints import (
     Constraint,
-    EnvyFree,
-    EqualShares,
     MaxShare,
     MaxTasks,
     MinShare,
@@ -28,11 +25,8 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, Numbers, Row, Rows
 from fairopt.exact.goals import Goal, is_linear, smallest
 from fairopt.exact.rationals import Rational, as_rational, rational, total
-from fairopt.instance.in_fractions import as_fraction
 
 __all__ = ["Imposed", "impose"]
-
-MOST_PAIRS = 160_000  # of users, for `EnvyFree`: some seconds
 
 Imposed = tuple[Rows, list[tuple[Goal, Rational]]]  # rows, and goals with their lower levels
 
@@ -67,14 +61,11 @@ def _rows(cluster: Cluster, condition: Constraint) -> Rows:
             _bound(cluster, j, entitled if limit is None else min(entitled, limit), False)
     elif isinstance(condition, Reserve):
         i = cluster.instance.resource_index(condition.resource)
-        cluster.usable[i] = min(cluster.usable[i], 1 - as_rational(as_fraction(condition.fraction)))
+        cluster.usable[i] = min(cluster.usable[i], 1 - cluster.number(condition.fraction))
     elif isinstance(condition, (MinShare, MaxShare)):
         return _share_bounds(cluster, condition)
-    elif isinstance(condition, EqualShares):
-        found = list(Numbers(cluster, condition.share).exactly(True).values())
-        return [Row(b.row | {pair: -v for pair, v in a.row.items()}, b.base - a.base, True) for a, b in pairwise(found)]
-    elif isinstance(condition, EnvyFree):
-        return list(_envy_rows(cluster))
+    elif (rows := condition._exact_rows(cluster)) is not None:
+        return [Row(*row) for row in rows]
     else:
         raise OutOfDomain(f"the constraint {condition} is computed by code, in floats")
     return []
@@ -108,20 +99,17 @@ def _share_bounds(cluster: Cluster, condition: MinShare | MaxShare) -> Rows:
             names = share._names(cluster.instance)
             each = level if isinstance(level, Sequence) else [level] * len(names)
             given = level if isinstance(level, Mapping) else dict(zip(names, each, strict=True))
-            levels = {t: _number(given[t]) for t in numbers.weights if t in given}
+            levels = {
+                t: None if given[t] == float("inf") else cluster.number(given[t]) for t in numbers.weights if t in given
+            }
         else:
             levels = {str(cluster.users[j]): by_user[j] for j in cluster.active}
         rows = numbers.bounded(levels, most)
     for team, bound in of_teams.items():
         numbers = Numbers(cluster, share)
         mine = [j for j in cluster.members[team] if j in numbers.of_user]
-        rows.append(numbers.bound(mine, [numbers.of_user[j] for j in mine], as_rational(as_fraction(bound)), most))
+        rows.append(numbers.bound(mine, [numbers.of_user[j] for j in mine], cluster.number(bound), most))
     return rows
-
-
-def _number(value: Any) -> Rational | None:
-    """A parameter of a block; None if it is infinite."""
-    return None if value == float("inf") else as_rational(as_fraction(value))
 
 
 def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | None], most: bool, name: str) -> Rows:
@@ -146,7 +134,7 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
 
 def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]:
     """A lower level of an objective: rows if it is a sum of shares or the smallest one, else a goal and its level."""
-    objective, level = condition.objective, as_rational(as_fraction(condition.level))
+    objective, level = condition.objective, cluster.number(condition.level)
     if (found := smallest(objective)) is not None:
         factor, share = found
         least = level / factor if isinstance(share, Surplus) else max(level / factor, cluster.zero)
@@ -159,21 +147,3 @@ def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]
     if not is_linear(objective):
         return goal, level
     return [Row({pair: -v for pair, v in goal.linear.items()}, goal.constant - level)]
-
-
-def _envy_rows(cluster: Cluster) -> Iterator[Row]:
-    """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0`` for all users j and k of whom j may envy k."""
-    if len(cluster.active) ** 2 > MOST_PAIRS:
-        raise OutOfDomain(f"comparing {len(cluster.active):,} users for envy takes too long in fractions")
-    minus = rational(-1)
-    for j in cluster.active:
-        own = {(j, s): minus for s in cluster.open[j]}
-        for k in cluster.active:
-            theirs = {}
-            for s in {*cluster.open[k]} & {*cluster.open[j]} if j != k else ():
-                pairs = zip(cluster.demands[j][s], cluster.demands[k][s], strict=True)
-                runs = min((b / a for a, b in pairs if a), default=cluster.zero)
-                if runs > 0:
-                    theirs[k, s] = runs * cluster.weights[j] / cluster.weights[k]
-            if theirs:
-                yield Row(theirs | own, cluster.zero)

@@ -18,7 +18,7 @@ from fairopt.instance.derived import Derived
 from fairopt.instance.dominance import Dominance, dominance_of
 from fairopt.instance.in_fractions import InFractions
 from fairopt.instance.labels import by_label, joined, whole_name
-from fairopt.instance.limits import Limit, limits_of, limits_on, masks_of
+from fairopt.instance.limits import Limit, limits_of, limits_on, limits_on_classes, masks_of
 from fairopt.instance.teams import Teams, innermost_first, split_weights
 from fairopt.runtime.hostlists import hostlist, names_of
 from fairopt.runtime.lazy import later
@@ -549,7 +549,8 @@ class Instance:
         -------
         Instance
             Servers that differ only in type are merged too, with a type such as ``A10|T4``. A row of several servers is
-            named after all of them, as ``a100-[01-09]``; `server_index` finds it by any of these names.
+            named after all of them, as ``a100-[01-09]``; `server_index` finds it by any of these names. Limits of some
+            of the servers in a row are left out: these servers have no more than the limit, so that it cannot bind.
 
         Examples
         --------
@@ -571,7 +572,7 @@ class Instance:
             servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
             held=self.held if self.held is None or self.held.ndim == 1 else self.derived.sum_by_class(self.held),
-            limits=limits_on(self.limits, first),
+            limits=limits_on_classes(self.limits, classes, first),
         )
         merged.__dict__.update(taken_from=self.taken_from, merged_from=self)
         return merged

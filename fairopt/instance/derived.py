@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.instance import validation
 from fairopt.instance.in_fractions import InFractions
-from fairopt.instance.limits import masks_of
+from fairopt.instance.limits import Limit, implied, masks_of
 from fairopt.instance.teams import split_weights
 
 if TYPE_CHECKING:
@@ -137,7 +137,18 @@ class Derived:
 
     @once
     def server_classes(self) -> NDArray[np.int64]:
-        """The class of each server, shape (n_servers,): equal capacities, eligibility, demands and limits."""
+        """The class of each server, shape (n_servers,): equal capacities, eligibility, demands and limits.
+
+        Limits that capacities imply cannot bind, and do not count.
+        """
+        instance = self.instance
+        room = instance.capacities * instance.counts[:, None]
+        return self.classes_within(
+            one for one in instance.limits if not implied(one, room[:, instance.resource_index(one.resource)])
+        )
+
+    def classes_within(self, limits: Iterable[Limit]) -> NDArray[np.int64]:
+        """`server_classes`, told apart by some of the limits."""
         instance = self.instance
         ordered = instance.capacities[np.lexsort(instance.capacities.T)]
         if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all capacities differ
@@ -149,7 +160,7 @@ class Derived:
             instance.eligible.all()
         )  # columns of eligibility do not matter
         columns = None if same else np.ascontiguousarray(instance.eligible.T)
-        classes, masks = np.empty(instance.n_servers, dtype=np.int64), masks_of(instance.limits)
+        classes, masks = np.empty(instance.n_servers, dtype=np.int64), masks_of(limits)
         for s, key in enumerate(capacities):
             if number[key] > 1:
                 if columns is not None:

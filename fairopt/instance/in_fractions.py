@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairopt.errors import OutOfDomain
 
 if TYPE_CHECKING:
-    from fairopt.instance import Instance
+    from fairopt.instance.data import Instance
 
 __all__ = ["Fractions", "InFractions", "as_fraction"]
 

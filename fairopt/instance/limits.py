@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 
-__all__ = ["Limit", "limits_of", "limits_on", "masks_of"]
+__all__ = ["Limit", "implied", "limits_of", "limits_on", "limits_on_classes", "masks_of"]
 
 Mask = NDArray[np.bool_]
 
@@ -64,6 +65,19 @@ def limits_on(limits: Sequence[Limit], rows: Any) -> tuple[Limit, ...]:
         )
         for one in limits
     )
+
+
+def implied(limit: Limit, room: NDArray[np.float64]) -> bool:
+    """Whether the servers of a limit, which have ``room`` (n_servers,) of its resource in all, have no more than it."""
+    masks = [where for _, where in limit.of]
+    on = slice(None) if None in masks else np.any(np.array(masks, dtype=np.bool_), axis=0)
+    return fsum(room[on].tolist()) <= limit.amount
+
+
+def limits_on_classes(limits: Sequence[Limit], classes: NDArray[np.int64], first: Any) -> tuple[Limit, ...]:
+    """Limits on one row for each class of servers, without those of a part of a class: its capacities imply them."""
+    split = {id(where) for where in masks_of(limits) if (np.array(where) != np.array(where)[first][classes]).any()}
+    return limits_on([one for one in limits if not split & {id(where) for _, where in one.of}], first)
 
 
 def limits_of(

@@ -15,6 +15,18 @@ from fairopt.instance.teams import Teams
 Float = NDArray[np.float64]
 
 
+def merged_within_limits(instance: Instance) -> Instance:
+    """`Instance.merged` with all limits: servers that some limit tells apart stay apart, though it cannot bind now.
+
+    For instances that change: with other capacities it may.
+    """
+    apart = object.__new__(Instance)
+    apart.__dict__.update(instance.__dict__)
+    apart.__dict__["_derived"] = {"server_classes": instance.derived.classes_within(instance.limits)}
+    made = apart.merged()
+    return instance if made is apart else made
+
+
 def taking_part(instance: Instance, chosen: ArrayLike) -> Instance:
     """`select_users` (indices or a mask) for a solve: values given for all users, and `Derived.total_weight`, remain
     valid.

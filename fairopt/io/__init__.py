@@ -1,6 +1,6 @@
 """Readers and writers of files and data frames. Readers return the arguments of an `Instance`.
 
-* `files`: the reader or writer for a path, by its content.
+* `files`: the reader or writer for a path, by its content; its tables name the file of each format.
 * `arguments`: the result of every reader.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.

@@ -42,6 +42,14 @@ class _Folder:
         without = (capacity and _CAPACITY in self.options) or bool(entries.intersection(self.instead))
         return [names[0] for names in self.needed[without:] if not entries.intersection(names)]
 
+    def shown(self, joined: str) -> str:
+        """The needed files, of several names the one without an ending, else the first."""
+        return joined.join(map(_usual, self.needed))
+
+
+def _usual(names: tuple[str, ...]) -> str:
+    return names[0] if "." in names[-1] else names[-1]
+
 
 _OF_QUEUES = ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml")
 
@@ -116,11 +124,21 @@ _WRITERS = {
     "json": "json_file:write_json",
     "yaml": "yaml_file:write_yaml",
 }
+FOLDERS = ", ".join(kind.name for kind in _FOLDERS)
+FILES = "\n".join(
+    [
+        *(
+            f"{kind.shown(' + '):<40}{kind.name}"
+            + f"\n  (+ {', '.join(map(_usual, kind.further))})" * bool(kind.further)
+            for kind in _FOLDERS
+        ),
+        f"{'.yaml, .yml, .json of any names':<40}Kubernetes, as kubectl apply -f takes them",
+    ]
+)
+_SHOWN = ", ".join(f"{kind.shown(' and ')} ({kind.name})" for kind in _FOLDERS)
 _EXPECTED = (
-    "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
-    "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with files of YAML or JSON of Kubernetes, with "
-    "instance_events and machine_events (ClusterData 2019), or a folder of the openb trace (with "
-    f"{SERVERS_FILE}), or - for standard input"
+    f"give a folder with {_SHOWN}, files of YAML or JSON of Kubernetes, a .json file or a .yaml file, or - for "
+    "standard input"
 )
 _IN_DOCUMENT = {
     "json": "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -64,13 +64,14 @@ class Users:
     capacities: Float
 
 
-def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]], float]:
+def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Float, dict[str, dict[str, float]], float]:
     """Tasks by user that quotas secure, units of teams of teams, and the part of the tasks that fits on the servers.
 
-    Users of a team rise together in dominant shares until a quota of what they need is used up or their tasks run out;
-    of teams of teams all users rise on from there, in proportion to weights, within the limits too. So what is secured
-    fits together, but for that of teams if it is not scaled. A user with a request that no quota of its team names is
-    secured nothing.
+    What is owed to a team counts first for its ``staying`` tasks by user, which run on servers that start no others.
+    From there its users rise together in dominant shares until a quota of what they need is used up or their tasks run
+    out; of teams of teams all users rise on from there, in proportion to weights, within the limits too. So what is
+    secured fits together, but for that of teams if it is not scaled. A user with a request that no quota of its team
+    names is secured nothing.
     """
     total = work.capacities.sum(axis=0)
     shares = np.max(work.demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)
@@ -79,6 +80,11 @@ def secured(owed: Owed, work: Users) -> tuple[Float, dict[str, dict[str, float]]
         mine = np.array(sorted(work.members.get(team, ())), dtype=np.intp)
         named = [work.resources.index(name) for name in {one.resource for one in quotas}]
         mine = mine[work.able[mine].any(axis=1) & work.demands[mine][:, named].any(axis=1)]
+        if staying is not None and len(stay := mine[staying[mine] > 0]):
+            first = replace(work, limits=np.minimum(work.limits, staying))
+            tasks[stay] = _Filling(first, stay, quotas, dict.fromkeys(stay.tolist(), team)).run(
+                tasks[stay], staying[stay]
+            )
         if len(mine):
             tasks[mine] = _Filling(work, mine, quotas, dict.fromkeys(mine.tolist(), team)).run(
                 tasks[mine], 1.0 / shares[mine]

@@ -30,7 +30,8 @@ class Work:
     ``servers``, of shape (n_servers,), marks the eligible servers, whatever their capacities; None means all of them.
     One array for several works saves time. ``name`` is the name of one task, as an example for notes. ``place`` are
     the rules of placement as text: those that restrict it, and all of them, which differ if the servers do. ``held``
-    are the tasks that run now, by index of the server. With ``more`` there may be any number of them.
+    are the tasks that run now, by index of the server; ``count`` may be 0 beside them, if there may be no more. With
+    ``more`` there may be any number of them. ``staying`` run on servers that start no others.
     """
 
     owner: str
@@ -41,6 +42,7 @@ class Work:
     place: tuple[str, str] = _ANYWHERE
     held: Mapping[int, float] = field(default_factory=dict)
     more: bool = False
+    staying: float = 0.0
 
 
 def arguments_of_work(
@@ -59,6 +61,7 @@ def arguments_of_work(
     weights: Mapping[str, float] | None = None,
     owed: Owed | None = None,
     full_demand: bool = False,
+    says_what_runs: bool = False,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
@@ -72,7 +75,7 @@ def arguments_of_work(
     ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
     without one, so that owners count equally. What is ``owed`` to teams becomes guarantees of tasks, and limits. A
     user's task limit is its number of tasks, or with ``full_demand`` that of tasks which would fill the servers where
-    they may run; notes call a task by ``word``.
+    they may run; notes call a task by ``word``. If the input ``says_what_runs``, nothing else does.
 
     A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
     need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
@@ -102,7 +105,7 @@ def arguments_of_work(
     fitting, unfit = _fitting(work, caps)
     left_out, number = [w.name for w in unfit], math.fsum(w.count for w in unfit)
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
-    if not fitting:
+    if not any(w.count for w in fitting):
         raise notes.nothing_left(f"there are no {word}s to share servers among")
     large = _large_tasks(fitting, caps, resources, notes, word)
     by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
@@ -152,7 +155,7 @@ def arguments_of_work(
         server_types=server_types,
         notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
-        held=_held(users, len(servers)),
+        held=_held(users, len(servers)) if says_what_runs or any(kind.held for kind in users) else None,
     )
 
 
@@ -182,7 +185,7 @@ def _secured(
         [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
     )
     users = Users(demands, limits, able, members, resources, capacities)
-    tasks, of_outer, part = secured(owed, users)
+    tasks, of_outer, part = secured(owed, users, np.array([kind.staying for kind in kinds]))
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
     of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
@@ -196,10 +199,8 @@ def _secured(
     return {"guarantees": found or None, "limits": kept or None}
 
 
-def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64] | None:
-    """Tasks that run now, shape (n_kinds, n_servers); None if none are known to run."""
-    if not any(kind.held for kind in kinds):
-        return None
+def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64]:
+    """Tasks that run now, shape (n_kinds, n_servers)."""
     out = np.zeros((len(kinds), n_servers))
     for row, kind in zip(out, kinds, strict=True):
         for s, tasks in kind.held.items():
@@ -263,7 +264,7 @@ def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]
 class _Kind:
     """A future user: request of a task, eligible servers, number of tasks and their total dominant share.
 
-    ``same`` is the request where all tasks agree, None elsewhere; ``place``, ``held`` and ``more`` are as in `Work`.
+    ``same`` is the request where all tasks agree, None elsewhere; the others are as in `Work`.
     """
 
     request: tuple[float, ...]
@@ -274,6 +275,7 @@ class _Kind:
     place: tuple[str, str]
     held: Mapping[int, float]
     more: bool
+    staying: float
 
     @property
     def limit(self) -> float:
@@ -331,7 +333,7 @@ def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_]
     count = math.fsum(w.count for w in members)
     # fsum rounds once, so the order of tasks does not matter
     sums = (math.fsum(w.count * w.request[i] for w in members) for i in range(len(total)))
-    request = tuple(map(float, members[0].request)) if exact else tuple(amount / count for amount in sums)
+    request = tuple(map(float, members[0].request)) if exact or not count else tuple(amount / count for amount in sums)
     total_share = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
     where = everywhere if members[0].servers is None else members[0].servers
     different = [len({w.request[i] for w in members}) for i in range(len(total))]
@@ -339,9 +341,8 @@ def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_]
     held = Counter[int]()
     for w in members:
         held.update(w.held)
-    return _Kind(
-        request, where, count, total_share, same, min(w.place for w in members), held, any(w.more for w in members)
-    )
+    more, staying = any(w.more for w in members), math.fsum(w.staying for w in members)
+    return _Kind(request, where, count, total_share, same, min(w.place for w in members), held, more, staying)
 
 
 def _names(

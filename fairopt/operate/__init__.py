@@ -8,11 +8,11 @@ The files:
 
 * `team_sums`, `server_sums`: answers summed by team and by server. `server_names`: rows of servers in sentences.
 * `held`: what runs now beside what a policy gives.
-* `explain`: what stops a user or team, by answers after small changes (`raised`).
+* `explain`: what stops a user or team (`explained_answer`), by answers after small changes (`raised`).
 * `explanation`: the result; `words`: its sentences.
-* `quotas`: quotas of teams, and their difference from present ones. `whole_tasks`: answers in whole tasks;
-  `handed_out`: what is left after rounding; `bounded`: what limits of Kubernetes and Slurm bound.
-  `gpu_types`: GPUs by type, for limits of Slurm.
+* `quotas` makes quotas of teams, `team_quotas` holds them and their difference from present ones.
+  `whole_tasks`: answers in whole tasks; `handed_out`: what is left after rounding; `bounded`: what limits of
+  Kubernetes and Slurm bound. `gpu_types`: GPUs by type, for limits of Slurm.
 * `fitting`: tasks that fit on no server.
 * `what_if`: the answers before and after a change, and who gains and loses; `changed`: the changed instance.
 * `purchases`: what more of each resource and one more of each server bring, by solving again. `new_servers`: servers of

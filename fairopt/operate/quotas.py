@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import Labelling
 from fairopt.io.kubernetes.objects import PODS, PodSpec
@@ -33,263 +32,23 @@ from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
 from fairopt.io.quotas.namespaces import read_fixed
 from fairopt.io.quotas.objects import quota_of, resource_name
-from fairopt.io.quotas.present import limits_of, read_quotas, resource_quotas_of
+from fairopt.io.quotas.present import limits_of, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
 from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt.io.slurm.devices import is_slice
 from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
+from fairopt.operate.team_quotas import ABOVE, RELATIVE, Change, QuotaChanges, Quotas, described
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
-from fairopt.runtime.display import unit_shown, visible
+from fairopt.runtime.display import visible
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["FORMATS", "Change", "QuotaChanges", "Quotas", "quotas_of"]
+__all__ = ["FORMATS", "quotas_of"]
 
 Float = NDArray[np.float64]
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
-PATCHES = "kueue-patch"  # a text of quotas for kueue
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
-ABOVE = 1 + 1e-9  # held tasks are counted in floats
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang
-_NEAR, _RELATIVE = 1e-6, 1e-9  # of the smallest unit, and of the amount: distances from a multiple that are rounding
-
-
-@dataclass(frozen=True)
-class Change:
-    """The present and the new quota of a team.
-
-    Attributes
-    ----------
-    team, resource, flavor, unit : str
-        As in `Quota`.
-    present : float or None
-        None without a present quota. Of Kueue what the queue may use now: its nominal quota and its borrowing limit,
-        or what its cohort has.
-    new : float
-        The new quota. Of Kueue at least what the queue is owed.
-    held : float or None
-        What the team's tasks take now; None if it is not known.
-    owed : float or None
-        Of Kueue the nominal quota, which stays; None elsewhere.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> fo.operate.Change("vision", "gpu", "", "", present=8.0, new=6.0, held=7.0).change
-    -2.0
-    """
-
-    team: str
-    resource: str
-    flavor: str
-    unit: str
-    present: float | None
-    new: float
-    held: float | None
-    owed: float | None = None
-
-    @property
-    def change(self) -> float | None:
-        """New less present; None without a present quota."""
-        return None if self.present is None else round(self.new - self.present, 9)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the team holds more than the new quota, and than it is owed."""
-        return self.held is not None and self.held > self.new * ABOVE + _RELATIVE
-
-    @property
-    def is_change(self) -> bool:
-        """Whether the new quota is not the present one."""
-        return self.present is None or bool(self.change)
-
-    @property
-    def words(self) -> str:
-        """The resource with its unit and flavor."""
-        return _words(self.resource, self.flavor, self.unit)
-
-
-@dataclass(frozen=True)
-class QuotaChanges:
-    """New quotas beside present ones, and what teams hold.
-
-    Attributes
-    ----------
-    rows : tuple of Change
-        One for each new quota.
-    notes : tuple of str
-        Which teams hold more than their new quotas, and which present quotas stay as they are.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> pool = fo.Instance(
-    ...     [[1]], [4], users=["train"], resources=["gpu"], teams={"team": ["vision"]}, task_limits=[3], held=[4],
-    ... )
-    >>> fo.DRF().allocate(pool).quotas().diff([fo.operate.Quota("vision", "gpu", "", 4.0)]).notes
-    ('vision holds 4 gpu, more than its new quota of 3',)
-    """
-
-    rows: tuple[Change, ...]
-    notes: tuple[str, ...] = ()
-
-    def to_frame(self) -> pd.DataFrame:
-        """A pandas frame with a row for each new quota.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the columns of `Change`, and ``change``.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> pool = fo.Instance([[1]], [4], resources=["gpu"])
-        >>> fo.DRF().allocate(pool).quotas().diff([]).to_frame()[["team", "new"]]
-            team  new
-        0  user1  4.0
-        """
-        pd = optional("pandas", "parquet", "to_frame()")
-        rows = [asdict(row) | {"change": row.change} for row in self.rows]
-        names = ["team", "resource", "flavor", "unit", "present", "new", "change", "held"]
-        return pd.DataFrame(rows, columns=names + ["owed"] * any(row.owed is not None for row in self.rows))
-
-
-@dataclass(frozen=True, repr=False)
-class Quotas:
-    """Quotas of teams in whole tasks: units of each resource, and of each kind of servers where the format can say so.
-
-    Quotas are what a team's whole tasks use. For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond
-    them, what is left over of each resource is added in proportion, and there is no quota of what a team's tasks do not
-    request. Amounts are rounded up to the smallest unit of the format where capacities allow it, else down, the
-    smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to whole GPUs and
-    other pieces. Together they are never more than there is, but that for ``kubernetes`` a team all of whose tasks have
-    a place has room for one more; notes count this, and what stays beside them.
-
-    Attributes
-    ----------
-    rows : tuple of Quota
-        By team, resource and flavor. A quota of 0 is a quota; what has no row is not limited.
-    notes : tuple of str
-        How whole tasks were found, what that loses, what could not be placed, and how amounts are rounded.
-    by : str
-        The label whose teams have quotas; ``user`` if users have no labels.
-    format : {"csv", "kubernetes", "kueue", "slurm"}
-        The format for which they are made: ``csv`` and ``kueue`` by type of server, ``kubernetes`` in total, ``slurm``
-        in total and for each type of GPU.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance(
-    ...     [[8, 2], [4, 1]], [[32, 4], [16, 3]], users=["train", "tune"], resources=["cpu", "gpu"],
-    ...     servers=["a100-1", "t4-1"], server_types=["a100", "t4"], teams={"team": ["vision", "nlp"]},
-    ...     eligible={"vision": ["a100-1"], "nlp": ["t4-1"]},
-    ... )
-    >>> quotas = fo.DRF().allocate(cluster).quotas()
-    >>> quotas
-    <Quotas by team for csv: vision 16 cpu of a100, 0 cpu of t4, ...>
-    >>> print(quotas.text("slurm").splitlines()[-1])
-    sacctmgr -i modify account where name=nlp set GrpTRES=cpu=21,gres/gpu=3,gres/gpu:a100=0,gres/gpu:t4=3
-    """
-
-    rows: tuple[Quota, ...]
-    notes: tuple[str, ...]
-    by: str
-    format: str
-    _source: _Source = field(repr=False, compare=False)
-    _text: str = field(repr=False, compare=False)
-
-    def text(self, format: str | None = None) -> str:
-        """The quotas as text.
-
-        Parameters
-        ----------
-        format : {"csv", "kubernetes", "kueue", "slurm", "kueue-patch"}, optional
-            By default that for which they are made. ``kueue-patch`` changes the ClusterQueues of the input.
-
-        Returns
-        -------
-        str
-            A CSV table; a YAML list of ResourceQuotas, or of ClusterQueues with new ResourceFlavors, for ``kubectl
-            apply -f``; or lines of ``kubectl patch`` or ``sacctmgr``. Except in CSV the notes are comments.
-
-        Raises
-        ------
-        InvalidInstance
-            If the format cannot hold the name of a team or a resource.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> pool = fo.Instance([[4, 1]], [16, 2], resources=["cpu", "gpu"], teams={"team": ["vision"]})
-        >>> print(fo.DRF().allocate(pool).quotas().text("csv"), end="")
-        team,resource,flavor,amount,unit
-        vision,cpu,,8,
-        vision,gpu,,2,
-        """
-        if format == PATCHES:
-            return self._source.patches()
-        return (self if format in (None, self.format) else self._source.quotas(str(format)))._text
-
-    def diff(self, present: str | os.PathLike[str] | Iterable[Quota] | Quotas) -> QuotaChanges:
-        """The quotas beside present ones.
-
-        Parameters
-        ----------
-        present : path-like, Quotas or iterable of Quota
-            A file that `text` wrote, or the output of ``kubectl get resourcequotas -A -o json``, ``kubectl get
-            clusterqueues -o json`` or ``sacctmgr show associations --json``.
-
-        Returns
-        -------
-        QuotaChanges
-
-        Raises
-        ------
-        InvalidInstance
-            If the file cannot be read, or a present quota is in a unit that does not fit.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> pool = fo.Instance([[1]], [4], resources=["gpu"], teams={"team": ["vision"]})
-        >>> fo.DRF().allocate(pool).quotas().diff([fo.operate.Quota("vision", "gpu", "", 6.0)]).rows[0].change
-        -2.0
-        """
-        if isinstance(present, Quotas):
-            known = list(present.rows)
-        else:
-            known = read_quotas(present)[0] if isinstance(present, (str, os.PathLike)) else list(present)
-        return self._source.changes(self.rows, known, self.format)
-
-    def to_frame(self) -> pd.DataFrame:
-        """A pandas frame with a row for each quota, and the columns of `Quota`.
-
-        Returns
-        -------
-        pandas.DataFrame
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.DRF().allocate(fo.Instance([[1]], [4], resources=["gpu"])).quotas().to_frame()
-            team resource flavor  amount unit
-        0  user1      gpu            4.0
-        """
-        pd = optional("pandas", "parquet", "to_frame()")
-        names = ["team", "resource", "flavor", "amount", "unit"]
-        names += ["owed"] * any(row.owed is not None for row in self.rows)
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=names)
-
-    def __repr__(self) -> str:
-        shown = [f"{self.rows[0].team} " if self.rows else "no quotas"]
-        of_first = [row for row in self.rows if row.team == self.rows[0].team][:2]
-        shown.append(", ".join(f"{row.amount:g} {_words(row.resource, row.flavor, row.unit)}" for row in of_first))
-        more = ", ..." if len(self.rows) > len(of_first) else ""
-        return f"<Quotas by {self.by} for {self.format}: {''.join(shown)}{more}>"
+_NEAR = 1e-6  # of the smallest unit: a distance from a multiple that is rounding
 
 
 def quotas_of(
@@ -590,7 +349,7 @@ class _Source:
             rows = [server in self.queues.servers[flavor] for server in servers.servers]
             there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
             there += self._left_out_of([flavor], resource)
-            text = f"{made.amount:,.6g} of {there:,.6g} {_words(resource, flavor, made.unit)}"
+            text = f"{made.amount:,.6g} of {there:,.6g} {described(resource, flavor, made.unit)}"
             (over if made.amount > there * ABOVE else parts).append(text)
         notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
         if over:
@@ -633,11 +392,11 @@ class _Source:
             ):
                 before = amounts
                 amounts = self._lent(resource, keys, amounts, room, places)
-                spare += [f"{sum(amounts) - sum(before):,.6g} {_words(resource, '', unit)}"] * (amounts != before)
+                spare += [f"{sum(amounts) - sum(before):,.6g} {described(resource, '', unit)}"] * (amounts != before)
             counts = rounded_within(amounts, flavors, room, float(capacity.sum()), step)
             for (t, flavor), count in zip(keys, counts, strict=False):
                 if format == "kueue" and self.teams[t] in self.queues.raw and not self._wanted(t, i, places[t][flavor]):
-                    unwanted.setdefault(self.teams[t], []).append(_words(resource, flavor, ""))
+                    unwanted.setdefault(self.teams[t], []).append(described(resource, flavor, ""))
                     continue
                 if bounds is not None and not (bounds.written[t, i] and (count or not self._is_plain(resource))):
                     continue
@@ -732,7 +491,7 @@ class _Source:
                 total, used = float(servers.total_capacities[i]), float(bounds.amounts[:, i].sum())
             unit = self._units_of.get(resource, "")
             if used > 0 and total - used >= step_of(resource, unit):
-                left.append(f"{total - used:,.6g} of {total:,.6g} {_words(resource, '', unit)}")
+                left.append(f"{total - used:,.6g} of {total:,.6g} {described(resource, '', unit)}")
             index = [servers.resource_index(resource)] if resource in servers.resources else []
             for t, team in enumerate(self.teams):
                 if (team, resource) not in written and team not in self._of_servers:
@@ -778,7 +537,7 @@ class _Source:
         if gpus is not None:
             total[gpus.resource] = float(gpus.devices(servers.total_capacities))
         unit = {row.resource: row.unit for row in rows}
-        parts = [f"{sums[name]:,.6g} of {total[name]:,.6g} {_words(name, '', unit[name])}" for name in sums]
+        parts = [f"{sums[name]:,.6g} of {total[name]:,.6g} {described(name, '', unit[name])}" for name in sums]
         what = "room for one more task, so that it is seen, though together quotas then are"
         return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
 
@@ -842,7 +601,7 @@ class _Source:
             kind = "other" if with_tasks else "above" if one.team in outer else "idle"
             unit = self._units_of.get(resource, "")
             amount = same_unit(one, unit)
-            kinds[kind].append(f"{one.team} {amount:,.6g} {_words(resource, '', unit)}")
+            kinds[kind].append(f"{one.team} {amount:,.6g} {described(resource, '', unit)}")
             if kind != "above" and one.team not in self.fixed:
                 sums[resource] += amount
                 more.add(resource)
@@ -855,7 +614,7 @@ class _Source:
         }
         notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
         parts = [
-            f"{sums[name]:,.6g} of {there[name]:,.6g} {_words(name, '', self._units_of.get(name, ''))}"
+            f"{sums[name]:,.6g} of {there[name]:,.6g} {described(name, '', self._units_of.get(name, ''))}"
             for name in there
             if name in more
         ]
@@ -896,7 +655,7 @@ class _Source:
         for row in rows:
             left[row.resource] -= row.amount
         parts = [
-            f"{left[name]:,.6g} of {total[name]:,.6g} {_words(name, '', unit)}"
+            f"{left[name]:,.6g} of {total[name]:,.6g} {described(name, '', unit)}"
             for name, unit in {row.resource: row.unit for row in rows}.items()
             if left[name] >= step_of(name, unit)
         ]
@@ -983,7 +742,24 @@ class _Source:
             if one.is_over
         ]
         said = format in BOUNDING and (self.limits if format == "slurm" else self.resource_quotas) is not None
-        return QuotaChanges(tuple(made), (*over, *self._beyond(), *([] if said else notes)))
+        held_elsewhere = self._held_elsewhere(made) if format == "kueue" else []
+        return QuotaChanges(tuple(made), (*over, *held_elsewhere, *self._beyond(), *([] if said else notes)))
+
+    def _held_elsewhere(self, made: Sequence[Change]) -> list[str]:
+        """What queues hold on flavors of which they have no quota at all, not even of 0."""
+        if self._held_in_all is None:
+            return []
+        shown: dict[tuple[str, str], float] = {}
+        for one in made:
+            if one.held is not None:
+                shown[one.team, one.resource] = shown.get((one.team, one.resource), 0.0) + one.held
+        return [
+            f"{team} holds {more:,.6g} {resource} more, on servers of flavors of which it has no quota"
+            for t, team in enumerate(self.teams)
+            for i, resource in enumerate(self.whole.servers.resources)
+            if (of := shown.get((team, resource))) is not None
+            and (more := float(self._held_in_all[t, i]) - of) > RELATIVE * max(of, 1.0)
+        ]
 
     def _present(
         self, rows: Sequence[Quota], present: Sequence[Quota]
@@ -1100,7 +876,7 @@ def _shortfall(gang: Gang, quotas: Mapping[str, Mapping[str, float]], unit_of: M
     for name, units in lacks.items():
         given = {flavor: amount for flavor, amount in quotas[name].items() if amount > 0}
         there = [f"{amount:,.6g}" + f" of {flavor}" * bool(flavor) for flavor, amount in given.items()]
-        parts.append(f"{units:,.6g} {_words(name, '', unit_of[name])} (quota {', '.join(there) or '0'})")
+        parts.append(f"{units:,.6g} {described(name, '', unit_of[name])} (quota {', '.join(there) or '0'})")
     return f"{gang.name} of {gang.team} needs {' and '.join(parts)}"
 
 
@@ -1138,7 +914,7 @@ def rounded_within(
     per = float(1 / step)
     values = np.asarray(amounts, dtype=float) * per
     near = np.rint(values)
-    exact = np.abs(values - near) <= np.maximum(_NEAR, _RELATIVE * values)
+    exact = np.abs(values - near) <= np.maximum(_NEAR, RELATIVE * values)
     values = np.where(exact, near, values)
     counts = np.floor(values).astype(np.int64).tolist()
     left = {name: _whole(most * per) for name, most in room.items()}
@@ -1155,12 +931,7 @@ def rounded_within(
 
 
 def _whole(value: float) -> int:
-    return int(np.floor(value * (1 + _RELATIVE) + _NEAR))
-
-
-def _words(resource: str, flavor: str, unit: str) -> str:
-    """A resource with its unit and flavor, as ``GiB memory of a100``."""
-    return " ".join(filter(None, (unit_shown(unit), resource, f"of {flavor}" if flavor else "")))
+    return int(np.floor(value * (1 + RELATIVE) + _NEAR))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -18,21 +18,13 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, tiers_of
 from fairopt.blocks.base import ByUser, as_given, is_ours
-from fairopt.blocks.constraints import (
-    Constraint,
-    MaxShare,
-    MaxTasks,
-    MinShare,
-    MinTasks,
-    Reserve,
-    SharingIncentive,
-)
+from fairopt.blocks.constraints import Constraint, MaxShare, MinShare, MinTasks, SharingIncentive
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.blocks.teams import OfTeam, with_shares
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, OutOfTime
 from fairopt.instance import Instance
-from fairopt.instance.parts import taking_part
+from fairopt.instance.parts import merged_within_limits, taking_part
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock, begin
@@ -111,19 +103,14 @@ def _held_constraint(constraint: Constraint, instance: Instance, hold: Callable[
 
 def relaxed(constraint: Constraint, point: Point | None = None, by: float = BY) -> Constraint | None:
     """A constraint relaxed by a part; None if it has no number to relax, so that it can only be left out."""
-    if isinstance(constraint, MaxShare):
-        return replace(constraint, level=_times(constraint.level, 1 + by))
-    if isinstance(constraint, MinShare):
-        return replace(constraint, level=_times(constraint.level, 1 - by))
-    if isinstance(constraint, MaxTasks):
-        return MaxTasks(_times(constraint.tasks, 1 + by))
-    if isinstance(constraint, MinTasks):
-        return MinTasks(_times(constraint.tasks, 1 - by))
-    if isinstance(constraint, Reserve):
-        return Reserve(constraint.resource, constraint.fraction * (1 - by))
-    if isinstance(constraint, AtLeast) and point is not None:
-        return replace(constraint, level=constraint.level - by * constraint.objective.drop(point))
-    return None
+    changed: Any = constraint  # a dataclass
+    if isinstance(constraint, AtLeast):
+        return None if point is None else replace(changed, level=changed.level - by * changed.objective.drop(point))
+    if constraint._relaxed_by is None:
+        return None
+    name, sign = constraint._relaxed_by
+    relaxing: Constraint = replace(changed, **{name: _times(getattr(constraint, name), 1 + sign * by)})
+    return relaxing
 
 
 def _times(values: Any, factor: float) -> Any:
@@ -197,7 +184,7 @@ class SolvedAgain:
         policy: Policy = allocation.policy
         whole, self.clock = allocation.instance, clock
         ours = all(map(is_ours, (policy.objective, *policy.constraints, *policy.objective.share_blocks())))
-        self.instance = instance = whole.merged() if ours else whole
+        self.instance = instance = merged_within_limits(whole) if ours else whole
         hold = holding(instance)
         self.given = policy
         self.objective = with_shares(policy.objective, hold)
@@ -301,7 +288,7 @@ class FilledAgain:
 
     def __init__(self, allocation: Allocation, clock: Clock) -> None:
         self.policy: HDRF = allocation.policy
-        self.instance, self.clock = allocation.instance.merged(), clock
+        self.instance, self.clock = merged_within_limits(allocation.instance), clock
         self.constraints: tuple[Constraint, ...] = ()
         self.known: dict[frozenset[Change], Float | None] = {}
         self.unfit: set[frozenset[Change]] = set()

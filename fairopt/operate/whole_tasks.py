@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
-from fairopt.blocks.limits import beyond_limits, limited_units
+from fairopt.blocks.guarantees import beyond_limits, limited_units
 from fairopt.blocks.objectives import MaxMin, Total
 from fairopt.blocks.shares import DominantShare, Tasks
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairopt.operate.explained_answer import SAME, ExplainedAnswer
 from fairopt.operate.explanation import Binding, Explanation, listed, losses, number, percent, tasks_of
 from fairopt.operate.fitting import too_large, why_too_large
 from fairopt.runtime.display import of_units, without_vendor
-
-if TYPE_CHECKING:
-    from fairopt.operate.explain import Explainer
 
 __all__ = ["sentences"]
 
 TINY = 1e-12
 MANY = 0.05  # of what it gains: losses of others, each too small to be told from rounding, that are named
-SAME = 1e-6  # relative difference of equal levels
 
 
-def sentences(found: Explanation, about: Explainer) -> Explanation:
+def sentences(found: Explanation, about: ExplainedAnswer) -> Explanation:
     """The explanation with its sentences."""
     lines = _Words(found, about)
     return replace(found, sentences=tuple(filter(None, lines.all())))
@@ -31,7 +27,7 @@ def sentences(found: Explanation, about: Explainer) -> Explanation:
 class _Words:
     """The sentences of one explanation."""
 
-    def __init__(self, found: Explanation, about: Explainer) -> None:
+    def __init__(self, found: Explanation, about: ExplainedAnswer) -> None:
         self.found, self.about, self.instance = found, about, about.instance
         self.subject = about.subject(found.name)
         self.of_team = self.subject.is_team or found.name not in self.instance.derived.position

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from fairopt.errors import InvalidBlock, optional
+from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.runtime.display import shortened, shorter
 
 __all__ = [
@@ -69,6 +69,13 @@ FONTS = (
 def matplotlib_or_missing() -> Any:
     """Import `matplotlib.figure`, or raise `MissingExtra`."""
     return optional("matplotlib.figure", "plots", "a picture")
+
+
+def check_kind(kind: str, kinds: Iterable[str], of: str = "") -> None:
+    """Raise `InvalidBlock` with the nearest ones if there is no such kind of picture of something."""
+    if kind not in kinds:
+        what = f"picture {kind!r} of a {of}" if of else f"kind of picture {kind!r}"
+        raise InvalidBlock(f"there is no {what}; {nearest(kind, kinds)}")
 
 
 def new_figure(width: float, height: float) -> Any:

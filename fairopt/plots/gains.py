@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.errors import InvalidBlock, nearest
 from fairopt.operate.what_if import GAINS, LOSES, Gains, WhatIf
 from fairopt.plots.common import (
     COLOURS,
     amount,
+    check_kind,
     cut,
     escaped,
     fall_back_fonts,
@@ -44,8 +44,7 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
     >>> [text.get_text() for text in ax.texts]
     ['-33.3 cpu (100 to 66.7)', '+33.3 cpu (100 to 133)']
     """
-    if kind not in KINDS:
-        raise InvalidBlock(f"there is no picture {kind!r} of a what-if; {nearest(kind, KINDS)}")
+    check_kind(kind, KINDS, "what-if")
     matplotlib_or_missing()
     by, each = found.shown
     rows = each.largest_first[:MAX_BARS]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.plots.common import check_kind
 from fairopt.plots.demands import DemandLines
 from fairopt.plots.dominant import DominantShares
 from fairopt.plots.envy import EnvyMatrix, check_users
@@ -56,8 +57,7 @@ def check(
     Traceback (most recent call last):
     fairopt.errors.InvalidBlock: this picture has two resources on its axes, but the instance has 1
     """
-    if kind not in KINDS:
-        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
+    check_kind(kind, KINDS)
     chosen = {"users": users, "resources": resources}
     for what, names in chosen.items():
         if names is not None and PLANES.get(kind) != what:

@@ -7,8 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
-from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import COLOURS, amount, cut, fall_back_fonts, matplotlib_or_missing, new_figure, plain
+from fairopt.errors import InvalidBlock
+from fairopt.plots.common import (
+    COLOURS,
+    amount,
+    check_kind,
+    cut,
+    fall_back_fonts,
+    matplotlib_or_missing,
+    new_figure,
+    plain,
+)
 from fairopt.policy import label
 from fairopt.runtime.display import shortened, without_vendor
 
@@ -32,8 +41,7 @@ def purchases(
     >>> [name.get_text() for name in purchases(s).get_yticklabels()]
     ['ram', 'cpu']
     """
-    if kind not in KINDS:
-        raise InvalidBlock(f"there is no picture {kind!r} of a sensitivity; {nearest(kind, KINDS)}")
+    check_kind(kind, KINDS, "sensitivity")
     return bars(sensitivity.purchases(costs), label(sensitivity.allocation.policy), costs is not None, ax)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import check_axes, colour, colour_bar, cut, fall_back_fonts, new_figure, plain
+from fairopt.plots.common import check_axes, check_kind, colour, colour_bar, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
 from fairopt.tradeoff.preferences import Survey
 
@@ -31,8 +30,7 @@ def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
     >>> preferences(found, "clusters").get_xlabel()
     'efficiency: tasks'
     """
-    if kind not in KINDS:
-        raise InvalidBlock(f"there is no picture {kind!r} of a survey; {nearest(kind, KINDS)}")
+    check_kind(kind, KINDS, "survey")
     ax = new_figure(5.2, 3.9).subplots() if ax is None else ax
     check_axes(ax)
     KINDS[kind](survey, ax)

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.online.units import NAMES
 from fairopt.plots.common import (
     COLOURS,
     GREYS,
+    check_kind,
     colour,
     cut,
     escaped,
@@ -62,8 +63,7 @@ def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
     Traceback (most recent call last):
     fairopt.errors.InvalidBlock: there is no kind of picture 'share'; did you mean 'shares'?
     """
-    if kind not in TIMELINE_KINDS:
-        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, TIMELINE_KINDS)}")
+    check_kind(kind, TIMELINE_KINDS)
     if between is not None:
         ends = moments_of(between, "between")
         if len(ends) != 2 or not ends[0] < ends[1]:

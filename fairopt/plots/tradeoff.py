@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import COLOURS, GREYS, check_axes, colour, cut, fall_back_fonts, new_figure, plain
+from fairopt.plots.common import COLOURS, GREYS, check_axes, check_kind, colour, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
 from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.frontier import Frontier
@@ -64,8 +64,7 @@ def draw_frontier(
 
 def check(kind: str, parameters: int, of: str) -> None:
     """Raise `InvalidBlock` for a picture that a frontier with this number of parameters does not have."""
-    if kind not in KINDS:
-        raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
+    check_kind(kind, KINDS)
     if parameters not in KINDS[kind]:
         words = "one parameter" if kind == "tasks" else "two parameters"
         raise InvalidBlock(f"kind={kind!r} needs {words}, but the frontier has {parameters}; try kind='tradeoff'")

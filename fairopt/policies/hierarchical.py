@@ -245,14 +245,21 @@ def refilled(allocation: Allocation) -> Allocation:
     return proved
 
 
+def _limits_of_merged(instance: Instance) -> list[int]:
+    """The positions of the limits that are left where identical servers are one row."""
+    position = {limit.name: i for i, limit in enumerate(instance.limits)}
+    return [position[limit.name] for limit in instance.merged().limits]
+
+
 def written(allocation: Allocation) -> dict[str, Any]:
     """The evidence for `verify`: of an instance in which identical servers are not one row."""
     instance, entry = allocation.instance, allocation.evidence[0]
     classes = instance.derived.server_classes
     of_class = [np.flatnonzero(classes == k).tolist() for k in range(int(classes.max()) + 1)]
     part = instance.counts / np.bincount(classes, weights=instance.counts)[classes]
+    limits = _limits_of_merged(instance)
     rows = [
-        [[s, i, p] for k, i, p in row for s in (of_class[k] if isinstance(k, int) else [k])]
+        [[s, limits[i] if k is None else i, p] for k, i, p in row for s in (of_class[k] if isinstance(k, int) else [k])]
         for row in entry.get("rows") or ()
     ]
     placements = [
@@ -270,9 +277,15 @@ def written(allocation: Allocation) -> dict[str, Any]:
 def of_classes(instance: Instance, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The evidence that `written` wrote, of one row for identical servers; as it is if it is malformed."""
     classes = instance.derived.server_classes.tolist()
+    limits = {i: position for position, i in enumerate(_limits_of_merged(instance))}
     try:
         rows = [
-            [[*key, p] for key, p in {(classes[k] if isinstance(k, int) else k, i): p for k, i, p in row}.items()]
+            [
+                [*key, p]
+                for key, p in {
+                    (classes[k] if isinstance(k, int) else k, limits[i] if k is None else i): p for k, i, p in row
+                }.items()
+            ]
             for row in entry.get("rows") or ()
         ]
         placements = []

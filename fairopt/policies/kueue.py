@@ -111,11 +111,11 @@ class Kueue(NotOfBlocks):
         by = self.by or instance.teams.outermost_first
         if self.by is None and len(by) > 1 and by[0].rstrip("0123456789") == "cohort":
             by = by[1:]
-        whole = _with_all_labels(instance, by)
+        whole, active = _with_all_labels(instance, by), instance.task_limits > 0
         levels: dict[tuple[int, ...], Objective] = {}  # by users: a team of one team is no level
         for label in by:
             teams = whole.teams.labelling(label).of_user
-            if (teams != teams[:1]).any() or label == by[-1]:  # one team alone is compared with none
+            if len({*teams[active].tolist()}) > 1 or label == by[-1]:  # one team alone is compared with none
                 levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
         objective, *inner = levels.values() or (Leximin(Surplus()),)
         for one in inner:

@@ -30,7 +30,7 @@ from fairopt.certificate import Certificate
 from fairopt.checker import answer as checker
 from fairopt.checker.instance import differences
 from fairopt.checker.outcome import Verification
-from fairopt.checker.policy import SHARES
+from fairopt.checker.policy import USER_SHARES
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.exact.allocate import as_array, prove_again, read_tasks
 from fairopt.instance import Instance, entries_of
@@ -139,7 +139,7 @@ def _beside_evidence(allocation: Allocation) -> dict[str, Any]:
 
 def _is_known(share: Share) -> bool:
     """Whether the checker always computes the coefficients of a share itself."""
-    return is_ours(share) and type(share).__name__ in SHARES
+    return is_ours(share) and type(share).__name__ in USER_SHARES
 
 
 def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:

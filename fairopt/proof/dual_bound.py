@@ -15,7 +15,6 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import best_server
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
-from fairopt.proof.number_lagrangian import NumbersLagrangian
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Float, Program
@@ -25,6 +24,8 @@ def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, po
     """The Lagrangian bound of an objective, of users' shares or of other numbers."""
     if all(form.of_users for form in (majorant, *(extra for extra, _ in multipliers.extra))):
         return Lagrangian(program, majorant, multipliers, point)
+    from fairopt.proof.number_lagrangian import NumbersLagrangian
+
     return NumbersLagrangian(program, majorant, multipliers, point)
 
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, KeptLevel, KeptShares
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
-from fairopt.blocks.guarantees import TeamGuarantees
-from fairopt.blocks.limits import KeptLimits
+from fairopt.blocks.guarantees import KeptLimits, TeamGuarantees
 from fairopt.blocks.rows import Rows
 from fairopt.solve.form.program import Float, Program
 from fairopt.solve.form.program_rows import BlockRows

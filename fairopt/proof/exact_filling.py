@@ -13,22 +13,12 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import OutOfDomain
-from fairopt.proof.pool_gaps import Bottlenecks
+from fairopt.proof.pool_gaps import MAX_USERS
 from fairopt.runtime.clock import check
-from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, ROUNDING
+from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Float, Program
 
-MOST_USERS = 2_000  # some 0.5 seconds
 BITS = 200
-
-
-def rounding_decides(program: Program, found: Bottlenecks) -> bool:
-    """Whether the rounding of one load may move a level by more than the tolerance, on a pool of few users."""
-    if program.instance.n_users > MOST_USERS or program.term.share is None:
-        return False
-    with np.errstate(all="ignore"):
-        growth = np.where(np.isfinite(found.least) & (found.rising > 0), program.usable / found.rising, 1.0)
-        return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)
 
 
 def exact_gap(program: Program, tasks: Float) -> float | None:
@@ -37,7 +27,7 @@ def exact_gap(program: Program, tasks: Float) -> float | None:
     None for a share without an exact formula, or if levels differ too much. The level of those whom the lower bounds of
     others leave nothing is 0.
     """
-    if program.instance.n_users > MOST_USERS:
+    if program.instance.n_users > MAX_USERS:
         return None
     exactly = [Fraction(x) for x in tasks.tolist()]
     smallest, gap = not program.term.is_order, None

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.guarantees import team_floors
-from fairopt.blocks.limits import beyond_limits, limited_units
+from fairopt.blocks.guarantees import beyond_limits, limited_units, team_floors
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 

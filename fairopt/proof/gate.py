@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
-from fairopt.blocks.limits import beyond_limits
+from fairopt.blocks.guarantees import beyond_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
@@ -27,7 +27,6 @@ from fairopt.errors import FairoptError, NotCertified
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.proof import feasibility as conditions
-from fairopt.proof import filling_states as hierarchy
 from fairopt.proof.entries import Named, priced
 from fairopt.proof.pool_gaps import PoolProof
 from fairopt.proof.proposal import Evidence, Measured, Proposal
@@ -118,7 +117,8 @@ def judge(program: Program, proposal: Proposal) -> Answer:
                 answer = nothing(program, proposal.method)
             if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
                 answer.gap = 0.0
-    answer.solver, answer.evidence = proposal.solver, evidence
+    answer.solver, answer.evidence, answer.note = proposal.solver, evidence, proposal.note
+    answer.tried = proposal.tried
     if attempt is not None:
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer
@@ -533,6 +533,8 @@ def of_filling(policy: Any, instance: Instance, tasks: Float, entry: dict[str, A
     ``tasks`` are by user and class of servers, and ``entry`` is for these. The objective is the smallest dominant share
     per weight of the children of the root.
     """
+    from fairopt.proof import filling_states as hierarchy
+
     merged, value, note = instance.merged(), 0.0, ""
     gap, short, method = np.inf, 0.0, "hierarchical filling"
     if not (instance.task_limits > 0).any():

@@ -54,7 +54,7 @@ class InsideTeams:
             raise OutOfDomain(f"{team} sums other shares than its members compare")
         self.place = np.flatnonzero(columns)
         self.users, self.user = np.unique(pairs.user[self.place], return_inverse=True)
-        names, of_pair = np.unique(whole.of_pairs(pairs)[self.place], return_inverse=True)
+        names, of_pair = np.unique(whole.of_pairs(pairs.user)[self.place], return_inverse=True)
         self.n_teams, self.team = len(names), of_pair[np.unique(self.user, return_index=True)[1]]
         number = team.labelling(instance).of_user
         each = sums_by(number, pairs.sum(c * tasks), len(whole)) / sums_by(number, own.weights, len(whole))

@@ -26,6 +26,7 @@ import numpy as np
 from fairopt.blocks.model import Point
 from fairopt.proof.conic import CANCELLED, ConicConditions
 from fairopt.proof.lagrangian import Multipliers
+from fairopt.proof.proposal import MOVED
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
@@ -38,7 +39,6 @@ EQUAL = 1e-14  # relative: equal sums, and equal costs at polished prices
 ONE_ROUNDING = 2.5e-16  # relative
 FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
-MOVED = "whose rounding may move them"
 ROUNDED = 1e-15  # relative: what rounding of demands, shares and sums may leave of a full capacity
 COUNTED = 3000  # pairs times levels up to which rounding counts as a gap: beyond, no exact program can decide
 DECIDED = 500  # pairs times levels up to which the worst case counts: exact programs then take up to 0.1 s

@@ -76,7 +76,7 @@ class NumbersLagrangian(Lagrangian):
             for curve in form.curves:
                 if curve.alpha == 0:
                     numbers = _numbers_of(curve)
-                    of_pair = curve.factor[numbers.of_pairs(self.pairs)]
+                    of_pair = curve.factor[numbers.of_pairs(self.pairs.user)]
                     slopes = slopes + of_pair * self.pairs.of(curve.c)
                     base = 0.0 if numbers.base is None else float(curve.factor @ numbers.base)
                     constant -= float(curve.factor.sum()) + base
@@ -98,7 +98,7 @@ class NumbersLagrangian(Lagrangian):
         parts = []
         for term, price in zip(others, prices, strict=True):
             numbers = _numbers_of(term)
-            worth = price[numbers.of_pairs(self.pairs)] * self.pairs.of(term.c)
+            worth = price[numbers.of_pairs(self.pairs.user)] * self.pairs.of(term.c)
             cost = cost - worth - TERM_ROUNDING * (np.abs(cost) + worth)
             if isinstance(term, Curve):
                 parts.append(self._gains(term, numbers, price))
@@ -203,7 +203,7 @@ class NumbersLagrangian(Lagrangian):
             rest = given
             for other, price in zip(others, prices, strict=True):
                 if other is not term and len(price):
-                    rest = rest - price[_numbers_of(other).of_pairs(self.pairs)] * self.pairs.of(other.c)
+                    rest = rest - price[_numbers_of(other).of_pairs(self.pairs.user)] * self.pairs.of(other.c)
             supply = self.supply(term, rest)
             if isinstance(term, Curve):
                 prices[k] = self._clearing(term, supply)
@@ -232,7 +232,7 @@ class NumbersLagrangian(Lagrangian):
         utility = float(slopes @ tasks)
         utility += sum(float((c.slopes(c.at(self.point)) * c.c)[self.pairs.user] @ tasks) for c in own)
         for curve in curves:
-            paid = self._slopes_at_point(curve)[_numbers_of(curve).of_pairs(self.pairs)]
+            paid = self._slopes_at_point(curve)[_numbers_of(curve).of_pairs(self.pairs.user)]
             utility += float((paid * self.pairs.of(curve.c)) @ tasks)
         return utility / cost if cost * utility > 0 and np.isfinite(utility) else None
 

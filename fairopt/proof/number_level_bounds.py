@@ -73,7 +73,7 @@ class NumberBounds:
         self.numbers = numbers = program.term.share._numbers(program.instance, levelled=True)
         of_users = numbers.of_user is not None and program.single and numbers.per_task.ndim == 1
         self.c = numbers.per_task if of_users else self.pairs.of(numbers.per_task)  # without copies of a large pool's
-        self.number = numbers.of_user if of_users else numbers.of_pairs(self.pairs)
+        self.number = numbers.of_user if of_users else numbers.of_pairs(self.pairs.user)
         best, least = -self.pairs.min(-self.c), self.pairs.min(self.c)
         self.lowest, self.most = numbers.above(least * program.low), numbers.above(best * program.most)
 

@@ -15,12 +15,13 @@ import numpy as np
 from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
 from fairopt.proof.bound import gain_of_power, gain_of_total, gap_of_means, power
-from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
+from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.pool_users import Chunk, Pool, cost, summed
 from fairopt.solve.form.program import Float, Program
 
-Measures = TypeVar("Measures", bound=Any)
+MAX_USERS = 2_000  # of a pool that is filled in fractions: some 0.5 seconds
 
+Measures = TypeVar("Measures", bound=Any)
 
 # how fields are combined; others are added
 COMBINED = {name: np.max for name in ("above_limit", "below_bound", "has_lower_bounds", "top")}
@@ -448,3 +449,12 @@ def proof_on_pool(
             gap, value = found.gap(usable, adjustments), found.lowest
     value, slope = term.natural(value, weight)
     return PoolProof(factor, found, gap, value, None if prices is None else prices * slope)
+
+
+def rounding_decides(program: Program, found: Bottlenecks) -> bool:
+    """Whether the rounding of one load may move a level by more than the tolerance, on a pool of few users."""
+    if program.instance.n_users > MAX_USERS or program.term.share is None:
+        return False
+    with np.errstate(all="ignore"):
+        growth = np.where(np.isfinite(found.least) & (found.rising > 0), program.usable / found.rising, 1.0)
+        return bool(EPS * np.maximum(growth, 1.0).prod() > GAP_TOLERANCE)

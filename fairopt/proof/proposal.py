@@ -42,15 +42,20 @@ class Measured:
     multipliers: Mapping[str, Float] = field(default_factory=dict)
 
 
+MOVED = "whose rounding may move them"  # levels, in what a certificate assumes
+
+
 class Evidence(ABC):
     """Numbers that bound the gap of a point; each kind is a class.
 
     ``kind`` is its name in files, empty for evidence that follows from the instance. With ``has_point`` the evidence
-    supplies its own optimum, and a proposal needs no tasks.
+    supplies its own optimum, and a proposal needs no tasks. With ``of_solver`` its numbers are a solver's, which files
+    hold in a form of their own; others are written as they were judged, up to rounding.
     """
 
     kind: ClassVar[str] = ""
     has_point: ClassVar[bool] = False
+    of_solver: ClassVar[bool] = False
 
     @property
     def by_level(self) -> bool:
@@ -96,7 +101,8 @@ class Evidence(ABC):
 class Proposal:
     """The outcome of a method's attempt: a point with evidence, or no point.
 
-    Tasks are by pair of user and server; with bundles both are by server row.
+    Tasks are by pair of user and server; with bundles both are by server row. If answers to other programs led to it,
+    ``tried`` are their attempts, in place of an ``attempt``, and ``note`` is what they note.
     """
 
     method: str
@@ -105,6 +111,8 @@ class Proposal:
     solver: str | None = None
     attempt: Try | None = None
     bundles: Float | None = None
+    tried: tuple[Try, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Envy, envy
 from fairopt.properties.names import (
+    BY_NAME,
     OF_ALLOCATIONS,
     PROPERTIES,
     USUAL_CHECKS,
@@ -32,6 +33,7 @@ from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.properties.within import ASIDE, judged
 from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import NOISE
 
 __all__ = ["OwnSlices", "check"]
@@ -146,7 +148,8 @@ def check(
     clock, names = Clock(time_limit), _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     work = work_by(share, allocation.policy, allocation.instance)
-    verdicts = tuple(_within(CHECKS[p](allocation, float(tol), clock, work), allocation) for p in names)
+    checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
+    verdicts = tuple(_within(one(allocation, float(tol), clock, work), allocation) for one in checks)
     if allocation.certificate.whole:
         verdicts = tuple(
             v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
@@ -168,7 +171,7 @@ def _within(verdict: Verdict, allocation: Allocation) -> Verdict:
 # -- each property -------------------------------------------------------------------------------------------------
 
 
-def _pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+def pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     found, instance = dominating(allocation, tol, clock, work), allocation.instance
     holds, say = found.margin <= tol, Wording(work)
     words = f"no user can {say.more} unless another {say.fewer}"
@@ -191,7 +194,7 @@ def _pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None)
     return Verdict("pareto", holds, found.margin, found, words)
 
 
-def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     instance, has, say = allocation.instance, _counted(allocation, work), Wording(work)
     slices = instance.own_slices if work is None else work.slices
     short = quotient(slices - has, own_units(slices, has), -1.0)
@@ -209,7 +212,7 @@ def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: W
     return Verdict("sharing-incentive", False, margin, witness, words)
 
 
-def _team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     name, found = "team-sharing-incentive", team_slices(allocation)
     short = found.short
     margin = float(short.max(initial=-1.0))
@@ -260,7 +263,7 @@ def _more_whole_tasks(found: Envy, _: Allocation, __: int, ___: None, theirs: bo
     return words + " less one task" * theirs + f", but runs {runs}"
 
 
-def _bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
+def bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
     found = bottleneck_fairness(allocation, tol)
@@ -280,13 +283,7 @@ _UNENVIED = {
     "ef1-own": "no user could run more whole tasks on what another holds, after one of its own",
 }
 WHOLE = ("ef1", "ef1-own")  # properties that count whole tasks
-CHECKS: dict[str, Callable[[Allocation, float, Clock, Work | None], Verdict]] = {
-    "pareto": _pareto,
-    "sharing-incentive": _sharing_incentive,
-    "team-sharing-incentive": _team_sharing_incentive,
-    "bottleneck": _bottleneck,
-    **{name: partial(_envy, name) for name in COUNTINGS},
-}
+envy_free, ef1, ef1_own = (partial(_envy, name) for name in COUNTINGS)
 
 
 # -- arguments ------------------------------------------------------------------------------------------------

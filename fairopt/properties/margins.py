@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from math import floor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,13 @@ from fairopt.properties.answers import Outcomes
 from fairopt.properties.envy import at_own_weights, whole
 from fairopt.properties.exact import pool as exact_pool
 from fairopt.properties.exact.pool import ExactAnswer, ExactPool, cut, own_slice
+from fairopt.properties.names import BY_NAME
 from fairopt.properties.units import TRACE
+from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import SUM_ROUNDING
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["MARGINS", "Margins", "exact_envy"]
+__all__ = ["Margins", "exact_envy", "margins_of"]
 
 Float = NDArray[np.float64]
 
@@ -130,11 +132,17 @@ def _exact_bottleneck(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
     return worst
 
 
-MARGINS = {
-    "pareto": Margins(_pareto, _exact_pareto),
-    "sharing-incentive": Margins(_sharing, _exact_sharing),
-    "envy-free": Margins(_envy, _exact_envy),
-    "bottleneck": Margins(_bottleneck, _exact_bottleneck),
-    "ef1": Margins(partial(_one_task, theirs=True), partial(_exact_one_task, theirs=True)),
-    "ef1-own": Margins(partial(_one_task, theirs=False), partial(_exact_one_task, theirs=False)),
-}
+pareto = Margins(_pareto, _exact_pareto)
+sharing_incentive = Margins(_sharing, _exact_sharing)
+envy_free = Margins(_envy, _exact_envy)
+bottleneck = Margins(_bottleneck, _exact_bottleneck)
+ef1, ef1_own = (
+    Margins(partial(_one_task, theirs=theirs), partial(_exact_one_task, theirs=theirs)) for theirs in (True, False)
+)
+
+
+def margins_of(name: str) -> Margins | None:
+    """The margins of a property; None if it has none."""
+    place = BY_NAME[name].margins
+    found: Any = later(f"fairopt.properties.{place}") if place else None
+    return found

@@ -1,8 +1,9 @@
-"""Names and aliases of the properties; formatting of numbers in sentences about them."""
+"""The table of properties and their names; formatting of numbers in sentences about them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.runtime.clock import Clock
@@ -10,6 +11,7 @@ from fairopt.runtime.tolerances import NOISE
 
 __all__ = [
     "ALIASES",
+    "BY_NAME",
     "OF_ALLOCATIONS",
     "OF_TEAMS",
     "PROPERTIES",
@@ -23,48 +25,98 @@ __all__ = [
     "zero_if_noise",
 ]
 
-MEANING = {  # in the order of reports
-    "pareto": "no feasible allocation gives every user at least as many tasks and some user more",
-    "sharing-incentive": "no user would run more tasks on its own slice of every server",
-    "team-sharing-incentive": "no team, and no user in its team, would hold a larger dominant share with one member's "
-    "tasks on its slice of every server",
-    "envy-free": "no user would run more tasks on what another user holds, at its own weight",
-    "ef1": "no user could run more whole tasks than it has on what another user holds less one of the other's tasks",
-    "ef1-own": "no user could run two whole tasks more than it has on what another user holds",
-    "strategy-proof": "no user runs more tasks by reporting other demands",
-    "strategy-proof-boosting": "no user runs more tasks by reporting larger demands",
-    "team-strategy-proof": "no team has a member run more tasks, and none fewer, by its members' reports, of whom one "
-    "may pose as two users",
-    "bottleneck": "every user has all it asked for, or its entitlement of some full resource",
-    "population-monotone": "when a user leaves, no other user runs fewer tasks",
-    "resource-monotone": "when a capacity grows, no user runs fewer tasks",
-}
+
+@dataclass(frozen=True)
+class Property:
+    """A property: its name, what it means, and other names.
+
+    ``check`` is a function as in `checks`, by module and name, and ``margins`` its `Margins`; a property of mechanisms
+    has neither. `check` judges ``usual`` ones by default.
+    """
+
+    name: str
+    meaning: str
+    aliases: str = ""
+    check: str = ""
+    margins: str = ""
+    usual: bool = False
+    of_teams: bool = False
+
+
+TABLE = (  # in the order of reports
+    Property(
+        "pareto",
+        "no feasible allocation gives every user at least as many tasks and some user more",
+        "pe pareto-efficiency pareto-efficient",
+        "checks:pareto",
+        "margins:pareto",
+        usual=True,
+    ),
+    Property(
+        "sharing-incentive",
+        "no user would run more tasks on its own slice of every server",
+        "si",
+        "checks:sharing_incentive",
+        "margins:sharing_incentive",
+        usual=True,
+    ),
+    Property(
+        "team-sharing-incentive",
+        "no team, and no user in its team, would hold a larger dominant share with one member's tasks on its slice of "
+        "every server",
+        "team-si",
+        "checks:team_sharing_incentive",
+        of_teams=True,
+    ),
+    Property(
+        "envy-free",
+        "no user would run more tasks on what another user holds, at its own weight",
+        "ef envy-freeness",
+        "checks:envy_free",
+        "margins:envy_free",
+        usual=True,
+    ),
+    Property(
+        "ef1",
+        "no user could run more whole tasks than it has on what another user holds less one of the other's tasks",
+        "envy-free-up-to-one-task",
+        "checks:ef1",
+        "margins:ef1",
+    ),
+    Property(
+        "ef1-own",
+        "no user could run two whole tasks more than it has on what another user holds",
+        "",
+        "checks:ef1_own",
+        "margins:ef1_own",
+    ),
+    Property("strategy-proof", "no user runs more tasks by reporting other demands", "sp strategy-proofness"),
+    Property("strategy-proof-boosting", "no user runs more tasks by reporting larger demands", "sp-boosting"),
+    Property(
+        "team-strategy-proof",
+        "no team has a member run more tasks, and none fewer, by its members' reports, of whom one may pose as two "
+        "users",
+        "team-sp team-strategy-proofness",
+        of_teams=True,
+    ),
+    Property(
+        "bottleneck",
+        "every user has all it asked for, or its entitlement of some full resource",
+        "bf bottleneck-fairness bottleneck-fair",
+        "checks:bottleneck",
+        "margins:bottleneck",
+        usual=True,
+    ),
+    Property("population-monotone", "when a user leaves, no other user runs fewer tasks", "pm population-monotonicity"),
+    Property("resource-monotone", "when a capacity grows, no user runs fewer tasks", "rm resource-monotonicity"),
+)
+BY_NAME = {one.name: one for one in TABLE}
+MEANING = {one.name: one.meaning for one in TABLE}
 PROPERTIES = tuple(MEANING)
-USUAL_CHECKS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
-OF_TEAMS = ("team-sharing-incentive", "team-strategy-proof")
-OF_ALLOCATIONS = (*USUAL_CHECKS, "team-sharing-incentive", "ef1", "ef1-own")  # the others are properties of mechanisms
-ALIASES = {
-    "pe": "pareto",
-    "si": "sharing-incentive",
-    "ef": "envy-free",
-    "team-si": "team-sharing-incentive",
-    "team-sp": "team-strategy-proof",
-    "sp": "strategy-proof",
-    "sp-boosting": "strategy-proof-boosting",
-    "bf": "bottleneck",
-    "pm": "population-monotone",
-    "rm": "resource-monotone",
-    "pareto-efficiency": "pareto",
-    "pareto-efficient": "pareto",
-    "envy-freeness": "envy-free",
-    "team-strategy-proofness": "team-strategy-proof",
-    "strategy-proofness": "strategy-proof",
-    "bottleneck-fairness": "bottleneck",
-    "bottleneck-fair": "bottleneck",
-    "population-monotonicity": "population-monotone",
-    "resource-monotonicity": "resource-monotone",
-    "envy-free-up-to-one-task": "ef1",
-}
+USUAL_CHECKS = tuple(one.name for one in TABLE if one.usual)
+OF_TEAMS = tuple(one.name for one in TABLE if one.of_teams)
+OF_ALLOCATIONS = (*USUAL_CHECKS, *(one.name for one in TABLE if one.check and not one.usual))  # else of mechanisms
+ALIASES = {alias: one.name for one in TABLE for alias in one.aliases.split()}
 
 
 def canonical(text: object) -> str | None:

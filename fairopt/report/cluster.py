@@ -23,12 +23,13 @@ from fairopt.operate.purchases import TASKS, Purchases, leading, purchases
 from fairopt.policy import accepted
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
-from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
+from fairopt.report.cluster_words import Findings
 from fairopt.report.comparison import Comparison
 from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself, tell, within
 from fairopt.solve.form import solvers
 
@@ -41,22 +42,6 @@ CHECKED = 10.0  # seconds in which a saved answer is proved again, without a tim
 ENDINGS = (".html", ".htm")
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What follows from one answer; ``missing`` says what is not known, and why.
-
-    ``entitled`` is what teams and users get at full demand, None if nobody has a task limit or if it is not known.
-    """
-
-    allocation: Allocation
-    explanations: tuple[Explanation, ...]
-    unexplained: int  # users left out of the explanations
-    verdicts: tuple[Verdict, ...]
-    purchases: Purchases | None
-    missing: tuple[str, ...]
-    entitled: Entitled | None = None
 
 
 @dataclass(frozen=True)
@@ -140,9 +125,8 @@ class ClusterReport:
         MissingExtra
             Without Jinja2.
         """
-        from fairopt.report.cluster_page import rendered
-
-        return rendered(self, saved or {}, origin or Origin())
+        page: str = later("fairopt.report.cluster_page:rendered")(self, saved or {}, origin or Origin())
+        return page
 
     def write(
         self,
@@ -228,7 +212,7 @@ class ClusterReport:
             "title": self.title,
             "made": self.made.isoformat(timespec="seconds"),
             "summary": list(self.sentences),
-            "to_do": [one.text for one in words.to_do(self)],
+            "to_do": [one.text for one in words.to_do(self.findings)],
             "waiting": [one.to_dict() for one in words.waiting(self.main)],
             "comparison": self.comparison.to_dict(),
             "findings": {name: _described(found) for name, found in self.findings.items()},
@@ -300,7 +284,7 @@ def cluster_report(
     Examples
     --------
     >>> import fairopt as fo
-    >>> found = cluster_report(["drf", "most-tasks"], fo.datasets.demo())
+    >>> found = cluster_report(["drf", "most-tasks"], fo.Instance([[2, 3], [2, 1]], [6, 4]))
     >>> list(found.findings), found.to_html().count("<h1")
     (['DRF', 'most tasks'], 1)
     """

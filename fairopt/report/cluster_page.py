@@ -149,7 +149,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
         "size": _size(instance, kind),
         "summary": report.sentences,
         "tiles": _tiles(report),
-        "to_do": [(one, _command(one.command, report, origin)) for one in words.to_do(report)],
+        "to_do": [(one, _command(one.command, report, origin)) for one in words.to_do(findings)],
         "waiting": _waiting(report.main),
         "policy": next(iter(findings)),
         "kind": kind,

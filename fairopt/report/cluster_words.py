@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.instance import Instance
-from fairopt.operate.explanation import listed, number, tasks_of
+from fairopt.operate.explanation import Explanation, listed, number, tasks_of
 from fairopt.operate.fitting import too_large, why_too_large
 from fairopt.operate.held import OVER, UNDER, held_now
 from fairopt.operate.purchases import BY_ANSWERS, Purchases
@@ -21,13 +21,13 @@ from fairopt.operate.server_names import server_kinds, server_names
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
+from fairopt.properties.verdicts import Verdict
+from fairopt.report.entitlements import Entitled
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
-
-if TYPE_CHECKING:
-    from fairopt.report.cluster import ClusterReport
 
 __all__ = [
     "Advice",
+    "Findings",
     "Waiting",
     "Worth",
     "amount",
@@ -54,6 +54,22 @@ FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
 MOST_UNITS = 1e6  # so named, if the gain has no end
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What follows from one answer; ``missing`` says what is not known, and why.
+
+    ``entitled`` is what teams and users get at full demand, None if nobody has a task limit or if it is not known.
+    """
+
+    allocation: Allocation
+    explanations: tuple[Explanation, ...]
+    unexplained: int  # users left out of the explanations
+    verdicts: tuple[Verdict, ...]
+    purchases: Purchases | None
+    missing: tuple[str, ...]
+    entitled: Entitled | None = None
 
 
 @dataclass(frozen=True)
@@ -275,11 +291,10 @@ def _who_waits(allocation: Allocation, kind: str, count: int) -> str:
     return f"{done:,} of {of} {asks} for; {first} {'waits' if len(some) == 1 else 'wait'} for more."
 
 
-def to_do(report: ClusterReport) -> list[Advice]:
+def to_do(findings: Mapping[str, Findings]) -> list[Advice]:
     """What follows for the operator from the first answer, the most urgent first."""
-    allocation = report.main
-    name = next(iter(report.findings))
-    found = report.findings[name]
+    name, found = next(iter(findings.items()))
+    allocation, bought = found.allocation, found.purchases
     out = [*_from_held(allocation)]
     if waiting(allocation):
         if not out:
@@ -290,8 +305,8 @@ def to_do(report: ClusterReport) -> list[Advice]:
     if len(large):
         text = why_too_large(allocation.instance, large)
         out.append(Advice("size", f"{text[:1].upper()}{text[1:]}. Change the request, or add a larger server."))
-    useful = [one for one in worths(found.purchases) if one.gain > 0]
-    if found.purchases is not None and found.purchases.lead is not None:  # GPUs are bought with their servers
+    useful = [one for one in worths(bought) if one.gain > 0]
+    if bought is not None and bought.lead is not None:  # GPUs are bought with their servers
         useful.sort(key=lambda one: not np.isnan(one.percent))
     best = useful[0] if useful else None
     if best is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairopt.allocation import Allocation, units_of
-from fairopt.errors import FairoptError, InvalidBlock, optional
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.operate.held import most_used
 from fairopt.operate.server_sums import ByType, by_type, several_types
@@ -37,6 +37,7 @@ from fairopt.report.tables import (
     users_column,
 )
 from fairopt.runtime.display import sentence, visible
+from fairopt.runtime.lazy import pandas
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
 from fairopt.solve.form import solvers
 
@@ -197,7 +198,7 @@ class Comparison:
         MissingExtra
             Without pandas.
         """
-        pd = optional("pandas", "parquet", "to_frame()")
+        pd = pandas()
         rows = self.flat_rows()
         return pd.DataFrame(rows, columns=None if rows else ["policy"]).set_index("policy")
 

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.blocks.shares import DominantShare
-from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
 from fairopt.io.tables import escaped
 from fairopt.operate.held import HeldNow, held_now
 from fairopt.operate.team_sums import team_sums
 from fairopt.report.tables import price_columns
 from fairopt.runtime.display import with_all_digits
+from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ def frame(allocation: Allocation, by: str) -> pd.DataFrame:
     """See `Allocation.to_frame`."""
     if by not in _VIEWS and by not in allocation.instance.teams:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, [*_VIEWS, *allocation.instance.teams])}")
-    pd = optional("pandas", "parquet", "to_frame()")
+    pd = pandas()
     columns = _VIEWS[by](allocation) if by in _VIEWS else by_team(allocation, by)
     index = ["user", "server"] if by == "placement" else next(iter(columns))
     return pd.DataFrame(dict(columns)).set_index(index)

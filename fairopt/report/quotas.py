@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.io.quotas.quota import Quota
-from fairopt.operate.quotas import Change, QuotaChanges, Quotas
+from fairopt.operate.team_quotas import Change, QuotaChanges, Quotas
 from fairopt.report.tables import Column, Table, numbers, shortened
 
 __all__ = ["changes_tables", "described_quotas", "quotas_tables"]

@@ -6,12 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.errors import InvalidBlock, nearest
 from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
 from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
 from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents, shortened
+from fairopt.runtime.lazy import pandas
 from fairopt.runtime.tolerances import ROUNDING
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def columns_by(found: WhatIf, by: str) -> dict[str, Any]:
 def frame(found: WhatIf, by: str) -> pd.DataFrame:
     """See `WhatIf.to_frame`."""
     columns = columns_by(found, by)
-    pd = optional("pandas", "parquet", "to_frame()")
+    pd = pandas()
     return pd.DataFrame(columns).set_index(by)
 
 

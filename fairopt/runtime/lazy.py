@@ -112,10 +112,19 @@ def later(place: str) -> Callable[..., Any]:
 
 @cache
 def public_places(package: str) -> dict[str, str]:
-    """The public names of a package and the modules that define them, as its ``__init__.pyi`` imports them."""
+    """The public names of a package and the modules that define them, as its ``__init__.pyi`` imports them.
+
+    An import of ``*`` is of the names in the module's ``__all__``, which is read without importing it.
+    """
     stub = Path(str(sys.modules[package].__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
-    found = re.findall(r"^from (fairopt\S*) import (\w+) as \2$", stub, re.MULTILINE)
-    return {name: module for module, name in found}
+    places, top = dict[str, str](), Path(__file__).parents[2]
+    for module, name in re.findall(r"^from (fairopt\S*) import (?:(\w+) as \2|\*)$", stub, re.MULTILINE):
+        names = [name]
+        if not name:
+            text = top.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+            names = re.findall(r'"(\w+)"', text.partition("__all__ = [")[2].partition("]")[0])
+        places |= dict.fromkeys(names, module)
+    return places
 
 
 def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

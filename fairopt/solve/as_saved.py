@@ -10,15 +10,9 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError
 from fairopt.proof import gate
-from fairopt.proof.evidence.alike import OfKinds
-from fairopt.proof.evidence.fewer_rows import FewerRows
-from fairopt.proof.evidence.kinds import restored
-from fairopt.proof.evidence.solved import Solved
-from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.gate import Tiers
 from fairopt.proof.proposal import Proposal
 
-OF_SOLVERS = (Solved, FewerRows, Tangents, OfKinds)  # others are written as they were judged, up to rounding
 AS_LEFT = ("duals", "level duals", "rows")  # entries that are what was judged
 
 
@@ -30,8 +24,10 @@ def judged_as_saved(policy: Any, tiers: Tiers, answer: Allocation, begun: float)
     """
     (program, found), *more = tiers
     entry = answer.evidence[0] if answer.evidence else None
-    if more or not isinstance(found.evidence, OF_SOLVERS) or not entry or entry.get("kind", "duals") in AS_LEFT:
+    if more or not entry or entry.get("kind", "duals") in AS_LEFT:
         return answer
+    from fairopt.proof.evidence.kinds import restored
+
     try:
         read = restored(program, entry, found.solver, policy.constraints)
         again = gate.judge(program, Proposal(found.method, program.gather(answer.tasks_by_server), read))

@@ -50,20 +50,30 @@ def proposal_of(
     return Proposal(method, program.gather(tasks), evidence, solver, bundles=program.gather_rows(held))
 
 
-def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Proposals:
-    """The best bundles, in closed form if there is one, else by solvers in turn until one is certified.
+def solve_divided(program: BundleProgram, settings: Settings) -> Proposals:
+    """The best bundles in closed form, if there is one.
 
-    Raises `OutOfDomain` if ``method`` is "closed" and there is no closed form, or a user with a base can hold nothing.
+    Raises `OutOfDomain` if the closed form is asked for and there is none, or a user with a base can hold nothing.
     """
     division = program.division
-    if method == "closed" and division is None:
+    if division is not None:
+        yield Proposal("closed", evidence=Divided(division))
+    elif settings.method == "closed":
         under = ", ".join(map(str, program.constraints)) or "no constraints"
         raise OutOfDomain(
             f"closed is exact for WeightedLog under GlobalAggregateResource and AtMostRequested only, not for "
             f"{program.objective} under {under}; use method='auto'"
         )
+
+
+def solve_bundles(program: BundleProgram, settings: Settings) -> Proposals:
+    """The best bundles by solvers in turn until one is certified.
+
+    Raises `OutOfDomain` if a user with a base can hold nothing.
+    """
+    division = program.division
     if division is not None:
-        if (method != "cone" and settings.solver is None) or not len(program.triples):
+        if not len(program.triples):
             yield Proposal("closed", evidence=Divided(division))
             return
         division.answer()  # raises `OutOfDomain` if there is no answer

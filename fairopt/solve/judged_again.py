@@ -39,7 +39,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             held = given.given_bundles
             if held is None:
                 raise ValueError("no bundles")
-            earlier = solve_tiers(policy, instance, settings, "auto") if several else []
+            earlier = solve_tiers(policy, instance, settings) if several else []
             last = earlier[-1][0] if earlier else BundleProgram(instance, policy.objective, policy.constraints)
             assert isinstance(last, BundleProgram)
             found = (
@@ -54,7 +54,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             if found.ok:
                 kept = evidence if keep and _is_entry(evidence) else None
                 return gate.allocation(policy, [(program, found)], begun, given.tasks_by_server, kept=kept)
-        *before, (program, fresh) = solve_tiers(policy, instance, settings, "auto")
+        *before, (program, fresh) = solve_tiers(policy, instance, settings)
         found = _judge_at(program, given, fresh.evidence, method, solver)
         return gate.allocation(policy, [*before, (program, found)], begun, given.tasks_by_server)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
@@ -72,7 +72,7 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
         part = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), policy.constraints)
         judged = None if len(tiers_of(policy.objective)) > 1 else _divisible_again(policy, part, evidence)
         kept = evidence if keep and judged and _is_entry(evidence) else None
-        judged = judged or solve_tiers(policy, part, Settings(), "auto")
+        judged = judged or solve_tiers(policy, part, Settings())
         return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver, kept=kept)
     except (FairoptError, LookupError, TypeError, ValueError) as error:
         note = f"it could not be judged again: {error}"

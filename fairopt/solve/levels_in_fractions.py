@@ -8,10 +8,6 @@ import numpy as np
 
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.exact import modelling
-from fairopt.exact.linear import _NoPoint, _Unlimited
-from fairopt.exact.rationals import as_float, written
-from fairopt.proof.evidence.exact_levels import ExactLevels
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.arrays import Float
 from fairopt.solve.form.program import Program
@@ -33,6 +29,11 @@ def solve_levels_in_fractions(program: Program, settings: Settings) -> Proposals
 
 def levels_in_fractions(program: Program, settings: Settings, prices: Float | None = None) -> Proposal:
     """The exact answer, rounded once; ``prices`` are derivatives of the max-min level by row."""
+    from fairopt.exact import modelling
+    from fairopt.exact.linear import _NoPoint, _Unlimited
+    from fairopt.exact.rationals import as_float, written
+    from fairopt.proof.evidence.exact_levels import ExactLevels
+
     begun = time.perf_counter()
     if program.term.share.coefficients(program.instance).ndim == 2:
         return Proposal("levels", attempt=Try("levels", "not in fractions: shares differ by server", 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairopt.proof.gate import Answer
@@ -24,4 +24,11 @@ class Settings:
     clock: Clock = field(default_factory=lambda: Clock(None))
     verbose: bool = False
     general: Callable[[Program, Settings], Proposals] | None = None  # replaces `solve_number`, for `Prepared`
+    method: str = "auto"  # as given
+    last_tier: bool = False  # whether no tier follows, so that what it leaves open is settled too
     start: Float | None = None  # initial prices in natural units, by row of the given servers
+
+
+def of_other_programs(settings: Settings) -> Settings:
+    """The settings of programs of other objectives."""
+    return replace(settings, general=None, start=None, method="auto", last_tier=False)

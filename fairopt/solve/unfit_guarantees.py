@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.guarantees import TeamGuarantees, UserGuarantees, team_floors
+from fairopt.blocks.guarantees import KeptLimits, TeamGuarantees, UserGuarantees, team_floors
 from fairopt.blocks.largest import Largest, largest
-from fairopt.blocks.limits import KeptLimits
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from hypothesis import strategies as st
 
-from fairopt.blocks.constraints import Constraint, EnvyFree, MaxShare, MaxTasks, Reserve, SharingIncentive
+from fairopt.blocks import constraints
+from fairopt.blocks import shares as shares_of_ours
+from fairopt.blocks.base import Block, PerUser
+from fairopt.blocks.constraints import Constraint, EnvyFree, SharingIncentive
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
-from fairopt.blocks.shares import (
-    DominantShare,
-    KDominantShare,
-    PNormShare,
-    ResourceShare,
-    Share,
-    StandAloneShare,
-    Tasks,
-    ThroughputShare,
-)
+from fairopt.blocks.shares import DominantShare, KDominantShare, Share
 from fairopt.errors import NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
@@ -32,6 +28,8 @@ from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFai
 from fairopt.policy import Policy
 
 __all__ = ["notions", "objectives", "policies", "shares"]
+
+Shipped = TypeVar("Shipped", bound=Block)
 
 
 def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
@@ -50,13 +48,36 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
     >>> find(shares(fo.Instance([[1, 0], [1, 1]], [2, 2])), lambda share: share != fo.DominantShare())
     Tasks()
     """
-    some: list[Share] = [DominantShare(), Tasks(), *map(PNormShare, (1, 2, 0.5, 0, np.inf)), StandAloneShare()]
-    some += [ThroughputShare()]
-    if instance is not None:
-        some += [KDominantShare(k) for k in range(1, instance.n_resources + 1)]
-        some += [KDominantShare(k, short="positive") for k in range(2, instance.n_resources + 1)]
-        some += [ResourceShare(i) for i in range(instance.n_resources)]
+    some = shipped_shares(0 if instance is None else instance.n_resources)
     return st.sampled_from([s for s in some if instance is None or _defined(Leximin(s).check, instance)])
+
+
+def shipped_shares(n_resources: int) -> list[Share]:
+    """Every share of `fairopt.blocks.shares` with some parameters, the dominant share first."""
+    kinds = sorted(of_kind(Share, shares_of_ours), key=lambda kind: kind is not DominantShare)
+    found = [share for kind in kinds for share in _made(kind, n_resources, {float: (1, 2, 0.5, 0, np.inf)})]
+    return [*found, *(KDominantShare(k, short="positive") for k in range(2, n_resources + 1))]
+
+
+def of_kind(base: type[Shipped], place: ModuleType) -> list[type[Shipped]]:
+    """The classes that a module of blocks makes public, in the order of their definitions."""
+    return [
+        kind
+        for kind in vars(place).values()
+        if isinstance(kind, type) and issubclass(kind, base) and kind is not base and kind.__name__ in place.__all__
+    ]
+
+
+def _made(kind: type[Any], n_resources: int, values: dict[Any, tuple[Any, ...]]) -> Iterator[Any]:
+    """Blocks of a class for each choice of parameters, by the types of these; a default stands where none is given.
+
+    Resources and numbers of them are chosen only if ``n_resources`` are known.
+    """
+    values = {int: (*range(1, n_resources + 1),), str | int: (*range(n_resources),)} | values
+    types = {name: of for name, of in get_type_hints(kind).items() if name in kind.__dataclass_fields__}
+    choices = {name: values[of] for name, of in types.items() if of in values}
+    for chosen in itertools.product(*choices.values()):
+        yield kind(**dict(zip(choices, chosen, strict=True)))
 
 
 def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]:
@@ -140,12 +161,9 @@ def _feasible_together(instance: Instance | None) -> st.SearchStrategy[list[Cons
     unlimited = instance is not None and bool(np.isinf(instance.task_limits).all())
     # with task limits, own slices may violate EnvyFree
     floors: list[list[Constraint]] = [[SharingIncentive()], *([[SharingIncentive(), EnvyFree()]] if unlimited else [])]
-    ceiling: st.SearchStrategy[Constraint] = st.one_of(
-        st.builds(MaxTasks, st.integers(1, 4)),
-        st.builds(MaxShare, st.sampled_from([0.5, 0.25])),
-        st.builds(Reserve, st.just(0), st.sampled_from([0.25, 0.5])),
-        st.just(EnvyFree()),
-    )
+    values = {float: (0.25, 0.5), PerUser: (0.25, 0.5, 1, 2, 3, 4)}
+    kinds = [kind for kind in of_kind(Constraint, constraints) if kind._holds_at_zero]
+    ceiling = st.sampled_from([one for kind in kinds for one in _made(kind, 1, values)])
     ceilings = st.lists(ceiling, min_size=1, max_size=2, unique_by=type)
     return st.one_of(st.just([]), st.sampled_from(floors), ceilings)
 

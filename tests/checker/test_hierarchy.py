@@ -183,7 +183,7 @@ def test_a_wrong_filling_is_accepted_by_nobody(tmp_path: Path, monkeypatch: Any)
     assert wrong_answers > 5
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10**6), servers=st.sampled_from([1, 1, 1, 3]), floors=st.booleans())
 def test_random_trees_are_proved_and_those_of_the_oracle(
     seed: int, servers: int, floors: bool, tmp_path_factory: Any

@@ -365,7 +365,7 @@ def test_what_a_file_says_cannot_forge_lines_or_move_the_cursor(tmp_path: Path) 
 
 
 def test_envy_of_many_users_is_answered_quickly(tmp_path: Path) -> None:
-    n = 2_000
+    n = 1_000
     users = {"users": [str(j) for j in range(n)], "demands": [[1 + j, n - j] for j in range(n)]}
     held = {"kind": "prices", "prices": [[0, 0]], "mixtures": [[1] * n], "rows": [[0, ["0", "1"], 1]]}
     change = {

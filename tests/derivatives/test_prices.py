@@ -237,7 +237,7 @@ def test_prices_of_every_level_are_the_exact_slopes_of_water_filling(
                 assert price == pytest.approx(slope, rel=1e-7, abs=1e-7 * float(z / room[i]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_prices_of_every_level_are_the_slopes_of_leximin_on_servers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = cluster(rng, 4, 3, 2, by_server=seed % 4 == 3)

@@ -16,7 +16,7 @@ from oracle.exact_cluster import Cluster
 
 import fairopt as fo
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
-from fairopt.exact.bounds import ExactBounds
+from fairopt.exact.interval import ExactBounds
 
 pytest.importorskip("flint", reason="intervals need python-flint, the extra `exact`")
 

@@ -154,7 +154,7 @@ def level_of(wanted, total):
     return left / len(rest) if rest else None
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_weeks_in_which_pods_beyond_quotas_are_seen_nowhere(seed):
     """Demand changes every fourth week, and is in no list beyond the quotas: in the third week they are fair."""
     rng, teams, total = np.random.default_rng(seed), ["a", "b", "c"], 16

@@ -64,6 +64,7 @@ def certified(allocation, row, rtol, atol):
     assert allocation.certificate.violation <= 1e-9
 
 
+@pytest.mark.fast_methods
 @BY_NAME
 def test_by_default(row):
     allocation = row.policy.allocate(row.instance)
@@ -96,11 +97,13 @@ def test_the_cone_route_can_be_forced_by_method(row):
     assert allocation.certificate.method == "cone"
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("row", [r for r in ROWS if r.filled], ids=lambda row: row.name)
 def test_water_filling_can_be_forced_by_method(row):
     certified(row.policy.allocate(row.instance, method="water-filling"), row, 1e-12, 1e-12)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("row", [r for r in ROWS if not r.filled], ids=lambda row: row.name)
 def test_water_filling_is_refused_where_it_is_not_exact(row):
     with pytest.raises(fo.errors.OutOfDomain, match="water-filling is exact for"):

@@ -199,7 +199,7 @@ def test_who_has_more_on_the_same_bottleneck_is_a_gap() -> None:
 # -- cone programs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", ["linear", "square root", "logarithm", "norm", "entropy", "power"])
 def test_the_conic_bound_is_above_the_optimum_and_close(kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.evidence.tangents import Lines
 from fairopt.proof.plane_bound import EVEN, Ceiling, Line
 from fairopt.proof.proposal import Proposal
-from fairopt.solve import dispatch
+from fairopt.solve import as_saved
 from fairopt.solve.form.program import Program
 
 
@@ -94,7 +94,7 @@ def test_made_up_lines_prove_nothing_untrue(lam: float) -> None:
 def test_what_the_largest_sum_assumes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = solved.judge_solved
     monkeypatch.setattr(solved, "judge_solved", lambda *a: replace(honest(*a), assumed="what it assumes"))
-    monkeypatch.setattr(dispatch, "judged_as_saved", lambda policy, tiers, answer, begun: answer)  # it assumes nothing
+    monkeypatch.setattr(as_saved, "judged_as_saved", lambda policy, tiers, answer, begun: answer)  # it assumes nothing
     instance = fo.Instance([[1, 4], [3, 1]], [[9, 18], [6, 9]])
     assert fo.GFJ(beta=-1, lam=1).allocate(instance, solver="CLARABEL").certificate.assumed == "what it assumes"
 

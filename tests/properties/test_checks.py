@@ -276,7 +276,7 @@ def halved(a: fo.Allocation, user: int) -> fo.Allocation:
     return dataclasses.replace(a, tasks_by_server=tasks)
 
 
-@pytest.mark.parametrize(("n", "servers"), [(10, 1), (1000, 1), (10, 3), (200, 3)])
+@pytest.mark.parametrize(("n", "servers"), [(10, 1), (1000, 1), (10, 3), (50, 3)])
 def test_one_user_among_many_who_could_run_twice_as_much_is_found(n: int, servers: int) -> None:
     instance = log_uniform(np.random.default_rng(n), n, 3, servers)
     for policy in (fo.DRF(), fo.MostTasks(), fo.FDS(0.5), fo.FDS(1), fo.FDS(5)):
@@ -331,7 +331,7 @@ def test_more_than_a_hundredth_of_what_a_user_runs_is_a_gain_whatever_the_certif
 @pytest.mark.parametrize("wasted", [1e-5, 1e-2, 0.5])
 @pytest.mark.parametrize("servers", [1, 3])
 def test_waste_is_seen_however_many_users_there_are(servers: int, wasted: float) -> None:
-    instance = log_uniform(np.random.default_rng(3), 200, 3, servers)
+    instance = log_uniform(np.random.default_rng(3), 60, 3, servers)
     a = fo.DRF().allocate(instance)
     less = of(instance, a.tasks_by_server * (1 - wasted))
     assert check(a, "pe")["pe"].holds

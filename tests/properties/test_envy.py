@@ -65,7 +65,7 @@ def test_the_search_finds_exactly_what_comparing_all_pairs_finds(
     if "no ties" in kind:
         monkeypatch.setattr(module, "NEAREST", 2)
     rng, envious = np.random.default_rng(len(kind)), 0
-    for _ in range(60):
+    for _ in range(30):
         a = drawn(rng, servers)
         _, largest, whom = envy_by_pairs(a, name)
         found = envy(a, counting)

@@ -152,7 +152,7 @@ def test_drf_wastes_nothing_and_leaves_no_user_below_its_slice_or_envious(instan
     assert envies(a) <= 1e-9
 
 
-@settings(max_examples=45)
+@settings(max_examples=20)
 @given(st.data())
 def test_no_user_gains_under_drf_by_any_lie(data: st.DataObject) -> None:
     """DRF is strategy-proof, with zeros, weights and task limits."""
@@ -279,7 +279,7 @@ FAMILIES = [
 ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(POOLS, st.sampled_from(FAMILIES))
 def test_families_waste_nothing(instance: fo.Instance, policy: fo.Policy) -> None:
     """FDS, GFJ and p-norm fairness (lam on the concave side), Nash welfare and most tasks are Pareto-efficient."""

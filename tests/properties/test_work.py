@@ -59,7 +59,7 @@ def test_sharing_incentive_and_envy_agree_with_linear_programs_in_fractions(allo
         assert judged(allocation, "envy-free").margin == pytest.approx(envy, abs=1e-9)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(divided())
 def test_pareto_efficiency_agrees_with_linear_programs_in_fractions(allocation: fo.Allocation) -> None:
     exact = Exact(allocation)
@@ -74,7 +74,7 @@ def test_pareto_efficiency_agrees_with_linear_programs_in_fractions(allocation: 
         )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(divided())
 def test_leximin_of_throughput_is_efficient_by_throughput(allocation: fo.Allocation) -> None:
     answer = fo.Policy(fo.Leximin(SHARE)).allocate(allocation.instance)

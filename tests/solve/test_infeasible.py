@@ -128,7 +128,7 @@ BLOCKS = [
 
 
 @given(clusters(max_users=3, max_servers=2), st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4, unique_by=repr))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_dropping_any_one_that_is_named_makes_the_others_feasible(
     instance: fo.Instance, constraints: list[fo.Constraint]
 ) -> None:
@@ -164,7 +164,7 @@ def largest_common_share(error: fo.errors.Infeasible) -> float:
         unique_by=repr,
     ),
 )
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_the_largest_common_share_can_be_had_and_no_more(
     instance: fo.Instance, level: float, others: list[fo.Constraint]
 ) -> None:

@@ -51,7 +51,7 @@ def always(monkeypatch):
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_merged_users_get_what_they_get_one_by_one(objective, always):
     rng = np.random.default_rng(7)
-    for _ in range(5):
+    for _ in range(3):
         given, policy = users_alike(rng), fo.Policy(objective)
         always(True)
         merged = policy.allocate(given)

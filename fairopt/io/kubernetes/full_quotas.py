@@ -108,9 +108,16 @@ class FullQuotas:
                 full.setdefault(namespace, f"{namespace} with {_shown(limit.used)} of {_shown(limit.hard)} {limit.key}")
             out.append(limit is not None and not seen)
         if full:
-            counts = "" if seen else ", and any number of them counts as waiting (--limit USER=NUMBER sets it)"
-            what = "pods beyond a ResourceQuota are refused and not seen here{counts}; full are {those}"
-            notes.add(what, number=1, counts=counts, those=_listed(sorted(full.values())))
+            what = (
+                "pods beyond a ResourceQuota are refused and not seen here, and any number of them counts as waiting "
+            )
+            what += "(--limit USER=NUMBER sets it); full are {those}"
+            if seen:
+                what = (
+                    "pods beyond a ResourceQuota are refused though Kueue admits them, which answers leave out: give "
+                )
+                what += "--limit QUEUE=AMOUNT; full are {those}"
+            notes.add(what, number=1, those=_listed(sorted(full.values())))
         zero = [
             f"{limit.key} of {namespace}"
             for namespace, limits in self._limits.items()

@@ -23,7 +23,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.documents import documents_of
 from fairopt.io.json_text import Name, Part, checked, shown
 from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
-from fairopt.io.kubernetes.placement import Taint, Toleration
+from fairopt.io.kubernetes.placement import NamespaceSelector, Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
 from fairopt.io.standard_input import DASH
 
@@ -149,6 +149,7 @@ class ClusterQueue(_WithQuotas):
     of_beta1: str = at("spec", "cohort", default="")
     of_beta2: str = at("spec", "cohortName", default="")
     stop: str = at("spec", "stopPolicy", default="None")
+    namespaces: NamespaceSelector = at("spec", "namespaceSelector", default=NamespaceSelector)
     conditions: list[Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)

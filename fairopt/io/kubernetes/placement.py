@@ -57,6 +57,9 @@ class Taint(Part):
         return self.effect in ("NoSchedule", "NoExecute")
 
 
+_NAME = "kubernetes.io/metadata.name"  # the label that Kubernetes gives to each namespace
+
+
 class Toleration(Part):
     """What lets a pod onto servers with a taint."""
 
@@ -101,6 +104,24 @@ class _Expression(Part):
         if self.operator in ("Gt", "Lt"):
             return f"{key}{'>' if self.operator == 'Gt' else '<'}{self.values[0]}"
         return f"{key} {self.operator.lower()} ({','.join(self.values)})"
+
+
+class NamespaceSelector(Part):
+    """Which namespaces an object is for, by their labels; without conditions all."""
+
+    matchLabels: dict[str, str] = Field(default_factory=dict)
+    matchExpressions: list[_Expression] = Field(default_factory=list)
+
+    @property
+    def other_labels(self) -> list[str]:
+        """The labels that it asks for, but for the name."""
+        return sorted({*self.matchLabels, *(one.key for one in self.matchExpressions)} - {_NAME})
+
+    def excludes(self, namespace: str) -> bool:
+        """Whether a namespace is out by its name, whatever its other labels are."""
+        labels = {_NAME: namespace}
+        of_name = [one for one in self.matchExpressions if one.key == _NAME]
+        return self.matchLabels.get(_NAME, namespace) != namespace or not all(one.holds(labels) for one in of_name)
 
 
 class _OnName(_Expression):

@@ -74,6 +74,11 @@ class Tasks:
     stop: Literal["", "hold", "drain"] = ""
     owner: str | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether they run, or Kueue has admitted them."""
+        return self.runs_on is not None or self.assigned is not None
+
 
 class Queues:
     """The ClusterQueues, and what is in them.
@@ -94,6 +99,7 @@ class Queues:
         self._tainted = {taint.key for taint in taints if taint.effect == "NoSchedule"}
         self._cohorts = Cohorts(found, amount)
         self._unknown = set[str]()  # flavors
+        self._selecting: dict[str, str] = {}  # a label of namespaces that a queue asks for
         self._shared = set[tuple[str, str]]()  # flavors and queues with servers of several flavors
         self._queue_of: dict[str, str] = {}  # of a LocalQueue's namespace and name
         for name, local in found.local_queues.items():
@@ -366,21 +372,37 @@ class Queues:
         ignored, out = self._ignored(tasks), list[Tasks]()
         for one in tasks:
             lacks = [] if one.queue is None else self._lacks(one, one.queue, ignored)
-            if one.stop == "drain" and (one.runs_on is not None or one.assigned is not None):
+            if one.stop == "drain" and one.is_held:
                 what = "{admitted pod} of queues that are drained {was} left out, as Kueue evicts them"
                 self._notes.add(what, one.name, number=one.count)
-            elif one.stop and one.runs_on is None and one.assigned is None:
+            elif one.stop and not one.is_held:
                 what = "{waiting pod} of queues that are stopped or inactive {was} left out"
                 self._notes.add(what, one.name, number=one.count)
+            elif self._not_selected(one):
+                what = "{waiting pod} in namespaces that the namespaceSelector of {queue} leaves out {was} left out"
+                self._notes.add(what, one.name, number=one.count, queue=str(one.queue))
             elif lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
                 self._notes.add(what, f"{one.name}: {lacks[0]}", number=one.count, queue=str(one.queue))
-            elif one.queue is not None and not self._may_have(one, one.queue):
+            elif one.queue is not None and not one.is_held and not self._may_have(one, one.queue):
                 what = "{pod} of {queue}, which neither has nor may borrow what they request, {was} left out"
                 self._notes.add(what, one.name, number=one.count, queue=one.queue)
             else:
                 out.append(one)
+        what = "{cluster queue} with a namespaceSelector by labels, which are not read: all namespaces count"
+        self._notes.add(what, *(f"{queue}: {label}" for queue, label in self._selecting.items()))
         return out
+
+    def _not_selected(self, tasks: Tasks) -> bool:
+        """Whether tasks wait in a namespace from which their queue admits none, as far as its name tells."""
+        if tasks.queue is None or tasks.is_held:
+            return False
+        selector = self._found.cluster_queues[tasks.queue].namespaces
+        if selector.excludes(tasks.namespace):
+            return True
+        if selector.other_labels:
+            self._selecting[tasks.queue] = selector.other_labels[0]
+        return False
 
     def _ignored(self, tasks: Sequence[Tasks]) -> set[str]:
         """Resources without a quota that admitted pods of some queue request."""

@@ -342,6 +342,7 @@ def _arguments(
     runs = [{at[one.runs_on]: 1.0} if one.runs_on in at else dict[int, float]() for one in requesting]
     if users == _QUEUE:
         _hold_admitted(runs, requesting, allowed, np.array(requests), capacities, queues, there, notes)
+        requesting, allowed = _only_held(requesting, allowed, runs, np.array(requests), capacities, notes)
     full = FullQuotas(quotas, pods)
     more = full.barred([(one.namespace, one.spec) for one in requesting], notes, seen=users == _QUEUE)
     places = {key: spec.texts for key, spec in {one.spec.key: one.spec for one in requesting}.items()}
@@ -356,6 +357,7 @@ def _arguments(
                 places[one.spec.key],
                 held,
                 unseen,
+                one.count * any(one.runs_on == server.name for server in closed),
             )
             for owner, one, mask, request, held, unseen in zip(
                 owners, requesting, allowed, requests, runs, more, strict=True
@@ -370,6 +372,7 @@ def _arguments(
         notes=notes,
         word="pod",
         full_demand=full_demand,
+        says_what_runs=True,
         limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
     )
@@ -481,6 +484,25 @@ def _hold_admitted(
                 left[s] -= taken * requests[k]
                 number -= taken
         notes.add("{pod} without a server {counts} as held, since Kueue has admitted them", one.name, number=one.count)
+
+
+def _only_held(
+    tasks: Sequence[Tasks],
+    allowed: Sequence[Mask],
+    runs: Sequence[Mapping[int, float]],
+    requests: NDArray[np.float64],
+    capacities: NDArray[np.float64],
+    notes: Notes,
+) -> tuple[list[Tasks], list[Mask]]:
+    """The tasks, and where they may run: those held where their queue has no quota now stay there, and get no more."""
+    kept, places = list(tasks), list(allowed)
+    for k, one in enumerate(tasks):
+        if runs[k] and not (allowed[k] & (capacities[:, requests[k] > 0] > 0).all(axis=1)).any():
+            kept[k], places[k] = replace(one, count=0.0), np.zeros(len(capacities), dtype=np.bool_)
+            places[k][list(runs[k])] = True
+            what = "{pod} that {queue} holds where it neither has nor may borrow a quota {counts} as held, for no more"
+            notes.add(what, one.name, number=one.count, queue=str(one.queue))
+    return kept, places
 
 
 def _capacities(

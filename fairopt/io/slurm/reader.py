@@ -167,6 +167,7 @@ def _arguments(
             weights=weights,
             owed=None if owed is None else replace(owed, weights=weights),
             full_demand=full_demand,
+            says_what_runs=True,
         )
     values["notes"].append(_RULE)
     return Arguments(values, (nodes_name, jobs_name), merge)

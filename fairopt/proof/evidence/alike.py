@@ -88,6 +88,8 @@ class OfKinds(Evidence):
     kinds: Alike
     found: Evidence
 
+    of_solver = True
+
     @property
     def by_level(self) -> bool:
         return self.found.by_level

@@ -23,6 +23,7 @@ class FewerRows(Evidence):
     made: tuple[tuple[int, ...], ...]
 
     kind = "rows"
+    of_solver = True
 
     @property
     def by_level(self) -> bool:

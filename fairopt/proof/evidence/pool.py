@@ -14,7 +14,6 @@ from fairopt.blocks.constraints import EnvyFree
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.entries import Named, price_entry, price_rows, priced
 from fairopt.proof.envy_levels import EnvyProgram, binding_envy_rows, envy_gap
-from fairopt.proof.exact_filling import exact_gap, rounding_decides
 from fairopt.proof.pool_gaps import (
     Bottlenecks,
     PoolProof,
@@ -23,9 +22,10 @@ from fairopt.proof.pool_gaps import (
     corrections,
     first_full,
     proof_on_pool,
+    rounding_decides,
     total_sums,
 )
-from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices, as_list
+from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
 from fairopt.runtime.tolerances import SUM_ROUNDING
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Float, Program
@@ -97,8 +97,11 @@ class Bottlenecked(OnPool):
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         pool, found = self.pool, proof.found
         assert isinstance(found, Bottlenecks)
-        if rounding_decides(program, found) and (exact := exact_gap(program, tasks)) is not None:
-            return proof._replace(gap=exact)
+        if rounding_decides(program, found):
+            from fairopt.proof.exact_filling import exact_gap
+
+            if (exact := exact_gap(program, tasks)) is not None:
+                return proof._replace(gap=exact)
         if found.full(pool.usable) and proof.gap <= SUM_ROUNDING and not found.has_small_holdings(pool.usable):
             return proof
         order = first_full(pool, tasks) if self.order is None else self.order
@@ -109,7 +112,7 @@ class Bottlenecked(OnPool):
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         prices = {} if self.prices is None else priced(program, self.prices)
-        return {"kind": self.kind} | ({} if self.order is None else {"order": as_list(self.order)}) | prices
+        return {"kind": self.kind} | ({} if self.order is None else {"order": list(map(int, self.order))}) | prices
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:

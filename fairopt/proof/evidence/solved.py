@@ -82,6 +82,7 @@ class Solved(PlaneOptimum):
     left: Left | None = None
 
     kind = "duals"
+    of_solver = True
 
     @property
     def program(self) -> Program:

@@ -106,7 +106,7 @@ class Supporting:
 
     def number(self, term: Curve | Sorted) -> Indices:
         """The number of a term that each pair belongs to."""
-        return self.pairs.user if term.numbers is None else term.numbers.of_pairs(self.pairs)
+        return self.pairs.user if term.numbers is None else term.numbers.of_pairs(self.pairs.user)
 
     def add(self, form: _Slopes, times: cp.Variable | float) -> None:
         """Add a multiple of a form to the bound."""

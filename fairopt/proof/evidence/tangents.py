@@ -35,6 +35,8 @@ class Tangents(Evidence):
     smallest: tuple[Program, Proposal] | None
     cuts: Sequence[tuple[Program, Float, PlaneOptimum]]
 
+    of_solver = True
+
     def applies(self, program: Program) -> bool:
         """Whether it is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
         measure = program.term.measure

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.properties.answers import Outcomes, outcomes_of
-from fairopt.properties.margins import MARGINS
+from fairopt.properties.margins import Margins, margins_of
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.units import first_largest
 from fairopt.solve.form.many_instances import Batch
@@ -21,10 +21,10 @@ Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 
 
-def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
+def violations(margins: Margins, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
     """The largest margin of a property of allocations on each pool (0 without an answer) and its user, (n_pools,)."""
     with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0
-        by_user = MARGINS[name].of_many(pools, found)
+        by_user = margins.of_many(pools, found)
     by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
     user = first_largest(by_user)
     return by_user[np.arange(len(pools)), user], user
@@ -54,8 +54,8 @@ def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, t
         return _measure_lies(mechanism, pools, rng, positive, "boosting" in name, tries)
     truth = outcomes_of(mechanism, pools)
     faults = tuple((pools[b : b + 1], error) for b, error in truth.faults)
-    if name in MARGINS:
-        margin, user = violations(name, pools, truth)
+    if (margins := margins_of(name)) is not None:
+        margin, user = violations(margins, pools, truth)
         return Measurement(pools, margin, user, truth.outside, faults)
     return _measure_losses(mechanism, pools, truth, faults, rng if name == "resource-monotone" else None)
 

@@ -36,7 +36,7 @@ from fairopt.properties.exact.pool import (
     mlf_drs,
     tasks_within,
 )
-from fairopt.properties.margins import MARGINS, exact_envy
+from fairopt.properties.margins import exact_envy, margins_of
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.units import quotient
@@ -149,8 +149,8 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
         return Verified(
             float(max(min(exact_envy(pool, case.user, k, one) for one in truth.answers) for k in others)), how
         )
-    if case.property in MARGINS:
-        return Verified(float(min(MARGINS[case.property].exact(pool, case.user, one) for one in truth.answers)), how)
+    if (margins := margins_of(case.property)) is not None:
+        return Verified(float(min(margins.exact(pool, case.user, one) for one in truth.answers)), how)
     pairs = ((one, two) for one in truth.answers for two in (other.answers if other is not None else ()))
     return Verified(float(min(OF_MECHANISMS[case.property](pool, case, one, two) for one, two in pairs)), how)
 

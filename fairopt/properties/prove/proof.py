@@ -155,7 +155,7 @@ class ProofReport(ByProperty[Proof]):
     Examples
     --------
     >>> import fairopt as fo
-    >>> report = fo.prove(fo.DRF(), resources=1)
+    >>> report = fo.prove(fo.DRF(), ["ef", "pe"], resources=1)
     >>> report["ef"].verdict, report["pe"].verdict
     ('proved', 'proved')
     """

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.allocation import feasibility
-from fairopt.blocks.guarantees import TeamFloor, team_floors
-from fairopt.blocks.limits import limited_units
+from fairopt.blocks.guarantees import TeamFloor, limited_units, team_floors
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified

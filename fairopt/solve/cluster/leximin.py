@@ -39,13 +39,6 @@ NEAR = 1e-6  # tolerance of the interior point from which the first program star
 SAMPLE, FEWEST = 0.25, 32  # part of the remaining groups that is drawn at once, and at least how many
 
 
-def leximin_on_servers_applies(program: Program) -> bool:
-    """Whether the program is `Leximin` of a share with one coefficient per user on servers, under bounds only."""
-    if program.empty or program.single or program.rest or not program.term.is_order or not program.of_users:
-        return False
-    return program.term.share.coefficients(program.instance).ndim == 1
-
-
 def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
     """Leximin level by level, and again by exact programs if the gate refuses the first proposal."""
     begun = time.perf_counter()

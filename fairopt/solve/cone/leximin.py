@@ -28,7 +28,6 @@ from fairopt.runtime.tolerances import NOISE, TINY
 from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.clean_levels import raised_to_bounds, without_noise
 from fairopt.solve.cone.levels import STEP, ByCvxpy, BySimplex, LevelProblem, LevelPrograms, LevelSolution
-from fairopt.solve.cone.single_point import Optimality, levels_above
 from fairopt.solve.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.solve.form import solvers
 from fairopt.solve.form.pool_users import Pool
@@ -185,6 +184,8 @@ class _LeximinPrograms:
 
         If the point is single, it replaces the unknowns, and its multipliers those of the level; else nobody is fixed.
         """
+        from fairopt.solve.cone.single_point import Optimality, levels_above
+
         program, cone, further = self.program, self.cone, self.further
         none = list[LevelDual](), np.zeros(len(free), dtype=bool), np.zeros(len(free))
         if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():

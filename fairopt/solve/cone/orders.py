@@ -14,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.normal_form import Term
+from fairopt.blocks.objectives import AlphaFair
 from fairopt.blocks.ranked import padded
+from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.feasibility import dual_values
 from fairopt.proof.proposal import Proposal
@@ -24,8 +26,9 @@ from fairopt.runtime.tolerances import NOISE
 from fairopt.solve import infeasible
 from fairopt.solve.arrays import Float, Int
 from fairopt.solve.cone.solve import by_chain, solve_problem
+from fairopt.solve.dispatch import ask
 from fairopt.solve.form.program import ConeModel, Program
-from fairopt.solve.settings import Proposals, Settings
+from fairopt.solve.settings import Proposals, Settings, of_other_programs
 
 ROWS = 1_500  # users times steps of the weights, below which one program with all rows is faster
 PROGRAMS = 60  # 2 to 12 are usual
@@ -51,9 +54,22 @@ def sorted_term(program: Program) -> Term:
     return next(term for term in program.objective.terms() if term.ranks)
 
 
-def solve_by_orders(program: Program, settings: Settings, first: Float) -> Proposals:
-    """The best ordered weights, starting with the order of the levels ``first`` (n_users,)."""
+def solve_by_orders(program: Program, settings: Settings) -> Proposals:
+    """The best ordered weights, starting with the order of a fair optimum."""
+    first = _fair_levels(program, settings)
     return by_chain(settings, lambda name: _Orders(program, name, settings, first).proposals(), linear=False)
+
+
+def _fair_levels(program: Program, settings: Settings) -> Float:
+    """Levels by user at alpha = 2, whose order is near that of the ordered weights' optimum."""
+    term, settings = sorted_term(program), replace(of_other_programs(settings), solver=None, options={})
+    try:
+        fair = Program(program.given, AlphaFair(2, term.share), program.constraints)
+        tasks = ask(fair, settings, lambda method: not method.reduces).tasks
+    except (OutOfDomain, Infeasible):  # the constraints leave some user without tasks
+        tasks = program.size[program.pairs.user]
+    point = program.point(tasks)
+    return np.asarray(point.share(term.share) / point.weights)
 
 
 class _Groups(NamedTuple):

@@ -7,7 +7,8 @@ program is solved where the bound is highest, so that no local optimum is missed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,9 +34,10 @@ from fairopt.solve.cluster.alpha_fair import prices_on_servers
 from fairopt.solve.cluster.fixed_sum import most_even
 from fairopt.solve.cluster.sums import solve_sum_on_servers
 from fairopt.solve.cone.solve import by_chain, solve_problem
+from fairopt.solve.dispatch import ask
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.pool import interior
-from fairopt.solve.settings import Proposals, Settings
+from fairopt.solve.settings import Proposals, Settings, of_other_programs
 
 PRICES = "prices"  # in place of a solver's name
 MISSING = "no prices found"
@@ -47,18 +49,6 @@ POLISH = 8  # programs that only make the tasks more accurate
 CLOSE = 1e-7  # of a mean: distance from solved means at which it is not solved again
 NARROW = 1e-6  # of the largest sum: if the sums differ by less there is no search
 NEAR_END = 1e-7  # relative to the measure at an extreme sum, at which solvers may find no feasible point
-
-Solve = Callable[[Program], Answer]
-
-
-def parametric_applies(program: Program) -> bool:
-    """Whether the objective is a `FairnessEfficiency` without an equivalent alpha-fair objective."""
-    return program.term.measure is not None and program.term.alpha is None and program.of_users
-
-
-def only_parametric(program: Program) -> bool:
-    """Whether the search is the only method: the measure is not concave."""
-    return parametric_applies(program) and not program.term.kind.is_concave
 
 
 def search_by_prices(program: Program, settings: Settings) -> bool:
@@ -72,8 +62,10 @@ def search_by_prices(program: Program, settings: Settings) -> bool:
     return free and prices_on_servers(program)
 
 
-def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
-    """The best allocation along the sum of shares; ``solve`` solves another program by dispatch."""
+def solve_parametric(program: Program, settings: Settings) -> Proposals:
+    """The best allocation along the sum of shares."""
+    settings = of_other_programs(settings)
+    solve = partial(ask, settings=settings)
     objective = program.term.measure
 
     def solved(other: Objective) -> tuple[Program, Answer]:

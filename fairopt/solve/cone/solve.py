@@ -29,6 +29,7 @@ from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Known, Left
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings
+from fairopt.solve.table import parametric_applies
 
 INACCURATE = "optimal_inaccurate"  # CVXPY's status
 CANNOT_TAKE = "cannot take this kind of problem"
@@ -85,6 +86,17 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             yield inaccurate
 
     return by_chain(settings, propose)
+
+
+def solve_cone_program(program: Program, settings: Settings) -> Proposals:
+    """`solve_number`, or what `Prepared` has in its place; one proposal if a search along the sum of shares follows."""
+    proposals = (settings.general or solve_number)(program, settings)
+    return _first(proposals) if parametric_applies(program) else proposals
+
+
+def _first(proposals: Proposals) -> Proposals:
+    """The first proposal alone."""
+    yield next(proposals)
 
 
 class _SolverFailed(Exception):

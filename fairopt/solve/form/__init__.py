@@ -1,6 +1,7 @@
 """Blocks and an instance prepared for solving: what methods and proofs read.
 
-* `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`).
+* `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`). `program_data`:
+  what it compares and allows, in arrays.
 * `program_rows`: capacities and linear constraints as rows, by block and name.
 * `equilibration`: units of unknowns, for the rows that users write.
 * `own_values`: the best values of blocks' variables at given tasks.

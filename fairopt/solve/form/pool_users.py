@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import require_level
-from fairopt.blocks.shares import Share, takes_windows
+from fairopt.blocks.shares import Share, require_level, takes_windows
 from fairopt.instance.parts import window
 from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Float, Indices, Program

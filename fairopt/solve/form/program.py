@@ -25,8 +25,7 @@ from fairopt.blocks.base import (
     refuse_whole_numbers,
 )
 from fairopt.blocks.constraints import UNNAMED, Constraint, MadeRows, ManyRows, MinShare, conditions_in_words
-from fairopt.blocks.guarantees import guarantees_of, team_floors
-from fairopt.blocks.limits import kept_limits
+from fairopt.blocks.guarantees import guarantees_of, kept_limits, team_floors
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
@@ -37,15 +36,15 @@ from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
-from fairopt.instance.validation import distinct
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import ROUNDING, TINY
 from fairopt.solve.form.compiled import Known, KnownRows, Left
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
-from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
-from fairopt.solve.form.rising import least_load, of_those_who_rise, users_with_room
+from fairopt.solve.form.program_data import ProgramData
+from fairopt.solve.form.program_rows import BlockRows, rows_of
+from fairopt.solve.form.rising import of_those_who_rise
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -55,7 +54,7 @@ Mask = NDArray[np.bool_]
 warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")
 
 
-class Program:
+class Program(ProgramData):
     """An objective and constraints on an instance as a program in the tasks of `Pairs`.
 
     With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint requires tasks of
@@ -74,11 +73,11 @@ class Program:
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
         self.empty = self.instance.n_users == 0
-        self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
-        self.high: Float = self.instance.task_limits
+        self.low = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
+        self.high = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
-        self.rest: list[Constraint] = []
-        self.nobody_rises = False  # above the base of a surplus: the objective is of nobody, and its value 0
+        self.rest = []
+        self.nobody_rises = False
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
 
@@ -114,11 +113,6 @@ class Program:
             self.nobody_rises = isinstance(self.objective, Total) and self.objective is not given
             self.__dict__.pop("of_users")
             self.__dict__.pop("term", None)
-
-    @cached_property
-    def active(self) -> Indices:
-        """Indices of the active users: those with a positive task limit."""
-        return np.flatnonzero(self.given.task_limits > 0)
 
     @property
     def decides_tasks(self) -> bool:
@@ -190,32 +184,12 @@ class Program:
         )
 
     @cached_property
-    def unlimited(self) -> bool:
-        """Whether no user has an upper bound."""
-        return bool(distinct(self.high).min(initial=np.inf) == np.inf)
-
-    @cached_property
-    def least_load(self) -> Float:
-        """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
-        return least_load(self)
-
-    @cached_property
-    def room(self) -> Mask:
-        """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
-        return users_with_room(self)
-
-    @cached_property
     def left_nothing(self) -> Mask:
         """Users of one pool to whom the lower bounds of others leave nothing but rounding, shape (n_users,)."""
         if not (self.single and self.low.any()):
             return np.broadcast_to(np.False_, self.low.shape)
         full = self.usable - self.least_load <= ROUNDING * self.usable
         return (self.low <= 0) & (self.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
-
-    @cached_property
-    def pairs(self) -> Pairs:
-        """The (user, server) pairs of eligible users."""
-        return Pairs(self.instance)
 
     @cached_property
     def size(self) -> Float:
@@ -262,22 +236,6 @@ class Program:
         return instance.weights
 
     @cached_property
-    def most(self) -> Float:
-        """A proven upper bound on each user's tasks, shape (n_users,)."""
-        return np.minimum(self.high, self.instance.derived.tasks_alone_within(self.usable).sum(axis=1))
-
-    @cached_property
-    def capacity_rows(self) -> NDArray[np.int64]:
-        """Rows of `Pairs.loads` with a nonzero coefficient."""
-        loads = self.pairs.loads
-        return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
-
-    @cached_property
-    def whole_capacities(self) -> Float:
-        """Capacities of the server rows, counts included, shape (n_servers, n_resources)."""
-        return self.instance.capacities * self.instance.counts[:, None]
-
-    @cached_property
     def zero_pairs(self) -> Mask:
         """Pairs forced to zero: they need a resource that may not be used, or rows force them."""
         zero, unusable = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
@@ -288,20 +246,10 @@ class Program:
                 zero |= one.rows.zero_pairs
         return zero
 
-    @cached_property
-    def usable_rows(self) -> Float:
-        """The usable fraction of each row of `Pairs.loads`."""
-        return np.tile(self.usable, self.instance.n_servers)
-
     @property
     def many_rows(self) -> list[ManyRows]:
         """The constraints whose violated rows are added lazily."""
         return [block for block in self.rest if isinstance(block, ManyRows)]
-
-    @cached_property
-    def rows(self) -> ProgramRows:
-        """Capacities and linear constraints, as bounds use them."""
-        return ProgramRows(self)
 
     def rows_of(self, block: Constraint) -> list[BlockRows] | None:
         """A constraint as rows in `pairs`; None if it is not given as rows."""

@@ -6,10 +6,10 @@ Capacities are evaluated in chunks of users; further rows are sparse.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows, _WrongRows
 from fairopt.errors import Infeasible, InvalidBlock
-
-if TYPE_CHECKING:
-    from fairopt.solve.form.program import Program
 
 Float = NDArray[np.float64]
 
@@ -83,20 +80,19 @@ class ProgramRows:
     equations) ``x @ (cost(prices) + sum of one.rows.cost(y)) <= prices @ usable + sum of y @ right``.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.instance = program, program.instance
-        self.usable = program.usable_rows
-        whole = program.whole_capacities
+    def __init__(self, pairs: Pairs, usable: Float, further: Callable[[], list[BlockRows]]) -> None:
+        self.pairs, self.instance, self.usable, self._made_further = pairs, pairs.instance, usable, further
+        whole = self.instance.capacities * self.instance.counts[:, None]
         self._per_unit = np.divide(1.0, whole, out=np.zeros(whole.shape), where=whole > 0)
 
     @cached_property
     def further(self) -> list[BlockRows]:
         """Linear constraints of the blocks, including those whose rows are added lazily."""
-        return [one for block in self.program.rest for one in self.program.rows_of(block) or ()]
+        return self._made_further()
 
     def further_in_fractions(self) -> list[tuple[dict[tuple[int, int], Fraction], Fraction, bool]]:
         """Each further row: coefficients by user and server, right side, and whether it is an equation."""
-        pairs = list(zip(self.program.pairs.user.tolist(), self.program.pairs.server.tolist(), strict=True))
+        pairs = list(zip(self.pairs.user.tolist(), self.pairs.server.tolist(), strict=True))
         return [
             ({pair: Fraction(v) for pair, v in zip(pairs, row, strict=True) if v}, Fraction(right), one.rows.equal)
             for one in self.further
@@ -105,17 +101,17 @@ class ProgramRows:
 
     def cost(self, prices: Float) -> Float:
         """The cost of one task of each pair at prices by capacity row, shape (n_pairs,)."""
-        per_unit, out = prices.reshape(self._per_unit.shape) * self._per_unit, np.empty(len(self.program.pairs))
+        per_unit, out = prices.reshape(self._per_unit.shape) * self._per_unit, np.empty(len(self.pairs))
         for demands, eligible, columns in self._chunks():
             table = demands @ per_unit.T if demands.ndim == 2 else np.einsum("jsi,si->js", demands, per_unit)
-            out[columns] = table[:, 0] if self.program.single else table[eligible]
+            out[columns] = table[:, 0] if self.pairs.single else table[eligible]
         return out
 
     def load(self, tasks: Float) -> Float:
         """The fraction of each capacity that tasks by pair use, shape (n_rows,)."""
         out = np.zeros(self._per_unit.shape)
         for demands, eligible, columns in self._chunks():
-            if self.program.single:
+            if self.pairs.single:
                 table = tasks[columns, None]
             else:
                 table = np.zeros(eligible.shape)
@@ -125,7 +121,7 @@ class ProgramRows:
 
     def _chunks(self) -> Iterator[tuple[Float, NDArray[np.bool_], slice]]:
         """Demands and eligibility of consecutive users, in chunks that fit the cache, and their pairs."""
-        ends, n = np.append(self.program.pairs.first, len(self.program.pairs)), self.instance.n_users
+        ends, n = np.append(self.pairs.first, len(self.pairs)), self.instance.n_users
         step = max(CHUNK // self._per_unit.size, 64)
         for first in range(0, n, step):
             users = slice(first, min(first + step, n))

@@ -6,13 +6,14 @@ bounds fill. Otherwise linear programs over all placements find those who rise, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import ManyRows
 from fairopt.blocks.largest import largest
+from fairopt.blocks.model import Point
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
@@ -22,20 +23,16 @@ from fairopt.errors import OutOfDomain
 from fairopt.instance.validation import distinct
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
+from fairopt.solve.form.program_data import RISES, ProgramData
 from fairopt.solve.form.program_rows import BlockRows
-
-if TYPE_CHECKING:
-    from fairopt.solve.form.program import Program
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-CHUNK = 16_384  # users
 STARVED = 1e-6  # of what a number could be alone: answers with less are asked whether more is possible
-RISES = 1e-8  # of what a number could be alone: a linear program found a rise
 
 
-def of_those_who_rise(program: Program) -> Objective:
+def of_those_who_rise(program: ProgramData) -> Objective:
     """The objective of those who can rise above their base; if nobody can, the total of shares that nobody changes."""
     objective, changed = program.objective, dict[Share, Share]()
     for term in objective.terms():
@@ -73,7 +70,7 @@ def of_those_who_rise(program: Program) -> Objective:
     return found
 
 
-def names_at_base(program: Program, share: Surplus) -> set[str]:
+def names_at_base(program: ProgramData, share: Surplus) -> set[str]:
     """The names of users or teams that cannot rise above the base of a surplus, and have left the objective."""
     every = {*map(str, share._names(program.given))}
     if program.nobody_rises:
@@ -84,29 +81,7 @@ def names_at_base(program: Program, share: Surplus) -> set[str]:
     return set()
 
 
-def least_load(program: Program) -> Float:
-    """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
-    demands, low = program.instance.per_server_demands[:, 0], program.low
-    load = np.zeros(program.instance.n_resources)
-    for start in range(0, len(low) if distinct(low).any() else 0, CHUNK):
-        load += low[start : start + CHUNK] @ demands[start : start + CHUNK]
-    whole = program.whole_capacities[0]
-    return np.divide(load, whole, out=np.zeros(len(load)), where=whole > 0)
-
-
-def users_with_room(program: Program) -> Mask:
-    """Which users of one pool can rise above their lower bounds."""
-    everyone = np.broadcast_to(True, program.low.shape)
-    room: Mask = everyone if program.unlimited else program.high > program.low * (1 + NOISE)
-    full = program.least_load >= program.usable * (1 - NOISE)
-    if full.any():  # up to rounding, which may leave enough for those who need little
-        left = np.maximum(program.usable - program.least_load, 0.0)[full] * program.whole_capacities[0][full]
-        needed = program.instance.per_server_demands[:, 0, full] * (RISES * program.most)[:, None]
-        room = room & ~(left < needed).any(axis=1)
-    return room
-
-
-def who_rises(program: Program, share: Surplus) -> Mask | None:
+def who_rises(program: ProgramData, share: Surplus) -> Mask | None:
     """Which users or teams of a surplus can rise above their base, shape (n_numbers,); None if that is not certain."""
     of_pool = program.single and not program.rest
     if of_pool and share.share._is_plain:
@@ -123,7 +98,7 @@ def who_rises(program: Program, share: Surplus) -> Mask | None:
     return None if found is None else found.rises
 
 
-def refuse_starved(program: Program, tasks: Float | None) -> None:
+def refuse_starved(program: ProgramData, tasks: Float | None) -> None:
     """`OutOfDomain` if an objective is minus infinity, as the constraints leave a number that it compares nothing.
 
     Linear programs decide, if some number is nearly 0 at ``tasks``, by pair: an answer that breaks constraints by no
@@ -138,7 +113,7 @@ def refuse_starved(program: Program, tasks: Float | None) -> None:
         numbers = share._numbers(program.instance)
         c = best_server(numbers.per_task, program.instance)
         alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
-        if tasks is not None and (numbers.at(program.point(tasks)) > STARVED * alone).all():
+        if tasks is not None and (_at(program, numbers, tasks) > STARVED * alone).all():
             continue
         found = _by_programs(program, numbers, c, noise=False)
         if found is None or found.rises.all():
@@ -167,21 +142,26 @@ class Staying(NamedTuple):
     further: list[tuple[BlockRows, Float]]
 
 
-def who_stays(program: Program, share: Surplus) -> Staying | None:
+def who_stays(program: ProgramData, share: Surplus) -> Staying | None:
     """The proof of who stays at the base of a surplus, and who can rise above it; None if none was found."""
     numbers = share._numbers(program.instance)
     return _by_programs(program, numbers, best_server(numbers.per_task, program.instance))
 
 
-def at_base(program: Program, share: Surplus, tasks: Float) -> Mask:
+def at_base(program: ProgramData, share: Surplus, tasks: Float) -> Mask:
     """Which numbers of a surplus are at their base at tasks by pair, but for what is tiny beside what they could be."""
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
-    found: Mask = numbers.at(program.point(tasks)) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
+    found: Mask = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
     return found
 
 
-def _all_fit(program: Program) -> bool:
+def _at(program: ProgramData, numbers: Numbers, tasks: Float) -> Float:
+    """The numbers at tasks by pair."""
+    return numbers.at(Point(program.instance, program.pairs.table(tasks)))
+
+
+def _all_fit(program: ProgramData) -> bool:
     """Whether the lower bounds, spread in proportion to tasks alone, leave room for every user everywhere."""
     alone = program.instance.tasks_alone
     part = program.low / np.maximum(alone.sum(axis=1), program.low)
@@ -193,7 +173,7 @@ def _all_fit(program: Program) -> bool:
     )
 
 
-def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = True) -> Staying | None:
+def _by_programs(program: ProgramData, numbers: Numbers, c: Float, noise: bool = True) -> Staying | None:
     """Those whom linear programs can raise, if prices prove that the others stay; None if they do not.
 
     A possible rise of others is negligible if it is rounding, or (with ``noise``) tiny beside those of all who rise.
@@ -226,10 +206,10 @@ def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = Tru
 class _Linear:
     """Linear programs over all placements: the largest sum of the rises of some numbers, each at most 1."""
 
-    def __init__(self, program: Program, numbers: Numbers, unit: Float) -> None:
+    def __init__(self, program: ProgramData, numbers: Numbers, unit: Float) -> None:
         pairs = program.pairs
         self.program, self.numbers, self.unit = program, numbers, unit
-        self.per_task = pairs.of(numbers.per_task) / unit[numbers.of_pairs(pairs)]
+        self.per_task = pairs.of(numbers.per_task) / unit[numbers.of_pairs(pairs.user)]
         self.base = np.zeros(len(numbers)) if numbers.base is None else numbers.base / unit
         self.scale = np.where(program.most > 0, program.most, 1.0)[pairs.user]
         known = [program.rows_of(block) or () for block in program.rest if not isinstance(block, ManyRows)]
@@ -259,7 +239,7 @@ class _Linear:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""
         program, pairs = self.program, self.program.pairs
         of_rows, rest = np.maximum(prices[: len(program.usable_rows)], 0.0), prices[len(program.usable_rows) :]
-        gain = np.where(some[self.numbers.of_pairs(pairs)], self.per_task, 0.0)
+        gain = np.where(some[self.numbers.of_pairs(pairs.user)], self.per_task, 0.0)
         cost, parts = program.rows.cost(of_rows), [float(of_rows @ program.usable_rows)]
         size = gain + cost
         for one in self.further:

@@ -34,11 +34,6 @@ MANY = 30_000  # columns above which those of programs are found by prices
 MOST_STEPS = 60  # of Newton's method
 
 
-def leximin_of_numbers_applies(program: Program) -> bool:
-    """Whether the objective is a leximin of teams, or of what is above a base, under linear constraints."""
-    return program.term.is_order and not program.of_users and linear_only(program)
-
-
 def linear_only(program: Program) -> bool:
     """Whether all constraints are linear rows."""
     return all(program.rows_of(block) is not None for block in program.rest)

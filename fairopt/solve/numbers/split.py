@@ -26,7 +26,6 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 from fairopt.solve.arrays import Bool
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Float, Program
-from fairopt.solve.numbers.inside import Split
 from fairopt.solve.numbers.leximin import linear_only
 from fairopt.solve.settings import Settings
 
@@ -46,6 +45,8 @@ def split_inside_teams(program: Program, answer: Answer, settings: Settings) -> 
     open_split = replace(answer, note=f"the split of totals inside each {team.by} {OPEN}")
     if team.inside == "any" or not linear_only(program):
         return open_split
+    from fairopt.solve.numbers.inside import Split
+
     totals = program
     if not program.term.is_order:
         totals = Program(program.given, Leximin(team), program.constraints, program.merge)

@@ -1,40 +1,32 @@
-"""The exact methods on one pool: whether each applies to a program, and its proposals with evidence."""
+"""The exact methods on one pool: the proposals of each, with evidence."""
 
 from __future__ import annotations
 
 import time
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified
-from fairopt.exact import pool as exact_pool
 from fairopt.proof.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.proof.evidence.prices import UserPrices
-from fairopt.proof.exact_filling import rounding_decides
-from fairopt.proof.pool_gaps import bottlenecks
+from fairopt.proof.pool_gaps import bottlenecks, rounding_decides
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve import infeasible
 from fairopt.solve.arrays import Float
 from fairopt.solve.form.pool_users import Pool, bounds_fit
 from fairopt.solve.form.program import Program
-from fairopt.solve.pool import interior
-from fairopt.solve.pool.alpha_fair import FINE, AlphaFairPool, of_free_resources, price_tries
-from fairopt.solve.pool.max_sum import MaxSumPool, find_mix
 from fairopt.solve.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.solve.settings import Proposals, Settings
+
+if TYPE_CHECKING:
+    from fairopt.solve.pool.alpha_fair import AlphaFairPool
 
 FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms with it, and 2.7 to 7 ms without
 EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
 UNSOLD = 1e-9  # of all capacities at their prices: more than this and best responses leave too much
-
-
-def waterfilling_applies(program: Program) -> bool:
-    """Whether the program is leximin or max-min on one pool with nothing but bounds on tasks."""
-    return program.term.is_smallest and program.pool_share is not None
 
 
 def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
@@ -44,7 +36,7 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
     users = WaterfillingPool(pool)
     filled = find_events(users, pool.usable)
     if filled is None:
-        infeasible.explain(program)
+        _explain(program)
         raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
     events, order = filled.events, [event.resource for event in filled.events]
     pool.each(lambda chunk: users.settle(chunk, events))
@@ -53,7 +45,9 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
     if answer is None or answer.ok:
         return
     if rounding_decides(program, bottlenecks(pool, answer.tasks, order)):
-        tasks = exact_pool.fill(program)
+        from fairopt.exact.pool import fill
+
+        tasks = fill(program)
         if tasks is not None:
             yield Proposal("water-filling", tasks, evidence)
 
@@ -69,17 +63,15 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
     return users.tasks
 
 
-def alpha_fair_applies(program: Program) -> bool:
-    """Whether the program is alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
-    return program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
-
-
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     """Alpha-fairness with prices as evidence; raises `Infeasible` if the lower bounds do not fit.
 
     The first guess is ``settings.start``, or for `FEW` users the prices of an interior point. Further proposals follow
     while the gap is larger than rounding.
     """
+    from fairopt.solve.pool import interior
+    from fairopt.solve.pool.alpha_fair import FINE, AlphaFairPool, of_free_resources, price_tries
+
     term, alpha = program.term, program.term.alpha
     assert alpha is not None
     begun = time.perf_counter()
@@ -117,13 +109,10 @@ def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposa
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 
-def max_sum_applies(program: Program) -> bool:
-    """Whether the program is a total, or alpha-fairness at 0, on one pool with nothing but bounds on tasks."""
-    return program.term.is_linear and program.pool_share is not None
-
-
 def solve_max_sum(program: Program, settings: Settings) -> Proposals:
     """The largest total with prices as evidence; raises `Infeasible` if the lower bounds do not fit."""
+    from fairopt.solve.pool.max_sum import MaxSumPool, find_mix
+
     assert program.pool_share is not None
     begun = time.perf_counter()
     pool = Pool(program, program.pool_share)
@@ -138,21 +127,14 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
     yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
 
 
-def sum_applies(program: Program) -> bool:
-    """Whether the program is a sum of one concave function per user on one pool with nothing but bounds on tasks.
-
-    Not for objectives of one share, which the methods above solve.
-    """
-    if not program.single or program.rest or program.pool_share is not None or not (program.usable > 0).all():
-        return False
-    return program.marginal is not None
-
-
 def solve_sum(program: Program, settings: Settings) -> Proposals:
     """A sum of one concave function per user with prices as evidence, from the guess ``settings.start`` if any.
 
     Raises `Infeasible` if the lower bounds do not fit.
     """
+    from fairopt.proof.evidence.prices import UserPrices
+    from fairopt.solve.pool import interior
+
     begun = time.perf_counter()
     assert program.marginal is not None
     refuse_lower_bounds(program)
@@ -174,18 +156,25 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
     yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
 
 
+def _explain(program: Program) -> None:
+    """Raise `Infeasible` with the lower bounds that conflict, if any do."""
+    from fairopt.solve.infeasible import explain
+
+    explain(program)
+
+
 def refuse_lower_bounds(program: Program) -> None:
     """Raise `Infeasible` if the lower bounds on tasks of one pool do not fit."""
     if not program.low.any():
         return
     crossed = bool(np.any(program.low > program.high * (1 + ROUNDING)))
     if not bounds_fit(program.pairs.loads @ program.low, crossed, program.usable):
-        infeasible.explain(program)
+        _explain(program)
 
 
 def _load_of_lower_bounds(program: Program, pool: Pool) -> Float:
     """The load of the lower bounds by resource; raises `Infeasible` if they do not fit."""
     load, crossed = pool.least()
     if not bounds_fit(load, crossed, pool.usable):
-        infeasible.explain(program)
+        _explain(program)
     return load

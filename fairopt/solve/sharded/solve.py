@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.model import require_level
+from fairopt.blocks.shares import require_level
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof.pool_gaps import AlphaFairSums, Bottlenecks, PoolProof, combined, proof_on_pool

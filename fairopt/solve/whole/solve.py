@@ -7,8 +7,9 @@ divisible tasks, which whole tasks cannot exceed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.runtime.clock import begin
-from fairopt.solve.dispatch import checked_settings, raise_not_certified, raise_stopped, solve_tiers
+from fairopt.solve.dispatch import checked_settings, solve_tiers
 from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.no_whole_task import number_of, whole_instance
 from fairopt.solve.form.program import Float, Program
+from fairopt.solve.not_certified import raise_not_certified, stopped
 from fairopt.solve.settings import Settings
 from fairopt.solve.whole.integer import IntegerSearch, checked_solver
 from fairopt.solve.whole.rounding import MAX_TASKS, WholeTasks, rounded
@@ -51,11 +53,15 @@ def allocate_whole(
     if decides_bundles(policy.objective):
         raise InvalidBlock(f"{policy.objective} decides bundles, not tasks; leave integral out")
 
-    work = partial(_solved, policy, instance, integral, method, settings)
-    return clock.run(work, lambda: raise_stopped(policy, clock))
+    work = partial(_solved, policy, instance, integral, settings)
+
+    def late() -> NoReturn:
+        raise stopped(policy, clock)
+
+    return clock.run(work, late)
 
 
-def _solved(policy: Any, instance: Instance, integral: Any, method: str, settings: Settings) -> Allocation:
+def _solved(policy: Any, instance: Instance, integral: Any, settings: Settings) -> Allocation:
     """The certified answer in whole tasks."""
     begun = settings.clock.begun
     first = number_of(tiers_of(policy.objective)[0])
@@ -67,8 +73,8 @@ def _solved(policy: Any, instance: Instance, integral: Any, method: str, setting
             "tasks, or give it a task limit"
         )
     search = None if integral == ROUNDED else _exact(policy, part, settings)
-    divisible = settings if search is None else Settings(None, {}, settings.clock, settings.verbose)
-    judged = solve_tiers(policy, part, divisible, method)
+    divisible = settings if search is None else replace(settings, solver=None, options={})
+    judged = solve_tiers(policy, part, divisible)
     if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)
     program, answer = judged[-1][0], judged[-1][1]

@@ -14,6 +14,7 @@ import fairopt as fo
 from fairopt.datasets import kubernetes, read
 from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import read_cluster_queues
+from fairopt.operate.quotas import quotas_of
 
 BETA1, BETA2 = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
 
@@ -367,7 +368,7 @@ def test_what_runs_outside_kueue_is_taken_off_the_servers_and_counts_for_no_queu
     every = cohort("research", resourceGroups=queue("", a100=(0, 16))["spec"]["resourceGroups"])
     jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
     found = made(*FLAVORS, *queues, every, *LOCAL[:2], *jobs, nodes=NODES[:2], pods=outside)
-    assert found.teams["team"] == ("nlp", "vision") and found.held is None
+    assert found.teams["team"] == ("nlp", "vision") and not found.held.any()
     np.testing.assert_allclose(found.capacities[:, found.resource_index(GPU)], [6, 4])
     np.testing.assert_allclose(found.capacities[:, found.resource_index("cpu")], [60, 56])
     np.testing.assert_allclose(fo.HDRF().allocate(found).tasks, [5, 5], rtol=1e-6)
@@ -443,7 +444,7 @@ def test_what_runs_in_a_held_queue_counts_and_in_a_drained_one_does_not(where, s
     gpus = {"None": [8, 8], "Hold": [12, 4], "HoldAndDrain": [16]}
     assert set(found.teams["team"]) == teams
     np.testing.assert_allclose(fo.HDRF().allocate(found).tasks, gpus[stop], rtol=1e-6)
-    assert (0 if found.held is None else found.held.sum()) == (0 if stop == "HoldAndDrain" else 4)
+    assert found.held.sum() == (0 if stop == "HoldAndDrain" else 4)
     drained = said(found, "4 admitted pods of queues that are drained were left out, as Kueue evicts them")
     waits = said(found, "16 waiting pods of queues that are stopped or inactive were left out (such as vis/more)")
     assert len(drained) == (stop == "HoldAndDrain") and len(waits) == (stop != "None")
@@ -607,4 +608,77 @@ def test_workloads_of_other_groups_in_one_list_are_left_alone():
     assert read_from(listed(*NODES, *PODS, of_kubernetes)) == kubernetes(listed(*NODES), listed(*PODS))
     assert np.array_equal(
         read_from(listed(*NODES, *PODS)).capacities, kubernetes(listed(*NODES), listed(*PODS)).capacities
+    )
+
+
+@pytest.mark.parametrize("form", ["labels", "expression"])
+def test_a_namespace_that_a_queue_does_not_select_waits_for_nothing(form):
+    """Of 16 GPUs nlp, whose own namespace is not selected, has only what runs there; vision has the rest."""
+    name = "kubernetes.io/metadata.name"
+    of_name = {"key": name, "operator": "In", "values": ["research"]}
+    selects = {"labels": {"matchLabels": {name: "research"}}, "expression": {"matchExpressions": [of_name]}}[form]
+    queues = [queue(one, "research", a100=(64, 8)) for one in ("vision", "nlp")]
+    queues[0]["spec"]["namespaceSelector"] = {"matchLabels": {"team": "vision"}}
+    queues[1]["spec"]["namespaceSelector"] = selects
+    jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
+    runs = workload("nlp", "runs", "main", (2, spec(1, 1)), admitted="nlp")
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, runs, nodes=NODES[:2], pods=[])
+    answer = fo.HDRF().allocate(found)
+    assert dict(zip(found.teams["team"], answer.tasks.round(6).tolist(), strict=True)) == {"vision": 14, "nlp": 2}
+    assert said(found, "20 waiting pods in namespaces that the namespaceSelector of nlp leaves out were left out")
+    assert said(found, "1 cluster queue with a namespaceSelector by labels, which are not read: all namespaces count")
+
+
+def test_what_runs_where_its_queue_has_no_quota_now_is_held_and_gets_no_more():
+    """vision runs 3 GPUs on t4, of which it has a quota of 0 and nlp 4: nlp has 4 there, and vision waits for a100."""
+    queues = [queue("vision", "research", a100=(64, 8), t4=(0, 0)), queue("nlp", "research", t4=(32, 4))]
+    for one in queues[0]["spec"]["resourceGroups"][0]["flavors"][1]["resources"]:
+        one["borrowingLimit"] = "0"
+    on_t4 = spec(1, 1, nodeSelector={"accelerator": "t4"})
+    jobs = [workload("vis", "train", "main", (20, spec(1, 1))), workload("nlp", "tune", "main", (20, on_t4))]
+    runs = workload("vis", "runs", "main", (3, on_t4), admitted="vision", uid="u1")
+    pods = [
+        pod("vis", f"runs-{k}", {**on_t4, "nodeName": "t4-1"}, ownerReferences=[{"kind": "Job", "uid": "u1"}])
+        for k in range(3)
+    ]
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, runs, nodes=NODES[1:3], pods=pods)
+    answer = fo.HDRF().allocate(found)
+    by_team = {team: answer.tasks[rows].sum() for team, rows in found.teams.names.items() if team != "research"}
+    assert by_team == pytest.approx({"vision": 8, "nlp": 4})
+    assert said(found, "3 pods that vision holds where it neither has nor may borrow a quota count as held")
+    everything = listed(*NODES[1:3], *FLAVORS, *queues, *LOCAL[:2])
+    changes = quotas_of(answer, "kueue", queues=everything, integral="rounded").diff([])
+    held = {(row.team, row.flavor): row.held for row in changes.rows if row.resource == GPU}
+    assert held == {("vision", "a100"): 0, ("vision", "t4"): 3, ("nlp", "t4"): 0}
+    queues[0]["spec"]["resourceGroups"][0]["flavors"].pop()  # no quota of t4 at all
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, runs, nodes=NODES[1:3], pods=pods)
+    answer = fo.HDRF().allocate(found)
+    everything = listed(*NODES[1:3], *FLAVORS, *queues, *LOCAL[:2])
+    changes = quotas_of(answer, "kueue", queues=everything, integral="rounded").diff([])
+    assert f"vision holds 3 {GPU} more, on servers of flavors of which it has no quota" in changes.notes
+
+
+def test_where_nothing_runs_0_is_held():
+    queues = [queue(name, "research", a100=(64, 8)) for name in ("vision", "nlp")]
+    jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
+    everything = [*FLAVORS, *queues, *LOCAL[:2], *jobs]
+    answer = fo.HDRF().allocate(made(*everything, nodes=NODES[:2], pods=[]))
+    changes = quotas_of(answer, "kueue", queues=listed(*everything), integral="rounded").diff([])
+    assert {row.held for row in changes.rows} == {0} and not any("not known" in note for note in changes.notes)
+
+
+def test_what_runs_on_a_cordoned_server_counts_first_to_what_its_queue_is_owed():
+    """vision runs 8 GPUs on a cordoned server and waits for more; each queue is owed 12 of 24, and has them."""
+    queues = [queue(name, "research", a100=(96, 12)) for name in ("vision", "nlp")]
+    cordoned = node("a100-3", 64, 8, accelerator="a100")
+    cordoned["spec"]["unschedulable"] = True
+    runs = workload("vis", "runs", "main", (8, spec(1, 1)), admitted="vision", uid="u1")
+    jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
+    owners = [{"kind": "Job", "uid": "u1"}]
+    pods = [pod("vis", f"runs-{k}", spec(1, 1, nodeName="a100-3"), ownerReferences=owners) for k in range(8)]
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, runs, nodes=[*NODES[:2], cordoned], pods=pods)
+    assert not said(found, "what is owed does not fit")
+    tasks = fo.HDRF().allocate(found).tasks
+    assert {team: tasks[found.teams.names[team]].sum() for team in ("vision", "nlp")} == pytest.approx(
+        {"vision": 12, "nlp": 12}
     )

@@ -706,7 +706,7 @@ def test_running_jobs_are_held_on_their_nodes():
     made = cluster(running, job(), job(job_id=9, job_state=["SUSPENDED"], nodes="n1"), merge=False)
     assert (made.held.tolist(), made.task_limits.tolist()) == ([[1, 1]], [4])
     assert cluster(running, job()).held.tolist() == [[2]]
-    assert cluster(job()).held is None
+    assert cluster(job()).held.tolist() == [[0]]  # and not unknown
 
 
 def test_running_jobs_on_unknown_servers_count_as_waiting():

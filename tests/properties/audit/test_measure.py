@@ -12,6 +12,7 @@ from fairopt.properties.audit.random_instances import FAMILIES, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, size_of
 from fairopt.properties.checks import check
 from fairopt.properties.exact.confirm import verified
+from fairopt.properties.margins import margins_of
 from fairopt.solve.form.many_instances import Batch
 
 POLICIES = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.MostTasks(), fo.MLFDRS(), fo.HFFMRA()]
@@ -46,9 +47,9 @@ def test_binding_integers_have_pools_with_one_two_and_all_resources_full() -> No
 def test_measures_agree_with_the_checks(policy: fo.Policy, name: str) -> None:
     bundles = policy.name in ("MLF-DRS", "H-FFMRA")
     for family in FAMILIES:
-        pools = random_pools(np.random.default_rng(7), family, (3, 2), 12, weights=not bundles, limits=True)
+        pools = random_pools(np.random.default_rng(7), family, (3, 2), 6, weights=not bundles, limits=True)
         found = outcomes_of(policy, pools)
-        margin, user = violations(name, pools, found)
+        margin, user = violations(margins_of(name), pools, found)
         for b in np.flatnonzero(found.ok):
             verdict = check(policy.allocate(pools.instance(b)), [name])[name]
             assert (margin[b] > 1e-5) == (verdict.margin > 1e-5), (family, b, margin[b], str(verdict))

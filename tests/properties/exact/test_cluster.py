@@ -31,7 +31,7 @@ def test_margins_in_fractions_are_those_of_the_checks(data: st.DataObject, share
         assert float(found) == pytest.approx(verdict.margin, rel=1e-6, abs=1e-8)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(st.data())
 def test_throughput_in_fractions_is_what_linear_programs_say(data: st.DataObject) -> None:
     answer = data.draw(allocations(data.draw(instances((2, 4), (1, 2), (2, 3), **OPTIONS))))

@@ -507,8 +507,8 @@ STANDING = [
 
 @pytest.mark.parametrize(("spec", "name", "weighted", "k", "noise"), STANDING)
 def test_what_stands_has_no_counterexample_in_a_short_search(spec, name, weighted, k, noise):
-    found, tried = worst(spec, name, 1000, seed=1, weighted=weighted, k=k)
-    assert tried > 100
+    found, tried = worst(spec, name, 500, seed=1, weighted=weighted, k=k)
+    assert tried > 50
     assert found <= noise
 
 

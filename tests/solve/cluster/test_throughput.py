@@ -21,7 +21,7 @@ def exact(instance: fo.Instance) -> Cluster:
     return Cluster(**{k: v for k, v in instance.to_dict().items() if k not in ("users", "servers", "resources")})
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(RATES)
 def test_leximin_max_min_and_total_of_throughput_are_those_in_fractions(instance: fo.Instance) -> None:
     cluster = exact(instance)

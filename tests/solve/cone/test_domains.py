@@ -62,7 +62,7 @@ def test_what_users_have_above_a_level_is_shared_out_however_high_the_level_is(k
         n, m = rng.integers(2, 7), rng.integers(1, 4)
         instance = fo.Instance(rng.integers(1, 10, (n, m)), rng.integers(20, 100, m))
         most = fo.Policy(fo.MaxMin(share)).allocate(instance).objective
-        for part in (0.1, 0.3, 0.5, 0.7, 0.9):
+        for part in (0.1, 0.5, 0.9):
             answer = fo.Policy(Above(kind, part * most, share)).allocate(instance)
             assert answer.certificate.ok
             np.testing.assert_allclose(answer.tasks, moved(instance, kind, part * most, share), rtol=2e-3)

@@ -20,7 +20,6 @@ from fairopt.solve.cone.leximin import solve_leximin
 from fairopt.solve.dispatch import best
 from fairopt.solve.form import solvers
 from fairopt.solve.form.program import Program
-from fairopt.solve.pool import solve as pool
 from fairopt.solve.settings import Settings
 
 SOLVERS = [s for s in ("HIGHS", "CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
@@ -490,11 +489,8 @@ def test_a_solver_that_moves_no_user_is_not_believed() -> None:
             fo.DRF().allocate(APART, method="cone", solver="HIGHS")
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_linear_programs_stay_in_highs_and_agree_with_those_of_cvxpy(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    instance = log_uniform(np.random.default_rng(seed), 20, 3, servers=3, limits=0.3, decades=1.0)
+def test_linear_programs_stay_in_highs_and_agree_with_those_of_cvxpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = log_uniform(np.random.default_rng(0), 20, 3, servers=3, limits=0.3, decades=1.0)
     policy = fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree(), fo.MaxShare(0.4)])
     other = policy.allocate(instance, solver="HIGHS")  # asked for by name, through CVXPY
 
@@ -540,4 +536,4 @@ def test_the_gap_of_each_level_is_recorded() -> None:
     a = by_programs(fo.DRF(), APART)
     assert len(a.certificate.gaps) >= 2
     assert max(a.certificate.gaps) <= a.certificate.gap <= 1e-6
-    assert pool.waterfilling_applies(Program(APART.pooled(), fo.Leximin(), ()))
+    assert Program(APART.pooled(), fo.Leximin(), ()).pool_share is not None

@@ -50,6 +50,7 @@ def by_hand(instance: fo.Instance, v: tuple[float, ...]) -> float:
     return float(cp.Problem(cp.Maximize(form), rows).solve(solver="HIGHS"))
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", WEIGHTS)
 @pytest.mark.parametrize("twins", [False, True])
 def test_answers_are_those_of_a_program_with_all_rows(always: None, name: str, twins: bool) -> None:
@@ -59,6 +60,7 @@ def test_answers_are_those_of_a_program_with_all_rows(always: None, name: str, t
     assert a.objective == pytest.approx(by_hand(instance, WEIGHTS[name]), rel=1e-6)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("constraint", [fo.SharingIncentive(), fo.EnvyFree(), fo.MaxTasks(2)], ids=repr)
 @pytest.mark.parametrize(
     "objective",
@@ -78,6 +80,7 @@ def test_other_conditions_and_terms(monkeypatch: pytest.MonkeyPatch, constraint:
     assert a.objective == pytest.approx(whole.objective, rel=1e-6)
 
 
+@pytest.mark.fast_methods
 def test_where_one_order_gains_nothing_several_are_kept(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second order is as good as the first, and both together are proved best."""
     instance = fo.Instance([[3, 2], [3, 4], [1, 2]], [[3, 7], [5, 4]], eligible=[[True, False], [True] * 2, [True] * 2])
@@ -100,6 +103,7 @@ def test_what_no_weight_counts_is_handed_out_on_one_pool(always: None) -> None:
     assert fo.check(a)["pareto"].holds
 
 
+@pytest.mark.fast_methods
 def test_users_are_not_too_many_for_the_proof() -> None:
     instance = log_uniform(np.random.default_rng(1), 150, 3, servers=4)
     a = fo.Policy(fo.OrderedWeighted(tuple(np.linspace(1, 0.01, 150)))).allocate(instance)

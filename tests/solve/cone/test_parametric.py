@@ -23,6 +23,7 @@ from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.cone import parametric
 from fairopt.solve.form.program import Program
+from fairopt.solve.table import parametric_applies
 from fairopt.testing import instances
 
 CONES = [s for s in ("CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]
@@ -210,7 +211,7 @@ def test_the_edge_of_the_region_is_alpha_fairness() -> None:
     for beta in (0.5, 2.0, 5.0):
         a = fo.FDS(beta=beta, lam=(1 - beta) / beta).allocate(instance)
         np.testing.assert_allclose(a.tasks, fo.FDS(beta).allocate(instance).tasks, rtol=1e-4)
-        assert not parametric.parametric_applies(Program(instance, fo.FairnessEfficiency(beta, (1 - beta) / beta), ()))
+        assert not parametric_applies(Program(instance, fo.FairnessEfficiency(beta, (1 - beta) / beta), ()))
 
 
 def test_much_emphasis_on_efficiency_tends_to_the_sum() -> None:

@@ -323,7 +323,7 @@ def test_fairness_efficiency_may_be_the_first_tier(objective: fo.Objective) -> N
     ids=repr,
 )
 @given(seed=st.integers(0, 2**16), by_server=st.booleans())
-@settings(max_examples=4)
+@settings(max_examples=3)
 def test_no_feasible_point_is_better(objective: fo.Objective, seed: int, by_server: bool) -> None:
     rng = np.random.default_rng(seed)
     instance = cluster(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4)), 2, by_server=by_server)
@@ -494,6 +494,7 @@ def test_a_solver_that_cannot_take_the_problem_is_unavailable() -> None:
         fo.Policy(fo.Leximin(), [Ball(0.3)]).allocate(CLUSTER, solver="HIGHS")
 
 
+@pytest.mark.fast_methods
 def test_unknown_and_absent_solvers_and_methods_are_named() -> None:
     with pytest.raises(fo.errors.SolverUnavailable, match="CLARABEL"):
         fo.DRF().allocate(CLUSTER, solver="CLARABELL")
@@ -578,9 +579,9 @@ def right_answer(policy: fo.Policy) -> fo.Allocation:
 
 
 def lies() -> list[Any]:
-    """Each policy under a third of the wrong duals, by turns, and with the right ones."""
+    """Each policy under a fifth of the wrong duals, by turns, and with the right ones."""
     pairs = ((policy, duals, i + k) for i, duals in enumerate(DUALS) for k, policy in enumerate(LIED_TO))
-    return [pytest.param(p, d, id=f"{d}-{p!r}") for p, d, turn in pairs if d == "same" or turn % 3 == 1]
+    return [pytest.param(p, d, id=f"{d}-{p!r}") for p, d, turn in pairs if d == "same" or turn % 5 == 1]
 
 
 @pytest.mark.parametrize(("policy", "duals"), lies())
@@ -674,7 +675,7 @@ def test_an_objective_that_ends_between_here_and_half_is_still_judged(shift: flo
 
 @pytest.mark.parametrize(
     ("scale", "share"),
-    [(1e3, fo.Tasks()), (1e12, fo.DominantShare()), (1e18, fo.Tasks()), (1e18, fo.DominantShare())],
+    [(1e3, fo.Tasks()), (1e18, fo.Tasks()), (1e18, fo.DominantShare())],
     ids=repr,
 )
 def test_half_the_optimum_is_refused_in_any_units(scale: float, share: fo.Share) -> None:

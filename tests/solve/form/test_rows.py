@@ -84,7 +84,7 @@ def in_verify(instance, block):
     return theirs, rows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(clusters, st.sampled_from(CONSTRAINTS))
 @example(BY_SERVER, fo.MinShare(0.05))
 @example(BY_SERVER, fo.MaxShare(0.4))
@@ -126,7 +126,7 @@ def test_a_share_of_no_tasks_forbids_the_same_pairs_in_fairopt_and_in_verify():
     assert right == float(bound) == 0.0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(clusters, st.integers(0, 2**32 - 1))
 @example(BY_SERVER, 0)
 def test_costs_and_loads_are_those_of_the_matrices(instance, seed):
@@ -144,7 +144,7 @@ def test_costs_and_loads_are_those_of_the_matrices(instance, seed):
         assert (own.valid(y) >= 0).all() or own.equal
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(clusters, st.sampled_from(CONSTRAINTS), st.integers(0, 2**32 - 1))
 @example(BY_SERVER, fo.MinShare(0.05), 0)
 @example(BY_SERVER, fo.EnvyFree(), 3)

@@ -40,7 +40,7 @@ def drawn(rng):
 @pytest.mark.parametrize("alpha", [0, 1, 2, None])
 def test_surplus_is_the_plain_answer_on_what_the_base_leaves(alpha):
     rng = np.random.default_rng(1)
-    for _ in range(40):
+    for _ in range(15):
         demands, capacities, weights, base, limits = drawn(rng)
         given = fo.Instance(demands, capacities, weights=weights, guarantees=base, task_limits=limits)
         c = fo.DominantShare().per_task(given)

@@ -19,7 +19,6 @@ from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import alpha_fair as prices_module
-from fairopt.solve.pool import solve as solve_module
 from fairopt.solve.pool.solve import solve_alpha_fair
 from fairopt.solve.settings import Settings
 
@@ -536,7 +535,7 @@ def test_a_second_try_that_is_worse_leaves_the_answer_of_the_first(monkeypatch: 
     program = Program(log_uniform(np.random.default_rng(3), 40, 3), fo.AlphaFair(2), ())
     *_, found = prices_module.price_tries(prices_module.AlphaFairPool(Pool(program, fo.DominantShare()), 2.0), 2.0)
     monkeypatch.setattr(
-        solve_module, "price_tries", lambda *_: iter([found + 1e-4, found + np.array([1.0, 0.0, -1.0])])
+        prices_module, "price_tries", lambda *_: iter([found + 1e-4, found + np.array([1.0, 0.0, -1.0])])
     )
     first = best(program, solve_alpha_fair(program, Settings()), most=1)
     gap, tasks = first.gap, first.tasks.copy()

@@ -26,6 +26,7 @@ from fairopt.solve.form.program import Program
 from fairopt.solve.pool import max_sum
 from fairopt.solve.pool import solve as pool_module
 from fairopt.solve.settings import Settings
+from fairopt.solve.table import TABLE
 
 Float = np.ndarray
 SHARES = {
@@ -36,10 +37,15 @@ SHARES = {
 }
 
 
+def applies(program: Program) -> bool:
+    """Whether the table has the method for a program."""
+    return any(method.name == "linear" and method.applies(program, Settings()) for method in TABLE)
+
+
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
     """The answer of the method."""
     program = Program(instance, objective, constraints)
-    assert pool_module.max_sum_applies(program)
+    assert applies(program)
     with np.errstate(all="ignore"):
         return best(program, pool_module.solve_max_sum(program, Settings()))
 
@@ -320,7 +326,7 @@ def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])
 
     def fits(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> bool:
-        return pool_module.max_sum_applies(Program(instance, objective, constraints))
+        return applies(Program(instance, objective, constraints))
 
     assert fits(pool, fo.Total(), fo.MinTasks(0.1), fo.Reserve(0, 0.5)) and fits(pool, fo.AlphaFair(0))
     assert not fits(pool, fo.AlphaFair(0.5)) and not fits(pool, fo.Leximin())

@@ -1,0 +1,129 @@
+"""Why nothing was certified, and refusals of programs that no method solves."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import tiers_of
+from fairopt.blocks.base import blocks_within, is_ours
+from fairopt.blocks.objectives import Total
+from fairopt.blocks.teams import Surplus
+from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.instance import Instance
+from fairopt.proof import gate
+from fairopt.proof.conic import MATRICES, has_matrices
+from fairopt.proof.gate import Answer
+from fairopt.runtime.clock import FIX, Clock, current
+from fairopt.solve.form.bundle_program import BundleProgram, program_class
+from fairopt.solve.form.problem import natural_problem
+from fairopt.solve.form.program import Program
+from fairopt.solve.form.rising import refuse_starved, who_rises
+from fairopt.solve.infeasible import most_left
+from fairopt.solve.numbers.leximin import refuse_other_methods
+from fairopt.solve.settings import Settings
+from fairopt.solve.table import exact_for
+from fairopt.solve.unfit_guarantees import refuse_unfit
+
+NOTHING = 1e-5  # of typical tasks: for squares bounded by 0 the bound is the square root of rounding
+
+
+def no_method(program: Program, settings: Settings) -> OutOfDomain:
+    """The error of a program that no method asked for solves."""
+    if program.term.is_order and not program.of_users:
+        refuse_other_methods(program)
+    if settings.method in ("auto", "cone"):
+        return OutOfDomain(f"no method solves {program.objective} on {program.given!r}")
+    return OutOfDomain(
+        f"{settings.method} is {exact_for(settings.method)}, under bounds on tasks and reserves only, but not for "
+        f"{program.objective} on {program.given!r}; use method='auto'"
+    )
+
+
+def refuse_if_starved(program: Program, answer: Answer, settings: Settings) -> Answer:
+    """The answer; `OutOfDomain` if the constraints leave a number of the objective nothing (`refuse_starved`)."""
+    refuse_starved(program, answer.tasks if answer.ok else None)
+    return answer
+
+
+def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
+    """Raise `NotCertified` with the attempts and a fix."""
+    certificate, policy = allocation.certificate, allocation.policy
+    own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
+    tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
+    nothing = _left_nothing(policy, allocation.instance)
+    clock = current()
+    if nothing:
+        fix = (
+            f"lower guarantees, which leave nothing for user {nothing[0]!r}, whose share of 0 is below all levels, or "
+            "compare Surplus(share), which such users leave"
+        )
+    elif settings.clock.late or any("time limit" in t.status + t.message for t in certificate.tried):
+        fix = "give it more time_limit" + ("" if clock is None else f" than {clock.time_limit:g} s")
+    elif own and _has_matrices(policy, allocation.instance):
+        fix = MATRICES
+    elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
+        fix = (
+            "leave a constraint out: the constraints allow all users together at most "
+            f"{left:.1g} of their typical tasks"
+        )
+    elif settings.solver:
+        fix = "try another solver, or leave solver out to try several"
+    else:
+        fix = "see .best for the best found and .tried for each solver's result"
+    raise NotCertified(
+        f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
+        f"{certificate.violation:.2g} (1e-9), constraints {certificate.block_violation:.2g} (1e-7). "
+        f"Tried {tried}. Fix: {fix}",
+        best=allocation,
+        tried=certificate.tried,
+    )
+
+
+def _left_nothing(policy: Any, instance: Instance) -> list[str]:
+    """The users that are levelled but can run no tasks beside guarantees; `Infeasible` if these do not fit together."""
+    objective = tiers_of(policy.objective)[0]
+    if program_class(objective) is BundleProgram:
+        return []
+    program = Program(instance, objective, policy.constraints)
+    refuse_unfit(program)
+    levelled = any(term.kind.levels_users and term.share and term.share._is_plain for term in objective.terms())
+    if not instance.derived.has_guarantees or program.empty or not levelled:
+        return []
+    rises = who_rises(program, Surplus())
+    stays = np.zeros(0) if rises is None else ~rises & (program.low == 0)
+    return [program.instance.users[j] for j in np.flatnonzero(stays)]
+
+
+def _has_matrices(policy: Any, instance: Instance) -> bool:
+    """Whether the policy's CVXPY problem has matrix cones, tested with a total in place of a non-concave objective."""
+    term = policy.objective.term
+    if not term.kind.is_concave:
+        policy = copy(policy)
+        policy.objective = Total(term.share)
+    return has_matrices(natural_problem(policy, instance))
+
+
+def _most_left(policy: Any, instance: Instance) -> float:
+    """A bound on the tasks that the constraints allow, relative to typical ones; infinite without constraints."""
+    objective = tiers_of(policy.objective)[0]
+    if not policy.constraints or program_class(objective) is BundleProgram:
+        return np.inf
+    program = Program(instance, objective, policy.constraints)
+    return most_left(program) if program.rest else np.inf
+
+
+def stopped(policy: Any, clock: Clock) -> NotCertified:
+    """The error of a call that ran out of time, with the best answer found."""
+    best = None
+    if clock.program is not None:
+        best = gate.unfinished(policy, clock.program, clock.found, clock.proposed, clock.begun)
+    tried = () if best is None else best.certificate.tried
+    return NotCertified(
+        f"no answer was certified within {clock}. " + (f"Tried {'; '.join(map(str, tried))}. " if tried else "") + FIX,
+        best=best,
+        tried=tried,
+    )

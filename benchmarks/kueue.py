@@ -22,8 +22,8 @@ from oracle.kueue_cluster import Answer, Drawn, drawn, objects
 
 import fairopt as fo
 from fairopt.cli.commands import named
+from fairopt.io.documents import data_of_text
 from fairopt.io.kubernetes.quantities import quantity
-from fairopt.io.yaml_file import data_of_yaml
 from fairopt.operate.quotas import quotas_of
 
 NEAR = 1e-6
@@ -72,7 +72,7 @@ def verified(answer: fo.Allocation) -> bool:
 def faults_of_quotas(answer: fo.Allocation, items: list[Object], cluster: Drawn) -> list[str]:
     """What is wrong after quotas were written, applied and read back."""
     made = quotas_of(answer, "kueue", queues={"kind": "List", "items": items}, integral="rounded")
-    written = {one["metadata"]["name"]: one for one in data_of_yaml(made.text(), "the quotas", "")["items"]}
+    written = {one["metadata"]["name"]: one for one in data_of_text(made.text(), "the quotas", "", True)["items"]}
     out = [f"{q.name} is not written" for q in cluster.queues if q.name not in written]
     for q in cluster.queues:
         for flavor in written[q.name]["spec"]["resourceGroups"][0]["flavors"]:

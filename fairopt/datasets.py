@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources as package_files
 from pathlib import Path
@@ -33,7 +33,8 @@ from fairopt.io.text_files import about
 from fairopt.runtime.clock import Clock, Late
 
 if TYPE_CHECKING:
-    from fairopt.io.json_text import Document
+    from fairopt.io.documents import Document
+    from fairopt.io.queues.tree import Queue, QueueTree
 
 __all__ = [
     "Agreement",
@@ -41,6 +42,8 @@ __all__ = [
     "Case",
     "GoogleServers",
     "Library",
+    "Queue",
+    "QueueTree",
     "Source",
     "clusterdata2019",
     "demo",
@@ -49,6 +52,7 @@ __all__ = [
     "library",
     "log_uniform",
     "openb",
+    "queues",
     "read",
     "schema",
     "slurm",
@@ -63,7 +67,11 @@ _MOVED = {  # files of the repository, in benchmarks/papers; for one version
 
 
 def __getattr__(name: str) -> Any:
-    """Say where names that left the package are."""
+    """The classes of queues, which need pydantic; and where names are that left the package."""
+    if name in ("Queue", "QueueTree"):
+        from fairopt.io.queues import tree
+
+        return getattr(tree, name)
     where = f": it is now in benchmarks/papers/{_MOVED[name]} of its repository" if name in _MOVED else ""
     raise AttributeError(f"module 'fairopt.datasets' has no attribute {name!r}{where}")
 
@@ -81,6 +89,7 @@ def read(
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
     scale_quotas: bool | None = None,
+    capacity: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -105,9 +114,11 @@ def read(
         * a folder with the same tables as Parquet files, see `Instance.from_frames`,
         * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
         * a folder with ``nodes.json`` and ``pods.json``, optionally ``workloads.json``, ``clusterqueues.json``,
-          ``localqueues.json``, ``cohorts.json`` and ``resourceflavors.json``, or a ``.json`` file with all of them in
-          one list of ``kubectl``, see `fairopt.datasets.kubernetes`,
-        * a folder with ``nodes.json`` and ``jobs.json``, optionally ``associations.json``, or a ``.json`` file with
+          ``localqueues.json``, ``cohorts.json`` and ``resourceflavors.json``, or a ``.json`` or ``.yaml`` file with all
+          of them in one list of ``kubectl``, see `fairopt.datasets.kubernetes`,
+        * a folder of ``.yaml``, ``.yml`` and ``.json`` files under any names with objects of Kubernetes in documents or
+          lists: nodes, pods, what makes pods of templates (Jobs, Deployments and others) and objects of Kueue,
+        * a folder with ``nodes.json`` and ``jobs.json``, optionally ``associations.json``, or one file with
           these three keys, see `fairopt.datasets.slurm`,
         * a folder with ``instance_events`` and ``machine_events``, optionally ``collection_events`` (``.parquet``,
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
@@ -129,6 +140,9 @@ def read(
         assumed to ask for the tasks of all others together.
     scale_quotas : bool, optional
         For Kueue, as in `kubernetes`; other inputs ignore it.
+    capacity : mapping, optional
+        For Kubernetes and Slurm without nodes: what there is by resource, as ``{"cpu": 64, "memory": "512Gi",
+        "gpu": 8}``, in cores, GiB and pieces, or as quantities of Kubernetes. Without it quotas of queues are servers.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -143,7 +157,7 @@ def read(
         If there is nothing to read, or files of several kinds, or an error in a file; the message names the file, the
         line and column or the key, the value and the fix.
     MissingExtra
-        If the package that reads Parquet or YAML is not installed.
+        If the package that reads Parquet is not installed.
     OutOfTime
         If the time limit was reached; the message says how far reading got.
     OutOfMemory
@@ -175,6 +189,7 @@ def read(
                 resources=resources,
                 full_demand=full_demand or None,
                 scale_quotas=scale_quotas,
+                capacity=capacity,
             )
         )
         return found.full_demand() if full_demand else found
@@ -239,9 +254,10 @@ def kubernetes(
         Output of ``kubectl get nodes -o json`` and of ``kubectl get pods -A -o json``: a file, or its content as
         ``json.load`` returns it.
     users : str, optional
-        The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues; or the values of a label, as
-        ``"label:team"``. Pods without the label belong to the owner ``(no team)``. Default: queues if ``kueue`` has
-        ClusterQueues, else namespaces.
+        The owners of pods: ``"namespace"``; ``"queue"``, their ClusterQueues, or the queues that labels or annotations
+        of other schedulers name, else their namespace; or the values of a label, as ``"label:team"``. Pods without the
+        label belong to the owner ``(no team)``. Default: queues if there are ClusterQueues or such labels, else
+        namespaces.
     tasks : {"auto", "mean", "shapes"}, default "auto"
         ``"shapes"``: an owner's pods with equal requests that may run on the same servers make one user. ``"mean"``:
         those that need the same set of resources do, with their mean request; it is faster, but means do not pack as
@@ -322,11 +338,12 @@ def kubernetes(
     these flavors.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA);
-    of Kueue admission checks, topology requests, and defaults of a LimitRange or overhead of a RuntimeClass in pod
-    sets. Notes count what is there of required rules between pods and of Kueue's checks; and objects of Volcano, KAI
-    and others in a list, and pods with the labels and annotations of their queues and gangs. Pods with scheduling gates
-    count as waiting. Tasks are divisible, so a pod larger than any server counts too.
+    preemption, zones of volumes, limits above requests, in-place resizing, device topology and resource claims (DRA),
+    but for those by templates of claims in `read`; of Kueue admission checks, topology requests, and defaults of a
+    LimitRange or overhead of a RuntimeClass in pod sets. Notes count what is there of required rules between pods and
+    of Kueue's checks; and objects of other kinds in a list, and pods with the labels and annotations of gangs. Queues
+    of Volcano, KAI and YuniKorn are read where there are no ClusterQueues (`queues`). Pods with scheduling gates count
+    as waiting. Tasks are divisible, so a pod larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
     Pods to Nodes"; the API reference of Kueue.
@@ -348,7 +365,7 @@ def kubernetes(
     >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
     (('batch/0.5 cpu', 'web/0.5 cpu'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """
-    from fairopt.io.kubernetes import read_kubernetes
+    from fairopt.io.kubernetes.reader import read_kubernetes
 
     further: list[Any] = list(kueue) if isinstance(kueue, (list, tuple)) else [kueue]
     with _in_time(time_limit, nodes, pods, *further):
@@ -463,7 +480,7 @@ def slurm(
     array([[ 8., 32.,  1.],
            [32., 64.,  0.]])
     """
-    from fairopt.io.slurm import read_slurm
+    from fairopt.io.slurm.reader import read_slurm
 
     with _in_time(time_limit, nodes, jobs, associations):
         return _instance_of(read_slurm(nodes, jobs, associations, users, tasks, merge))
@@ -600,6 +617,41 @@ def openb(
     """
     with _in_time(time_limit, folder):
         return _instance_of(read_openb(folder, pods, capacity_scale, backlog))
+
+
+def queues(path: str | os.PathLike[str]) -> QueueTree:
+    """The queues of another scheduler, or the accounts of Slurm, as one tree, whatever file they are in.
+
+    Parameters
+    ----------
+    path : path-like
+        A file with Queue objects of KAI or Volcano, in YAML or JSON; YuniKorn's ``queues.yaml``, alone or in its
+        ConfigMap; ``fair-scheduler.xml`` or ``capacity-scheduler.xml`` of YARN; or output of ``sacctmgr dump``,
+        ``sshare -l -P`` or ``sshare --json``.
+
+    Returns
+    -------
+    QueueTree
+        Its queues with parents, weights, guarantees, limits and priorities, and notes on what else the file says.
+
+    Raises
+    ------
+    InvalidInstance
+        If there are no queues, or something is wrong with them; the message names the file, the document, the queue,
+        the value and the fix.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "fair-scheduler.xml"
+    >>> _ = file.write_text('<allocations><queue name="ml"><weight>2</weight><queue name="nlp"/></queue></allocations>')
+    >>> [(queue.name, queue.parent, queue.weight) for queue in fo.datasets.queues(file).queues]
+    [('root.ml', '', 2.0), ('root.ml.nlp', 'root.ml', 1.0)]
+    """
+    from fairopt.io.queues.reader import tree_of_file
+
+    return tree_of_file(path)
 
 
 def schema() -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -31,6 +32,7 @@ SLURM = json.dumps(
 )
 SMALL = json.dumps({"demands": [[1]], "capacities": [4], "users": ["a"]})
 YAML = "demands: [[1]]\ncapacities: [4]\nusers: [a]\n"
+DOCUMENTS = yaml.safe_dump_all([NODE, {"kind": "List", "items": [POD, QUEUE]}, LOCAL])
 
 
 def run(*arguments: str, given: str | None = None) -> Any:
@@ -44,7 +46,14 @@ def _here(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("text", "user"),
-    [(KUBERNETES, "q/0.5 cpu"), (SLURM, "bio/8 cpu"), (SMALL, "a"), ("\ufeff" + SMALL, "a"), (YAML, "a")],
+    [
+        (KUBERNETES, "q/0.5 cpu"),
+        (DOCUMENTS, "q/0.5 cpu"),
+        (SLURM, "bio/8 cpu"),
+        (SMALL, "a"),
+        ("\ufeff" + SMALL, "a"),
+        (YAML, "a"),
+    ],
 )
 def test_a_dash_is_standard_input_of_any_kind(text: str, user: str) -> None:
     result = run("solve", "-", "-p", "drf", "--json", given=text)
@@ -88,7 +97,7 @@ def test_options_of_the_input_count_there_too() -> None:
         ("{}", "standard input: demands is missing"),
         ('{"nodes": []}', "standard input: demands is missing"),
         (json.dumps({"kind": "List", "items": []}), "standard input: there is no object of kind Node"),
-        ("kind: List\nitems: []\n", "as YAML; give them as JSON, with kubectl get -o json"),
+        ("kind: List\nitems: []\n", "standard input: there is no object of kind Node"),
         ("\x00\x01", "standard input"),
     ],
 )
@@ -233,3 +242,45 @@ def test_a_limit_in_units_is_of_a_team_at_every_policy() -> None:
     assert found["changes"] == ["limit on gpu of A 3 instead of none"]
     refused = run("solve", "-", "-p", "hdrf", "-c", "MaxShare('A=3gpu')", given=teams)
     assert refused.exit_code == 2 and "--limit vision=16gpu" in " ".join(refused.stderr.split())
+
+
+PODS = json.dumps(
+    {"kind": "List", "items": [POD | {"metadata": {"namespace": "web", "name": f"p{k}"}} for k in range(8)]}
+)
+
+
+@pytest.mark.parametrize("command", ["solve", "compare", "why"])
+def test_a_capacity_stands_for_servers_on_every_command_that_reads(command: str) -> None:
+    words = {"solve": ("-p", "drf"), "compare": ("-p", "drf"), "why": ("web", "-p", "drf")}[command]
+    name, *others = (*words, "--json") if command != "why" else ("web", *words[1:], "--json")
+    given = ("--capacity", "cpu=2", "--capacity", "memory=4Gi")
+    result = run(command, "-", name, *others, *given, given=PODS)
+    assert result.exit_code == 0, result.stderr
+    assert "4.0" in result.stdout  # tasks of half a core and a GiB
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cpu", "'cpu' has no name and amount; give such as --capacity cpu=64"),
+        ("cpu=2Gib", 'the capacity of "cpu" is "2Gib"; write 2Gi'),
+        ("cpu=0", "give an amount above 0"),
+    ],
+)
+def test_a_wrong_capacity_is_refused(text: str, message: str) -> None:
+    result = run("solve", "-", "--capacity", text, given=PODS)
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
+
+
+def test_a_capacity_beside_nodes_or_for_other_inputs_is_refused() -> None:
+    assert "leave out --capacity" in " ".join(run("solve", "-", "--capacity", "cpu=1", given=KUBERNETES).stderr.split())
+    assert "'capacity' is an option for" in " ".join(
+        run("solve", "-", "--capacity", "cpu=1", given=SMALL).stderr.split()
+    )
+
+
+def test_jobs_are_simulated_on_a_capacity(tmp_path: Any) -> None:
+    (tmp_path / "jobs.csv").write_text("user,arrival,duration,tasks,cpu [core],gpu\na,0,10,4,2,1\n")
+    result = run("simulate", "jobs.csv", "--capacity", "cpu=4", "--capacity", "gpu=8", "-p", "drf", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["policies"]["DRF"]["makespan"] == 20  # two tasks of two cores at a time

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -121,7 +122,6 @@ def with_kueue(folder):
 
 
 def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
-    pytest.importorskip("yaml")
     result = run("kube", "-p", "most-tasks", "--format", "kubernetes")
     (tmp_path / "q.yaml").write_text(result.stdout)
     assert read_quotas("q.yaml") == (
@@ -137,7 +137,6 @@ def test_a_format_is_printed_alone_and_notes_go_to_stderr(run, tmp_path):
 
 
 def test_cluster_queues_of_the_input_get_other_numbers_by_flavor(run, tmp_path):
-    yaml = pytest.importorskip("yaml")
     with_kueue(tmp_path / "kube")
     result = run("kube", "-p", "most-tasks", "--format", "kueue")
     made = {item["metadata"]["name"]: item for item in yaml.safe_load(result.stdout)["items"]}

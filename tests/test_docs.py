@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 import fairopt as fo
@@ -218,7 +219,6 @@ def test_a_page_names_no_path_of_a_machine(page: Path) -> None:
 
 
 def test_the_citation_names_this_version() -> None:
-    yaml = pytest.importorskip("yaml")
     cited = yaml.safe_load(text_of(ROOT / "CITATION.cff"))
     assert {"cff-version", "message", "title", "authors"} <= set(cited)
     assert str(cited["version"]) == fo.__version__

@@ -47,7 +47,6 @@ OPTIONAL = {
     "pyarrow",
     "narwhals",
     "polars",
-    "yaml",
     "dask",
     "distributed",
     "nbclient",

@@ -40,7 +40,7 @@ CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
 \b
 [bold]Inputs[/]
   a folder  {folders}
-  a file    .json, .yaml; .json of kubectl get nodes,pods or with nodes and jobs of Slurm
+  a file    .json or .yaml, of fairopt, of kubectl get nodes,pods, or with nodes and jobs of Slurm
   -         standard input, as such a file
 
 Numbers are kept exactly, and a header such as "memory \\[GiB]" keeps the unit of a resource. Notes on stderr say what \

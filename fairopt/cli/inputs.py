@@ -23,7 +23,7 @@ from fairopt.io.files import FOLDERS
 from fairopt.io.standard_input import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
-__all__ = ["LIBRARY", "Source", "changes_of", "comparing", "reading", "say_notes"]
+__all__ = ["LIBRARY", "Source", "capacity_given", "changes_of", "comparing", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
@@ -75,6 +75,15 @@ _OPTIONS: dict[str, Any] = {
             "Kubernetes: what is shared, such as 'cpu,memory,pods', of which pods is their number. Default: all that "
             "pods request.",
             "NAMES",
+        ),
+    ],
+    "capacity": Annotated[
+        list[str] | None,
+        _option(
+            "--capacity",
+            "Kubernetes and Slurm without nodes: what there is of a resource, such as cpu=64 or memory=512Gi. "
+            "Repeatable; default: the quotas of queues.",
+            "NAME=AMOUNT",
         ),
     ],
     "at": Annotated[int | None, _option("--at", "ClusterData: time of the snapshot, in microseconds.", "TIME")],
@@ -180,6 +189,8 @@ class Source:
             option = f"--{name.replace('_', '-')}"
             if name in ("teams", "resources"):
                 out += [option, ",".join(value)]
+            elif name == "capacity":
+                out += [word for of, amount in value.items() for word in (option, f"{of}={amount}")]
             elif isinstance(value, (list, tuple)):
                 out += [word for one in value for word in (option, one)]
             elif value is True:
@@ -263,6 +274,19 @@ class Source:
         return instance.pooled() if self.pooled else instance
 
 
+def capacity_given(texts: Sequence[str] | None) -> dict[str, str] | None:
+    """The amounts by resource that ``--capacity`` gives, as text."""
+    out = dict[str, str]()
+    for text in texts or ():
+        name, equals, amount = (part.strip() for part in text.rpartition("="))
+        if not (name and equals and amount):
+            raise InvalidInstance(f"--capacity {text!r} has no name and amount; give such as --capacity cpu=64")
+        if name in out:
+            raise InvalidInstance(f"--capacity gives {name!r} twice; keep one")
+        out[name] = amount
+    return out or None
+
+
 def changes_of(
     instance: Instance, weight: Sequence[str] | None, limit: Sequence[str] | None, guarantee: Sequence[str] | None
 ) -> dict[str, Any]:
@@ -324,6 +348,7 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
         names = options.pop("resources")
         options["resources"] = None if names is None else [name.strip() for name in names.split(",")]
+        options["capacity"] = capacity_given(options["capacity"])
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         source = None if input is None else Source(input, asked, **changes)
         try:

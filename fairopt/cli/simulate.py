@@ -14,12 +14,14 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.inputs import Source, say_notes
+from fairopt.cli.inputs import Source, capacity_given, say_notes
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.io.capacity import NAME, capacity_of
 from fairopt.io.jobs import is_openb
+from fairopt.io.text_files import read_text
 from fairopt.online.backfill import BackfillScheduler
 from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.hierarchical import HierarchicalScheduler
@@ -86,6 +88,13 @@ def replay_jobs(
             metavar="INPUT",
             help="The servers: any INPUT of 'fairopt solve', whose users are ignored, or a folder with servers.csv. "
             "Default for openb: those of its folder.",
+        ),
+    ] = None,
+    capacity: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=AMOUNT",
+            help="Instead of --servers: one server with this much of a resource, such as cpu=64 or gpu=8; repeatable.",
         ),
     ] = None,
     policy: Annotated[
@@ -184,11 +193,14 @@ def replay_jobs(
     for one in outs.values():
         files.check(one, (".csv", ".json"), *inputs)
     openb = is_openb(jobs)
-    if servers is None and not openb:
-        raise InvalidInstance(f"{jobs} has no servers; give --servers INPUT, such as --servers cluster/")
+    if servers is None and capacity is None and not openb:
+        fix = "give --servers INPUT, such as --servers cluster/, or --capacity cpu=64"
+        raise InvalidInstance(f"{jobs} has no servers; {fix}")
+    if capacity is not None and (servers is not None or openb):
+        raise InvalidInstance("--capacity is one server, and there are others; leave one of them out")
     asked = {"capacity_scale": capacity_scale, "pods": pods if servers is None else None}
     source = Source(servers or jobs, {k: v for k, v in asked.items() if v is not None}, pooled=pooled)
-    cluster = source.read_servers()
+    cluster = source.read_servers() if capacity is None else _server(capacity, jobs)
     with working(f"reading {jobs}"):
         trace = read_jobs(jobs, cluster, users=users, pods=pods, compress=compress)
     notes = [*trace.notes, *(_said_of_weights(trace, source) if _HDRF in rules.values() else ())]
@@ -322,6 +334,18 @@ def _said_of_weights(trace: JobTrace, source: Source) -> list[str]:
     if any(job.weight != 1 and job.team is not None for job in trace):
         notes.append("hdrf: weights of jobs count inside their teams; hdrf:weights={nlp: 2} gives those of teams")
     return notes
+
+
+def _server(capacity: list[str], jobs: str) -> Instance:
+    """One server with a capacity, in the units that the header of the jobs names."""
+    given = capacity_of(capacity_given(capacity))
+    header = [cell.strip() for cell in read_text(jobs, "expected jobs").partition("\n")[0].split(",")]
+    units = dict((match[1], match[2]) for cell in header if (match := re.fullmatch(r"(.*\S)\s*\[(.*)\]", cell)))
+    if len(header) == 1:  # of sacct
+        units = {"cpu": "core", "memory": "GiB"}
+    mine = {name: units[name] for name in given if name in units}
+    amounts = [float(amount) for amount in given.values()]
+    return Instance([], amounts, resources=list(given), servers=[NAME], units=mine or None)
 
 
 def _by_types(trace: JobTrace, cluster: Instance) -> None:

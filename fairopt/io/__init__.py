@@ -4,6 +4,7 @@
 * `arguments`: the result of every reader.
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
+* `queues`: queues of other schedulers as teams. `capacity`: a capacity that is given instead of servers.
 * `quotas`: quotas of teams for CSV, Kubernetes, Kueue and Slurm.
 * `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
 * `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
@@ -12,6 +13,7 @@
 * `tables`: tables whose errors name file, row and column.
 * `times`: dates as seconds.
 * `text_files`: text of files. `standard_input`: that of standard input.
-* `json_text`: JSON documents, checked by models whose errors name the place.
+* `json_text`: JSON documents, checked by models whose errors name the place. `yaml_documents`: those of YAML.
+  `documents`: the documents of an input in either, and the objects of Kubernetes in them.
 * `saving`: files written as a whole or not at all.
 """

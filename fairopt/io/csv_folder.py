@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES, named, reader_of_tables, refuse_name, tables_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, escaped, read_table
+from fairopt.io.text_files import about
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-read_tables = reader_of_tables(read_table)
+_read = reader_of_tables(read_table)
+
+
+def read_tables(
+    users: Any, servers: Any, demands: Any = None, teams: Any = None, queues: Any = None, labels: Sequence[str] = ()
+) -> Arguments:
+    """Read tables as `reader_of_tables` does, and perhaps a file of ``queues``, which the column ``team`` names."""
+    found = _read(users, servers, demands, teams, labels)
+    if queues is None:
+        return found
+    from fairopt.io.queues.reader import tree_of_file  # which needs pydantic
+    from fairopt.io.queues.teams import with_queues
+
+    tree = tree_of_file(queues)
+    if teams is not None:
+        raise InvalidInstance(f"{teams} and {queues} both say what teams are; keep one of them")
+    with about(str(queues)):
+        return replace(found, values=with_queues(found.values, tree), places=(*found.places, str(queues)))
 
 
 def write_tables(instance: Instance, folder: Path) -> None:

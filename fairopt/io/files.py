@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES
 from fairopt.io.openb import PODS, SERVERS_FILE
 from fairopt.io.parquet import pyarrow_for
-from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.standard_input import DASH
 from fairopt.io.text_files import about, is_path
 
 if TYPE_CHECKING:
@@ -30,43 +31,74 @@ class _Folder:
     further: tuple[tuple[str, ...], ...] = ()
     options: tuple[str, ...] = ()
     whole: bool = False  # the reader takes the folder, not its files
+    instead: tuple[str, ...] = ()  # files that may say what there is where the first needed file, of servers, is not
 
     @property
     def names(self) -> set[str]:
         return {name for names in self.needed + self.further for name in names}
 
-    def missing(self, entries: set[str]) -> list[str]:
-        """The needed files that are missing."""
-        return [names[0] for names in self.needed if not entries.intersection(names)]
+    def missing(self, entries: set[str], capacity: bool = False) -> list[str]:
+        """The needed files that are missing; those of servers are not needed if a capacity is given."""
+        without = (capacity and _CAPACITY in self.options) or bool(entries.intersection(self.instead))
+        return [names[0] for names in self.needed[without:] if not entries.intersection(names)]
 
     def shown(self, joined: str) -> str:
-        """The needed files, of several names the one without an ending."""
-        return joined.join(names[-1] for names in self.needed)
+        """The needed files, of several names the one without an ending, else the first."""
+        return joined.join(map(_usual, self.needed))
 
 
-def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+def _usual(names: tuple[str, ...]) -> str:
+    return names[0] if "." in names[-1] else names[-1]
+
+
+_OF_QUEUES = ("fair-scheduler.xml", "capacity-scheduler.xml", "queues.yaml", "queues.yml")
+
+
+def _tables(ending: str, *more: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
     users, servers, *further = ((f"{title}.{ending}",) for title in TITLES)
-    return (users, servers), tuple(further)
+    return (users, servers), (*further, *more)
 
 
 def _events(name: str) -> tuple[str, ...]:
     return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
 
+def _document(name: str) -> tuple[str, ...]:
+    return tuple(f"{name}{ending}" for ending in (".json", ".yaml", ".yml"))
+
+
 _OF_WORK = ("users", "tasks")
 _FULL = "full_demand"  # where readers do not know of idle teams, task limits are left out afterwards
-_OF_JOBS = (*_OF_WORK, _FULL)
+_CAPACITY = "capacity"  # instead of servers
+_OF_JOBS = (*_OF_WORK, _FULL, _CAPACITY)
 _OF_PODS = (*_OF_JOBS, "resources", "scale_quotas")
 _OF_QUOTAS = ("scale_quotas",)  # which means nothing where there are none
+_QUEUES = ("clusterqueues.json", "queues.json")
 _BESIDE_PODS = tuple(
     (f"{kind}.json",)
-    for kind in ("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas")
+    for kind in (
+        *("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas"),
+        *("queues", "podgroups", "configmaps"),
+    )
+)
+_SLURM_NODES = (*_document("nodes"), "nodes.txt", "slurm.conf")
+_ACCOUNTS = (
+    *_document("associations"),
+    *("associations.txt", "associations.cfg", "accounts.cfg", "cluster.cfg", "sacctmgr.txt"),
+    *("sshare.txt", "sshare.json"),
 )
 _FOLDERS = (
-    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
+    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv", _OF_QUEUES), ("labels",)),
     _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
-    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), _BESIDE_PODS, _OF_PODS),
-    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_JOBS),
+    _Folder(
+        "Kubernetes",
+        "kubernetes.reader:read_kubernetes",
+        (("nodes.json",), ("pods.json",)),
+        _BESIDE_PODS,
+        _OF_PODS,
+        instead=_QUEUES,
+    ),
+    _Folder("Slurm", "slurm.reader:read_slurm", (_SLURM_NODES, _document("jobs")), (_ACCOUNTS,), _OF_JOBS),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",
@@ -82,7 +114,10 @@ _FOLDERS = (
         whole=True,
     ),
 )
+_MANIFESTS = _Folder("Kubernetes", "kubernetes.reader:read_folder", (), options=_OF_PODS, whole=True)
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+_OF_KUBERNETES = re.compile(rb"""["']?(apiVersion|kind)["']?\s*:""")
+_START = 1 << 16  # bytes of a file in which a first object has its kind
 _WRITERS = {
     "csv": "csv_folder:write_tables",
     "parquet": "parquet:write_tables",
@@ -91,16 +126,25 @@ _WRITERS = {
 }
 FOLDERS = ", ".join(kind.name for kind in _FOLDERS)
 FILES = "\n".join(
-    f"{kind.shown(' + '):<40}{kind.name}"
-    + f"\n  (+ {', '.join(names[-1] for names in kind.further)})" * bool(kind.further)
-    for kind in _FOLDERS
+    [
+        *(
+            f"{kind.shown(' + '):<40}{kind.name}"
+            + f"\n  (+ {', '.join(map(_usual, kind.further))})" * bool(kind.further)
+            for kind in _FOLDERS
+        ),
+        f"{'.yaml, .yml, .json of any names':<40}Kubernetes, as kubectl apply -f takes them",
+    ]
 )
 _SHOWN = ", ".join(f"{kind.shown(' and ')} ({kind.name})" for kind in _FOLDERS)
-_EXPECTED = f"give a folder with {_SHOWN}, a .json file or a .yaml file, or - for standard input"
-_IN_JSON = (
-    "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get nodes,pods, or "
-    "nodes and jobs of Slurm"
+_EXPECTED = (
+    f"give a folder with {_SHOWN}, files of YAML or JSON of Kubernetes, a .json file or a .yaml file, or - for "
+    "standard input"
 )
+_IN_DOCUMENT = {
+    "json": "expected one JSON object: an instance with the keys demands and capacities, a list of kubectl get "
+    "nodes,pods, or nodes and jobs of Slurm",
+    "yaml": "expected the keys demands and capacities, as in a .json file, or objects of Kubernetes",
+}
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 
@@ -120,45 +164,41 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
         return _of_standard_input(given)
     place = place_of(path)
     if place.is_dir():
-        kind, parts = _kind_of(place)
+        kind, parts = _kind_of(place, _CAPACITY in given)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
         given = {name: value for name, value in given.items() if name in kind.options}
         found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
         return found
     part = any(place.name in kind.names for kind in _FOLDERS)
     of_file = _ENDINGS.get(place.suffix.lower())
-    if of_file != "json":
-        _check_options(given, (), f"{place} is not such a folder")
     if of_file is None:
+        if place.is_file():
+            _function("queues.reader:refuse_text")(place)
+        _check_options(given, (), f"{place} is not such a folder")
         if not place.exists():
             raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
         fix = "give the folder that it is in" if part else _EXPECTED
         raise InvalidInstance(f"{place} is not a kind of file that can be read; {fix}")
     hint = ". If it is one of several files, give the folder that it is in" if part and place.is_file() else ""
     with about(os.fspath(place), hint=hint):
-        if of_file == "yaml":
-            return replace(_function("yaml_file:read_yaml")(place), hint=hint)
-        data = _function("json_text:read_json_text")(place, _IN_JSON)
+        data = _function("documents:data_of_file")(place, _IN_DOCUMENT[of_file])
         return replace(_of_document(data, os.fspath(place), given), hint=hint)
 
 
 def _of_standard_input(given: dict[str, Any]) -> Arguments:
-    text, name = standard_input(), "standard input"
-    with about(name):
-        if text.lstrip().startswith(("{", "[")):
-            return _of_document(_function("json_text:json_of_text")(text, name, _IN_JSON), name, given)
-        _check_options(given, (), f"{name} holds neither")
-        found: Arguments = _function("yaml_file:arguments_of_yaml")(text, name)
-        return found
+    with about("standard input"):
+        data, name = _function("documents:data_of_standard_input")(_IN_DOCUMENT["json"])
+        return _of_document(data, name, given)
 
 
 def _of_document(data: dict[str, Any], name: str, given: dict[str, Any]) -> Arguments:
-    """The arguments in a JSON document: an instance, a list of objects of Kubernetes, or nodes and jobs of Slurm."""
+    """The arguments in a document: an instance, objects of Kubernetes, or nodes and jobs of Slurm."""
     options: tuple[str, ...]
-    if "kind" in data and ("items" in data or "metadata" in data):
-        what, reader, options = "one of Kubernetes", "kubernetes:read_list", _OF_PODS
-    elif {"nodes", "jobs"} <= data.keys():
-        what, reader, options = "one of Slurm", "slurm:read_together", _OF_JOBS
+    _function("queues.reader:refuse_document")(data, name)
+    if "kind" in data and "demands" not in data:
+        what, reader, options = "one of Kubernetes", "kubernetes.reader:read_list", _OF_PODS
+    elif {"nodes", "jobs"} <= data.keys() or ("jobs" in data and _CAPACITY in given):
+        what, reader, options = "one of Slurm", "slurm.reader:read_together", _OF_JOBS
     else:
         what, reader, options = "not such a folder", "json_file:arguments_of_data", ()
     _check_options(given, options, f"{name} is {what}")
@@ -181,11 +221,12 @@ def place_of(path: object) -> Path:
     return place
 
 
-def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
+def _kind_of(folder: Path, capacity: bool = False) -> tuple[_Folder, list[Path | None]]:
     """The kind of a folder, and the paths of its parts, None for missing ones that it may have."""
     entries = _listed(folder)
-    matching = [kind for kind in _FOLDERS if kind.names & entries]
-    complete = [kind for kind in matching if not kind.missing(entries)]
+    if is_of_manifests(folder):
+        return _MANIFESTS, []
+    matching, complete = _matching(entries, capacity)
     if not complete:
         found = sorted({name for kind in matching for name in kind.names & entries})
         missing = [f"{_and(kind.missing(entries))} (for {kind.name})" for kind in matching]
@@ -206,6 +247,40 @@ def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
             raise InvalidInstance(f"{folder} has both {_and(found)}; keep one")
         parts.append(folder / found[0] if found else None)
     return kind, parts
+
+
+def _matching(entries: set[str], capacity: bool = False) -> tuple[list[_Folder], list[_Folder]]:
+    """The kinds of folders that have some of these entries, and those that have all that they need."""
+    matching = [kind for kind in _FOLDERS if kind.names & entries]
+    return matching, [kind for kind in matching if not kind.missing(entries, capacity)]
+
+
+def is_of_manifests(folder: Path) -> bool:
+    """Whether a folder is read as the objects of Kubernetes in its files, whatever their names.
+
+    Not if it has tables or a trace, nor with ``nodes.json`` and ``pods.json`` or ``jobs.json``, unless there are files
+    of YAML with such objects beside them.
+    """
+    entries = _listed(folder)
+    complete = _matching(entries)[1]
+    if any(kind.name not in ("Kubernetes", "Slurm") for kind in complete):
+        return False
+    ends = {name: _ENDINGS[ending] for name in entries if (ending := Path(name).suffix.lower()) in _ENDINGS}
+    known = {name for kind in _FOLDERS for name in kind.names if kind.name == "Kubernetes"}
+    if complete:  # only jobs.json is of Slurm for certain
+        others = {name for name, end in ends.items() if end == "yaml" or name == "jobs.json"}
+    else:
+        others = ends.keys() - known
+    found = any(_starts_as_kubernetes(folder / name) for name in others)
+    return found or (not complete and "yaml" in ends.values())
+
+
+def _starts_as_kubernetes(file: Path) -> bool:
+    """Whether a file seems to hold objects of Kubernetes."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return _OF_KUBERNETES.search(opened.read(_START)) is not None
 
 
 def _listed(folder: Path) -> set[str]:
@@ -255,7 +330,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     OSError
         If it cannot be written there.
     MissingExtra
-        If the library that writes Parquet or YAML is not installed.
+        If the library that writes Parquet is not installed.
 
     Examples
     --------
@@ -276,6 +351,7 @@ def is_read_as(file: Path, source: str) -> bool:
     if not place.is_dir():
         return target == place or (target.exists() and place.exists() and target.samefile(place))
     known = any(target.name in kind.names for kind in _FOLDERS) or target.name.startswith(PODS)
+    known = known or (target.suffix.lower() in _ENDINGS and is_of_manifests(place))
     return known and target.parent == place
 
 
@@ -293,10 +369,6 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
     if chosen in ("json", "yaml"):
         if of_file != chosen:
             raise InvalidInstance(f"{place} is not a name for a {chosen} file; give one that ends in .{chosen}")
-        if chosen == "yaml":
-            from fairopt.io.yaml_file import pyyaml_for
-
-            pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
         raise InvalidInstance(f"{place} would be one file, but tables are several; give a folder, as {place.stem}")

@@ -12,10 +12,9 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.text_files import is_path, read_text
+from fairopt.io.text_files import read_text
 from fairopt.runtime.progress import EVERY, observed, tell
 
-Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
 _FEW, _MANY = 100, 1_000  # list items written one by one, and per string
 
@@ -74,17 +73,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         repeated = next(key for k, key in enumerate(keys) if key in keys[:k])
         raise InvalidInstance(f"the key {repeated[:60]!r} is given twice in one object; keep one")
     return out
-
-
-def document_of(source: object, argument: str, expected: str) -> tuple[dict[str, Any], str]:
-    """The data of a file or a mapping, and their name for messages: the path, or the name of the ``argument``."""
-    if isinstance(source, Mapping):
-        return dict(source), argument
-    if isinstance(source, str) and source.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
-        raise InvalidInstance(f"{argument} is JSON text, not the name of a file; pass json.loads(text); {expected}")
-    if not is_path(source):
-        raise InvalidInstance(f"{argument} is {shown(source)}; give the name of a file, or the result of json.load")
-    return read_json_text(source, expected), os.fspath(source)
 
 
 def json_parts(value: Any) -> Iterator[str]:

@@ -13,9 +13,9 @@ from fairopt.errors import InvalidInstance, OutOfMemory
 from fairopt.runtime.progress import tell
 
 # Lower bounds on the memory to parse a file: bytes per byte of it (csv takes 4 per character), and bytes per separator
-# of values (a pointer, since Python shares small values; in YAML an object)
+# of values (a pointer, since Python shares small values; in YAML, whose lines are keys, also a part of a mapping)
 _AS_JSON = (2, 8, (b",",))
-_PARSED = {".csv": (5, 16, (b",", b"\n")), ".yaml": (2, 400, (b",", b"\n")), ".yml": (2, 400, (b",", b"\n"))}
+_PARSED = {".csv": (5, 16, (b",", b"\n")), ".yaml": (2, 60, (b",", b"\n")), ".yml": (2, 60, (b",", b"\n"))}
 _CHUNK = 1 << 26  # bytes to read at once
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
 

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked, document_of, json_parts, read_json_text
+from fairopt.io.documents import document_of
+from fairopt.io.json_text import Part, checked, json_parts, read_json_text
 
 
 @pytest.fixture

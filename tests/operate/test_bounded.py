@@ -7,6 +7,7 @@ from math import ceil, floor
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -47,7 +48,6 @@ def quota(namespace, name="compute", **hard):
 
 def written(*items, **options):
     """What ResourceQuotas of the fair answer limit, by namespace, and the notes."""
-    yaml = pytest.importorskip("yaml")
     document = {"kind": "List", "items": list(items)}
     instance = fo.datasets.kubernetes(
         {"kind": "List", "items": [i for i in items if i["kind"] == "Node"]},
@@ -278,7 +278,6 @@ def groups(*args, **options):
 )
 def test_cores_that_nobody_uses_or_is_owed_are_lent_too(owed, limit, expected):
     """Of 512 cores 64 are used where 32 GPUs are; a later pod with more cores per GPU is not stopped by that."""
-    yaml = pytest.importorskip("yaml")
     nodes = [node(f"g{k}", cpu=128, gpus=8) for k in range(4)]
     waiting = [*pods("a", 40, cpu=2, gpus=1), *pods("b", 40, cpu=2, gpus=1)]
     for one in waiting:

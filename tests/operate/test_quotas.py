@@ -44,7 +44,6 @@ def amounts(quotas):
 
 @pytest.mark.parametrize(("policy", "seeds"), [("hdrf", range(12)), ("most-tasks", range(2)), ("nash", range(2))])
 def test_what_is_read_back_is_within_the_rounding_of_the_certified_answer(policy, seeds, tmp_path):
-    pytest.importorskip("yaml")
     for seed in seeds:
         wrong, _ = benchmark.judged(benchmark.cluster(seed), benchmark.POLICIES[policy], tmp_path)
         assert not wrong, seed

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.io.documents import data_of_text
 from fairopt.io.quotas.cluster_queues import InputQueues
-from fairopt.io.yaml_file import data_of_yaml
 from fairopt.operate.quotas import quotas_of
 
 sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
@@ -17,8 +17,6 @@ sys.path.append(str(Path(__file__).parents[1] / "io" / "kubernetes"))
 from kube_cluster import GPU, pod
 from test_kueue import flavor, listed, local, node, spec
 from test_kueue_shares import cells, waiting
-
-pytest.importorskip("yaml")
 
 
 def week(queues, asked, nodes, rest, policy, tmp_path):
@@ -32,7 +30,7 @@ def week(queues, asked, nodes, rest, policy, tmp_path):
     assert answer.certificate.ok
     got = {name: float(answer.tasks[members[name]].sum()) if name in members else 0.0 for name in names}
     made = quotas_of(answer, "kueue", queues=document)
-    applied = {one["metadata"]["name"]: one for one in data_of_yaml(made.text(), "", "")["items"]}
+    applied = {one["metadata"]["name"]: one for one in data_of_text(made.text(), "", "", True)["items"]}
     return got, made, [applied.get(name, one) for name, one in zip(names, queues, strict=True)]
 
 
@@ -112,7 +110,7 @@ def limits_of(made):
     """The borrowing limits that are written, by queue, flavor and resource."""
     return {
         (one["metadata"]["name"], of["name"], entry["name"]): entry.get("borrowingLimit")
-        for one in data_of_yaml(made.text(), "", "")["items"]
+        for one in data_of_text(made.text(), "", "", True)["items"]
         for of in one["spec"]["resourceGroups"][0]["flavors"]
         for entry in of["resources"]
     }
@@ -140,14 +138,14 @@ def test_quotas_of_one_resource_leave_the_limits_of_others(tmp_path):
     document = two_pools()
     (tmp_path / "now.json").write_text(json.dumps(document))
     answer = fo.HDRF().allocate(fo.read(tmp_path / "now.json"))
-    first = data_of_yaml(quotas_of(answer, "kueue", queues=document).text(), "", "")["items"]
+    first = data_of_text(quotas_of(answer, "kueue", queues=document).text(), "", "", True)["items"]
     names = {one["metadata"]["name"]: one for one in first}
     document["items"] = [
         names.get(one["metadata"]["name"], one) if one["kind"] == "ClusterQueue" else one for one in document["items"]
     ]
     again = quotas_of(answer, "kueue", queues=document, resources=[GPU])
     assert limits_of(again)["a", "od", "cpu"] == "0"
-    assert data_of_yaml(again.text(), "", "")["items"] == first
+    assert data_of_text(again.text(), "", "", True)["items"] == first
 
 
 def test_quotas_add_up_to_what_pods_outside_kueue_leave(tmp_path):

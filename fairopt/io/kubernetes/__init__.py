@@ -4,13 +4,12 @@
 * `objects`: nodes, pods, and lists of objects. `placement`: taints, tolerations, node selectors and affinity.
 * `kueue`: Workloads, ClusterQueues, LocalQueues, Cohorts and ResourceFlavors. `queues`: what they mean.
   `cohorts`: trees of cohorts as numbers.
+* `manifests`: Jobs, Deployments and other objects with templates of pods, as Workloads.
+  `additions`: what Kubernetes adds to pods when they are made, and devices that they claim.
 * `full_quotas`: namespaces at their ResourceQuotas, whose further pods are in no list.
 * `shared_gpus`: parts of GPUs, by annotations of the KAI Scheduler.
   `gpu_slices`: slices that servers offer as ``nvidia.com/gpu``.
+* `capacity`: servers of a cluster without nodes. `transformations`: what Kueue makes of requests.
 * `unread`: notes on objects and annotations of other schedulers.
 * `quantities`: amounts such as ``500m`` and ``64Gi``.
 """
-
-from fairopt.io.kubernetes.reader import read_kubernetes, read_list
-
-__all__ = ["read_kubernetes", "read_list"]

@@ -20,13 +20,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Name, Part, checked, json_of_text, read_json_text, shown
+from fairopt.io.documents import documents_of
+from fairopt.io.json_text import Name, Part, checked, shown
 from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
 from fairopt.io.kubernetes.placement import NamespaceSelector, Taint, Toleration
 from fairopt.io.kubernetes.quantities import Quantity, quantity
-from fairopt.io.standard_input import DASH, standard_input
+from fairopt.io.standard_input import DASH
 
 GROUP = "kueue.x-k8s.io"
+LOCAL_QUEUE, JOB_UID = f"{GROUP}/queue-name", f"{GROUP}/job-uid"  # labels
 COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json"
 
 
@@ -198,8 +200,11 @@ class ResourceFlavor(Object):
     tolerations: list[Toleration] = at("spec", "tolerations", default=list)
 
 
-class _Template(Object):
+class Template(Object):
+    """The template of pods."""
+
     labels: dict[str, str] = at("metadata", "labels", default=dict)
+    annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
     spec: PodSpec = Field(default_factory=PodSpec)
 
 
@@ -208,7 +213,7 @@ class PodSet(Part):
 
     name: str = "main"
     count: int = Field(1, ge=0)
-    template: _Template = Field(default_factory=_Template)
+    template: Template = Field(default_factory=Template)
 
 
 class Assignment(Part):
@@ -230,7 +235,10 @@ class _Reclaimable(Part):
 
 
 class Workload(Object):
-    """A job in a queue. The pod sets of a finished one are ignored."""
+    """A job in a queue. The pod sets of a finished one are ignored.
+
+    Those that `manifests` makes say of which kind of object they are, and how many pods start together if not all.
+    """
 
     short_name: Name = at("metadata", "name")
     namespace: Name = at("metadata", "namespace", default="default")
@@ -244,11 +252,20 @@ class Workload(Object):
     admission: _Admission = at("status", "admission", default=_Admission)
     other_cluster: str = at("status", "clusterName", default="")
     reclaimable: list[_Reclaimable] = at("status", "reclaimablePods", default=list)
+    of: str = "Workload"
+    least: int | None = None
 
     @property
     def name(self) -> str:
         """Namespace and name."""
         return f"{self.namespace}/{self.short_name}"
+
+    @property
+    def together(self) -> int:
+        """How many of its pods start together or not at all, 0 if one may start alone."""
+        number = sum(part.count for part in self.pod_sets)
+        number = number if self.least is None else min(number, self.least)
+        return number if number > 1 else 0
 
     @property
     def admitted(self) -> bool:
@@ -349,23 +366,10 @@ def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
 
 
 def _raw_queues(source: Any) -> Iterator[dict[str, Any]]:
-    expected = f"expected the output of {COMMAND}"
-    name = "the document"
-    if isinstance(source, Mapping):
-        data = dict(source)
-    elif os.fspath(source) == DASH:
-        text, name = standard_input(), "standard input"
-        if not text.lstrip().startswith("{"):
-            return
-        data = json_of_text(text, name, expected)
-    else:
-        path = Path(source)
-        path = path / "clusterqueues.json" if path.is_dir() else path
-        if path.suffix.lower() != ".json" or not path.exists():
-            return
-        data, name = read_json_text(path, expected), os.fspath(path)
-    if "items" not in data and data.get("kind") != "ClusterQueue":
+    if not isinstance(source, Mapping) and os.fspath(source) != DASH and not Path(source).exists():
         return
-    for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
-        checked(ClusterQueue, item, name, place)
-        yield {"kind": "ClusterQueue", **item}
+    for data, name in documents_of(source, ["clusterqueues.json"], f"expected the output of {COMMAND}"):
+        if "items" in data or data.get("kind") == "ClusterQueue":
+            for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
+                checked(ClusterQueue, item, name, place)
+                yield {"kind": "ClusterQueue", **item}

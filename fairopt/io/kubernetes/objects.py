@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import AliasPath, Field, ValidationInfo, field_validator
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.documents import Objects
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
@@ -244,20 +245,47 @@ def listed(
         raise InvalidInstance(f"{name}: items {what}; give a list of {several}, as {command} gives it")
     for k, item in enumerate(steps(items, f"{several} of {os.path.basename(name)}", len(items))):
         place, kind = "" if item is document else f"items[{k}]", of_list
-        if isinstance(item, Mapping):
+        if isinstance(items, Objects):
+            place, kind = items.places[k], item.get("kind")
+        elif isinstance(item, Mapping):
             kind = item.get("kind") or of_list
+        if isinstance(item, Mapping):
             if not (isinstance(kind, str) and kind in kinds):
                 if mixed:
                     continue
                 fix = f"give {several} only, as {command} gives them"
                 raise InvalidInstance(f"{name}: {place}.kind is {shown(item['kind'])}; {fix}")
-            metadata = item.get("metadata")
-            if isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str) and metadata["name"]:
-                space = metadata.get("namespace") or ("default" if kind == "Pod" else "")
-                place += f" ({shown_key((f'{space}/' if space else '') + metadata['name'])})"
+            place = _named(place, item, kind)
         elif mixed:
             raise InvalidInstance(f"{name}: {place} is {shown(item)}; give objects of Kubernetes")
         yield kind, item, place
+
+
+def at_places(document: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The objects in a list of `objects_of`, with their places and names."""
+    items = document["items"]
+    for item, place in zip(items, items.places, strict=True):
+        kind = item.get("kind")
+        yield item, _named(place, item, kind if isinstance(kind, str) else "")
+
+
+def _named(place: str, item: Mapping[str, Any], kind: str) -> str:
+    """A place with the name of the object there."""
+    metadata = part(item, "metadata")
+    if not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        return place
+    space = metadata.get("namespace") or ("default" if kind == "Pod" else "")
+    return f"{place} ({shown_key((f'{space}/' if space else '') + metadata['name'])})".lstrip()
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """A value, or an empty mapping in place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def part(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A part of an object as given, empty if there is none."""
+    return as_mapping(item.get(key))
 
 
 def add_unique(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:

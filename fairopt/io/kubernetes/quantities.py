@@ -29,6 +29,8 @@ def quantity(value: object) -> Fraction:
     """
     if isinstance(value, str):
         return _read(value)
+    if isinstance(value, Fraction):
+        return _within(value, value < 0)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInstance("give a quantity, as '500m' or '2Gi'")
     return _within(Fraction(value), value < 0) if isinstance(value, int) else _read(repr(value))

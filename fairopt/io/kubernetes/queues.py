@@ -16,6 +16,8 @@ from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.cohorts import MOST_AHEAD, MOST_LENDERS, Cohorts
 from fairopt.io.kubernetes.kueue import (
     GROUP,
+    JOB_UID,
+    LOCAL_QUEUE,
     ClusterQueue,
     KueueObjects,
     PodSet,
@@ -25,16 +27,19 @@ from fairopt.io.kubernetes.kueue import (
 )
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, PodSpec
 from fairopt.io.kubernetes.placement import Taint, Toleration
+from fairopt.io.kubernetes.unread import queue_named
 from fairopt.io.notes import Notes
 from fairopt.io.secured import Limit, Owed, Quota
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
-_CLUSTER_QUEUE, _LOCAL_QUEUE = f"{GROUP}/cluster-queue-name", f"{GROUP}/queue-name"
-_JOB_UID = f"{GROUP}/job-uid"
+_CLUSTER_QUEUE = f"{GROUP}/cluster-queue-name"
 _JOB_NAMES = (  # labels of pods with the name of the job that a Workload is of
     "batch.kubernetes.io/job-name",
     "job-name",
     "jobset.sigs.k8s.io/jobset-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "volcano.sh/job-name",
+    "sparkoperator.k8s.io/app-name",
     "training.kubeflow.org/job-name",
     "ray.io/cluster",
     "ray.io/originated-from-cr-name",
@@ -55,7 +60,7 @@ class Tasks:
     """Equal pods: one that exists, or those of a Workload that are not there yet. ``queue`` is their ClusterQueue.
 
     ``assigned`` are the flavors by resource that Kueue holds for them, None if it has not admitted their Workload.
-    ``stop`` is how their queues are stopped.
+    ``stop`` is how their queues are stopped. ``owner`` is their queue of another scheduler.
     """
 
     name: str
@@ -67,6 +72,7 @@ class Tasks:
     queue: str | None = None
     assigned: Mapping[str, str] | None = None
     stop: Literal["", "hold", "drain"] = ""
+    owner: str | None = None
 
     @property
     def is_held(self) -> bool:
@@ -131,10 +137,12 @@ class Queues:
                     assigned = {} if part is None else mine.assignment(part).flavors
             elif queue is not None and self._admitted(pod):
                 assigned = {}
-            spec = self._as_given(pod, part, queue, given)
-            local = pod.labels.get(_LOCAL_QUEUE) or ("" if mine is None else mine.queue)
+            of_kueue = part if mine is not None and mine.of == "Workload" else None
+            spec = self._as_given(pod, of_kueue, queue, given)
+            local = pod.labels.get(LOCAL_QUEUE) or ("" if mine is None else mine.queue)
             stop = self._stop(queue, f"{pod.namespace}/{local}")
-            yield Tasks(pod.name, pod.namespace, pod.labels, spec, 1.0, pod.runs_on, queue, assigned, stop)
+            labels = {**({} if mine is None else mine.labels), **queue_named(pod.annotations), **pod.labels}
+            yield Tasks(pod.name, pod.namespace, labels, spec, 1.0, pod.runs_on, queue, assigned, stop)
         self._note_workloads(waiting)
         for workload in waiting.values():
             yield from self._pod_sets(workload, seen)
@@ -162,9 +170,12 @@ class Queues:
             self._notes.add(
                 "the priorities of {workload} are left out: within a queue kinds of pods share evenly", *ranked
             )
-        several = [name for name, one in waiting.items() if sum(part.count for part in one.pod_sets) > 1]
+        of_kueue = [name for name, one in waiting.items() if one.of == "Workload" and one.together]
         what = "{workload} of several pods, which Kueue admits whole: here pods are counted one by one"
-        self._notes.add(what, *several)
+        self._notes.add(what, *of_kueue)
+        others = {name: one.together for name, one in waiting.items() if one.of != "Workload" and one.together}
+        what = "{object} with pods that start together or not at all: counted one by one"
+        self._notes.add(what, *(f"{name}: {number} pods" for name, number in others.items()))
 
     # -- what Kueue adds to pods ----------------------------------------------------------------------------------
 
@@ -219,7 +230,7 @@ class Queues:
     def _pod_sets(self, workload: Workload, seen: Mapping[tuple[str, str], int]) -> Iterator[Tasks]:
         """The pods of a Workload that are not there: of each set all that it counts, less those done and those seen."""
         queue = self._queue_of_workload(workload)
-        if queue is None and self:
+        if queue is None and self and workload.queue:
             self._notes.add("{workload} in no known cluster queue", f"{workload.name} in {shown(workload.queue)}")
         done = {one.name: one.count for one in workload.reclaimable}
         of_some_set, stop = (
@@ -232,7 +243,7 @@ class Queues:
             count = max(0, count - done.get(part.name, 0) - seen.get((workload.name, part.name), 0))
             count, of_some_set = max(0, count - of_some_set), max(0, of_some_set - count)
             name = workload.name if len(workload.pod_sets) == 1 else f"{workload.name}/{part.name}"
-            labels = {**workload.labels, **part.template.labels}
+            labels = {**workload.labels, **queue_named(part.template.annotations), **part.template.labels}
             waits = count * (not workload.admitted)
             self._notes.add("{pod} of workloads that are not there yet {counts} as waiting", name, number=waits)
             if count:
@@ -255,8 +266,8 @@ class Queues:
         queue = None if workload is None else self._queue_of_workload(workload)
         if queue is None and pod.labels.get(_CLUSTER_QUEUE) in self._found.cluster_queues:
             queue = pod.labels[_CLUSTER_QUEUE]
-        queue = queue or self._queue_of.get(f"{pod.namespace}/{pod.labels.get(_LOCAL_QUEUE, '')}")
-        if queue is not None or _LOCAL_QUEUE in pod.labels or not self._is_marked(pod):
+        queue = queue or self._queue_of.get(f"{pod.namespace}/{pod.labels.get(LOCAL_QUEUE, '')}")
+        if queue is not None or LOCAL_QUEUE in pod.labels or not self._is_marked(pod):
             return queue
         mine = sorted(name for name in self._queue_of if name.startswith(f"{pod.namespace}/"))
         for name in sorted(mine, key=lambda name: name != f"{pod.namespace}/{_DEFAULT}")[:1]:
@@ -276,17 +287,22 @@ class Queues:
             if uid:
                 yield "uid", uid
                 above += [one for one in self._parents.get(uid, ()) if one not in above]
+        for owner in pod.owners:
+            yield "owner", pod.namespace, owner.kind, owner.name
+            if owner.kind == "ReplicaSet":  # of a Deployment, with a hash after its name
+                yield "owner", pod.namespace, "Deployment", owner.name.rpartition("-")[0]
         for key in _JOB_NAMES:
             if key in pod.labels:
                 yield "job", pod.namespace, pod.labels[key]
 
     def _links_of_workload(self, workload: Workload) -> Iterator[_Link]:
         yield "workload", workload.namespace, workload.short_name
-        for uid in (workload.labels.get(_JOB_UID, ""), *(owner.uid for owner in workload.owners)):
+        for uid in (workload.labels.get(JOB_UID, ""), *(owner.uid for owner in workload.owners)):
             if uid:
                 yield "uid", uid
         for owner in workload.owners:
             if owner.name:
+                yield "owner", workload.namespace, owner.kind, owner.name
                 yield "job", workload.namespace, owner.name
 
     # -- teams --------------------------------------------------------------------------------------------------

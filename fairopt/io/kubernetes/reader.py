@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,25 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.capacity import capacity_of
+from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
+from fairopt.io.json_text import shown
+from fairopt.io.kubernetes.additions import Additions
+from fairopt.io.kubernetes.capacity import given_server, servers_of_quotas
 from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
 from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
-from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
+from fairopt.io.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueObjects, read_kueue
+from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
-from fairopt.io.kubernetes.unread import Other, note_unread, others_in
+from fairopt.io.kubernetes.transformations import transformations_in, with_outputs
+from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named, unread_kinds
 from fairopt.io.notes import Notes, check_choice, counted
+from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
+from fairopt.io.queues.reader import without_jobs
+from fairopt.io.queues.teams import arguments_of_tree, barred
+from fairopt.io.queues.tree import QueueTree
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
 from fairopt.io.work import ROUNDING_FACTOR, TASKS, Work, arguments_of_work
@@ -30,11 +42,27 @@ _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl {} -o json"
-_QUEUE = "queue"
+_QUEUE, _NAMED, _OTHERS = "queue", "the queues that labels name", "queues of another scheduler"
+_READ = {
+    *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
+    *("LimitRange", "RuntimeClass", "DeviceClass", "ResourceClaimTemplate", "ResourceSlice", "AppWrapper", *READ),
+    "Configuration",
+}
+_Objects = list[tuple[Mapping[str, Any], str]]
+
+
+@dataclass(frozen=True)
+class _Further:
+    """What is beside nodes and pods: queues of other schedulers, the queues of groups of pods, and a given capacity."""
+
+    tree: QueueTree | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+    capacity: Any = None
+    objects: _Objects = field(default_factory=list)
 
 
 def read_kubernetes(
-    nodes: Document,
+    nodes: Document | None,
     pods: Document,
     *kueue: Document | None,
     users: str | None = None,
@@ -43,22 +71,37 @@ def read_kubernetes(
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
     scale_quotas: bool = True,
+    capacity: Any = None,
 ) -> Arguments:
     """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None.
 
     With ``full_demand`` all have unlimited work; ClusterQueues without pods have that of all others.
     """
     _check_options(users, tasks, resources)
-    servers_data, servers_name = document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
+    found_nodes = None if nodes is None else document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
     pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))
     further = [document_of(one, "kueue", f"expected the output of {COMMAND}") for one in kueue if one is not None]
-    servers, found = read_nodes(servers_data, servers_name), read_pods(pods_data, pods_name)
-    places = (servers_name, pods_name, *(name for _, name in further))
+    servers, found = [] if found_nodes is None else read_nodes(*found_nodes), read_pods(pods_data, pods_name)
+    places = (*([] if found_nodes is None else [found_nodes[1]]), pods_name, *(name for _, name in further))
     quotas = read_resource_quotas(further)
-    of_kueue = [(document, name) for document, name in further if not of_resource_quotas(document)]
+    of_others = [(document, name) for document, name in further if _of_other_queues(document)]
+    of_kueue = [one for one in further if not of_resource_quotas(one[0]) and one not in of_others]
     with about(*places):
-        objects, options = read_kueue(of_kueue), {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, found, objects, quotas, {}, users, tasks, resources, (), **options)
+        objects = [one for document, name in of_others for one in _objects(document, name)]
+        values = _arguments(
+            servers,
+            found,
+            read_kueue(of_kueue),
+            quotas,
+            {},
+            users,
+            tasks,
+            resources,
+            further=_further(objects, found, capacity),
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+            notes=Notes(),
+        )
     return Arguments(values, places, merge)
 
 
@@ -71,23 +114,73 @@ def read_list(
     resources: Sequence[str] | None = None,
     full_demand: bool = False,
     scale_quotas: bool = True,
+    capacity: Any = None,
 ) -> Arguments:
-    """Read one list with nodes, pods and perhaps objects of Kueue, as `read_kubernetes` reads several."""
+    """Read objects of any kinds, in one list or one alone, as `read_kubernetes` reads lists of one kind each."""
     _check_options(users, tasks, resources)
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
-    if "items" not in document:
-        raise InvalidInstance(f"{name} holds one object, of kind {shown(document.get('kind'))}; {fix}")
+    if not isinstance(document.get("items"), Objects):
+        document = objects_of([(document, "")], name)
+    document = expanded(document, name)
+    document = Additions(document, name).all()
+    fix += unread_kinds(others_in(document, _READ)[0])
     servers = read_nodes(document, name, mixed=True)
-    if not servers:
-        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}")
+    notes = Notes()
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
+    kueue = with_manifests(kueue, document, name, notes)
+    more = _further(_objects(document, name), [*pods, *kueue.workloads.values()], capacity)
     if not pods and not kueue.workloads:
-        raise InvalidInstance(f"{name}: there is no object of kind Pod; {fix}")
+        if more.tree is not None:
+            raise without_jobs(more.tree, name, bool(servers or capacity))
+        if kueue.cluster_queues:
+            queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
+            raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
+        kind = "Pod" if servers or capacity is not None else "Node"
+        raise InvalidInstance(f"{name}: there is no object of kind {kind}; {fix}")
+    if not servers and capacity is None and not kueue.cluster_queues and (more.tree is None or not more.tree.total()):
+        raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}, or give --capacity cpu=64")
     with about(name):
-        quotas, parents, others = read_resource_quotas([(document, name)]), _parents(document), others_in(document)
-        options = {"full_demand": full_demand, "scale_quotas": scale_quotas}
-        values = _arguments(servers, pods, kueue, quotas, parents, users, tasks, resources, others, **options)
+        values = _arguments(
+            servers,
+            pods,
+            kueue,
+            read_resource_quotas([(document, name)]),
+            _parents(document),
+            users,
+            tasks,
+            resources,
+            others_in(document, _READ),
+            more,
+            full_demand=full_demand,
+            scale_quotas=scale_quotas,
+            notes=notes,
+        )
     return Arguments(values, (name,), merge)
+
+
+def _objects(document: Mapping[str, Any], name: str) -> _Objects:
+    """The objects of a list, with their places."""
+    items = document["items"] if isinstance(document.get("items"), list) else [document]
+    places = items.places if isinstance(items, Objects) else [f"items[{k}]" for k in range(len(items))]
+    found = zip(items, places, strict=True)
+    return [(item, f"{name}: {at}" if at else name) for item, at in found if isinstance(item, Mapping)]
+
+
+def _of_other_queues(document: Mapping[str, Any]) -> bool:
+    """Whether a document holds queues of other schedulers than Kueue, or nothing but ConfigMaps."""
+    return any(item.get("kind") in ("Queue", "PodGroup", "ConfigMap") for item, _ in _objects(document, ""))
+
+
+def _further(objects: _Objects, pods: Sequence[Any], capacity: Any) -> _Further:
+    return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity, objects)
+
+
+def read_folder(folder: Path, **options: Any) -> Arguments:
+    """Read the objects in the files of a folder, as `read_list` with its options."""
+    name = os.fspath(folder)
+    documents = documents_in_folder(folder)
+    with about(name):
+        return read_list(objects_of(documents, name), name, **options)
 
 
 def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -130,25 +223,46 @@ def _arguments(
     users: str | None,
     tasks: str,
     resources: Sequence[str] | None,
-    others: Sequence[Other] = (),
-    full_demand: bool = False,
+    others: tuple[Sequence[Other], Sequence[str]] = ((), ()),
+    further: _Further = _Further(),
     *,
+    full_demand: bool,
     scale_quotas: bool,
+    notes: Notes,
 ) -> dict[str, Any]:
-    notes = Notes()
+    tree, found = further.tree, transformations_in(further.objects, notes)
+    pods, transformed, servers = with_outputs(found, pods, kueue.workloads, servers, notes)
+    kueue = replace(kueue, workloads=transformed)
+    if further.capacity is not None and servers:
+        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
+    if not servers:
+        requested = {name for pod in pods for name in pod.spec.request}
+        requested |= {
+            name for one in kueue.workloads.values() for part in one.pod_sets for name in part.template.spec.request
+        }
+        if further.capacity is not None:
+            servers = [given_server(capacity_of(further.capacity), requested)]
+        else:
+            servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
+    pods, workloads = with_parts_of_gpus(pods, kueue.workloads, servers, notes)
+    kueue = replace(kueue, workloads=workloads)
     queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
-    users = users or (_QUEUE if queues else "namespace")
-    if users == _QUEUE and not queues:
-        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
-    pods = with_parts_of_gpus(pods, servers, notes)
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
-    note_unread(others, running, notes)
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
+    of_tree = users in (None, _QUEUE) and not queues and tree is not None
+    named = users in (None, _QUEUE) and not queues and not of_tree and any(queue_named(one.labels) for one in of_owners)
+    if users == _QUEUE and not queues and not named and not of_tree:
+        raise InvalidInstance(f"users is {_QUEUE!r}, but there are no ClusterQueues; add the output of {COMMAND}")
+    users = _OTHERS if of_tree else _NAMED if named else users or (_QUEUE if queues else "namespace")
+    note_unread(*others, running, notes, _READ, "" if tree is None else tree.scheduler, teams=named)
     outside = list[Tasks]()
     if users == _QUEUE:
         of_owners, outside = queues.split(of_owners)
         of_owners = queues.admissible(of_owners)
+    if of_tree and tree is not None:
+        of_tasks = owners_of(tree, of_owners, {pod.name: pod.annotations for pod in running}, further.groups, notes)
+        of_owners = _of_queues(of_owners, of_tasks, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
@@ -200,9 +314,17 @@ def _arguments(
         weights = queues.weights(set(owners), cohorts)
         owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, scale_quotas)
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
+    elif users == _OTHERS and tree is not None:
+        owners = [str(one.owner) for one in requesting]
+        totals = dict(zip(names, capacities.sum(axis=0).tolist(), strict=True))
+        teams = arguments_of_tree(tree, {*owners}, names, totals, len(kept), notes)
     else:
         queues.note_other_teams()
-        owners = _owners(requesting, None if users == "namespace" else users.removeprefix("label:"), notes)
+        if tree is not None:
+            what = f"{tree.described()} {'is' if len(tree.queues) == 1 else 'are'} left out"
+            notes.say(f"{what}: --users queue shares among them")
+        label = users.removeprefix("label:") if users.startswith("label:") else None
+        owners = _of_named_queues(requesting, notes) if named else _owners(requesting, label, notes)
     unmodelled = [one for one in requesting if one.spec.unmodelled]
     notes.add(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
@@ -254,6 +376,18 @@ def _arguments(
         limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
     )
+
+
+def _of_queues(tasks: Sequence[Tasks], queues: Sequence[str], tree: QueueTree, notes: Notes) -> list[Tasks]:
+    """Tasks with their queues, of those that may use something of all that their tasks request."""
+    out = list[Tasks]()
+    for one, queue in zip(tasks, queues, strict=True):
+        if resource := barred(tree, queue, one.spec.request.keys()):
+            what = "{pod} of {queue}, which may use no {resource}, {was} left out"
+            notes.add(what, one.name, number=one.count, queue=queue, resource=resource)
+        else:
+            out.append(replace(one, owner=queue))
+    return out
 
 
 def _kept_servers(servers: list[Node], in_use: Collection[str | None], notes: Notes) -> tuple[list[Node], list[Node]]:
@@ -406,6 +540,31 @@ def _owners(pods: Sequence[Tasks], label: str | None, notes: Notes) -> list[str]
     what = "{pod} without the label {label}: counted as those of {none}"
     notes.add(what, number=without, label=repr(label), none=repr(none))
     return owners
+
+
+def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
+    """The owner of each pod: the queue that a label or an annotation names, else its namespace.
+
+    Where two namespaces have a LocalQueue of one name, the only one of a namespace is called as the namespace, and
+    others have the namespace before their name.
+    """
+    found = [next(iter(queue_named(pod.labels).items()), ("", "")) for pod in pods]
+    spaces, queues = dict[str, set[str]](), dict[str, set[str]]()
+    for pod, (key, queue) in zip(pods, found, strict=True):
+        if key == LOCAL_QUEUE:
+            spaces.setdefault(queue, set()).add(pod.namespace)
+            queues.setdefault(pod.namespace, set()).add(queue)
+    keys = sorted({key for key, _ in found if key})
+    notes.say(f"the teams are the queues that pods name, by {' and '.join(keys)}")
+    what = "{pod} without a queue {counts} for its namespace"
+    notes.add(what, number=sum(pod.count for pod, (key, _) in zip(pods, found, strict=True) if not key))
+
+    def owner(space: str, key: str, queue: str) -> str:
+        if key != LOCAL_QUEUE or len(spaces[queue]) == 1:
+            return queue or space
+        return space if len(queues[space]) == 1 else f"{space}/{queue}"
+
+    return [owner(pod.namespace, *of) for pod, of in zip(pods, found, strict=True)]
 
 
 def _unit(resource: str) -> str:

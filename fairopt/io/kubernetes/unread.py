@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fairopt.io.json_text import shown_key
-from fairopt.io.kubernetes.objects import Pod
+from fairopt.io.kubernetes.objects import Pod, at_places, part
 from fairopt.io.notes import Notes
+from fairopt.io.queues.kubernetes_objects import LABELS
 
 _GROUPS = {  # of APIs
     "scheduling.volcano.sh": "Volcano",
@@ -19,6 +20,7 @@ _GROUPS = {  # of APIs
     "yunikorn.apache.org": "YuniKorn",
 }
 _QUEUES = (  # labels and annotations of pods
+    "kueue.x-k8s.io/queue-name",
     "kai.scheduler/queue",
     "runai/queue",
     "volcano.sh/queue-name",
@@ -33,50 +35,82 @@ _GANGS = (
     "pod-group.scheduling.sigs.k8s.io",
     "yunikorn.apache.org/task-group-name",
 )
-_LEAST = ("minMember", "minAvailable")  # of a PodGroup, and of a Job of Volcano
+_LEAST = "minMember"  # of a PodGroup
+QUEUE = "volcano.sh/queue-name"
+"""The label of pods that stands for queues in other places than labels."""
+
+
+def queue_named(marks: Mapping[str, Any]) -> dict[str, str]:
+    """The queue that labels and annotations name, under the first of the keys of schedulers."""
+    return next(({key: str(marks[key])} for key in _QUEUES if marks.get(key)), {})
+
+
+def gangs_of(pod: Mapping[str, Any]) -> list[str]:
+    """The names of the PodGroups of a pod as given."""
+    metadata = part(pod, "metadata")
+    marks = {**part(metadata, "labels"), **part(metadata, "annotations")}
+    return [str(marks[key]) for key in _GANGS if key in marks]
 
 
 class Other(NamedTuple):
-    """An object of another scheduler, and how many pods of it start together at least, if it says so."""
+    """An object that is not read: its kind, the scheduler that it is of, if any, and its place."""
 
     kind: str
     scheduler: str
-    name: str
-    least: int
+    place: str
 
 
-def others_in(document: Mapping[str, Any]) -> list[Other]:
-    """The objects in a list that are of other schedulers."""
-    out = []
-    for item in document["items"]:
-        group = str(item.get("apiVersion", "")).partition("/")[0]
-        metadata = item.get("metadata")
-        if group in _GROUPS and isinstance(item.get("kind"), str):
-            name = str(metadata.get("name", "")) if isinstance(metadata, Mapping) else ""
-            spec = item.get("spec")
-            given = [spec.get(key) for key in _LEAST] if isinstance(spec, Mapping) else []
-            least = max((k for k in given if isinstance(k, int)), default=0)
-            out.append(Other(item["kind"], _GROUPS[group], shown_key(name) if name else "", least))
-    return out
+def others_in(document: Mapping[str, Any], read: Collection[str]) -> tuple[list[Other], list[str]]:
+    """The objects in a list of other kinds than those ``read``, and PodGroups whose pods start together."""
+    out, gangs = list[Other](), list[str]()
+    for item, place in at_places(document):
+        kind, group = item.get("kind"), str(item.get("apiVersion", "")).partition("/")[0]
+        least = part(item, "spec").get(_LEAST)
+        if not isinstance(kind, str) or kind not in read:
+            out.append(Other(shown_key(kind) if isinstance(kind, str) else "none", _GROUPS.get(group, ""), place))
+        elif kind == "PodGroup" and isinstance(least, int) and least > 1:
+            gangs.append(f"{shown_key(str(part(item, 'metadata').get('name')))}: {least} pods")
+    return out, gangs
 
 
-def note_unread(others: Sequence[Other], pods: Sequence[Pod], notes: Notes) -> None:
-    """Say which objects, labels and annotations of other schedulers do not count."""
+def unread_kinds(others: Sequence[Other]) -> str:
+    """The end of an error that names kinds that are there and not read, with a place of each."""
+    places = {one.kind: one.place for one in reversed(others)}
+    named = [f"{kind} ({place})" if place else kind for kind, place in reversed(places.items())]
+    return f"; not read is what is of the kind{'s' * (len(named) > 1)} {', '.join(named[:5])}" if named else ""
+
+
+def note_unread(
+    others: Sequence[Other],
+    gangs: Sequence[str],
+    pods: Sequence[Pod],
+    notes: Notes,
+    read: Collection[str],
+    of: str,
+    teams: bool,
+) -> None:
+    """Say which objects, labels and annotations do not count.
+
+    ``teams`` if the queues of labels are teams; ``of`` is the scheduler whose queues are read, ``""`` for none.
+    """
+    objects = ("ConfigMap", "") if of == "YuniKorn" else ("Queue", of)
+    others = [one for one in others if (one.kind, one.scheduler) != objects]
     for kind, scheduler in dict.fromkeys((one.kind, one.scheduler) for one in others):
-        alike = [one for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
-        named, what = [one.name for one in alike], "{object} of the kind {kind} of {scheduler} {is} not read"
-        notes.add(what, *named, number=len(alike), kind=kind, scheduler=scheduler)
-        gangs = [f"{one.name}: {one.least} pods" for one in alike if one.least > 1]
-        what = (
-            "{object} of the kind {kind} of {scheduler} with pods that start together or not at all: counted one by one"
-        )
-        notes.add(what, *gangs, kind=kind, scheduler=scheduler)
-    for key in _QUEUES:
-        in_labels = [pod.name for pod in pods if key in pod.labels]
+        places = [one.place for one in others if (one.kind, one.scheduler) == (kind, scheduler)]
+        what = "{object} of the kind {kind}{scheduler} {is} not read"
+        notes.add(what, *places, kind=kind, scheduler=f" of {scheduler}" * bool(scheduler))
+    if others:
+        notes.say(f"the kinds that are read: {', '.join(sorted(read))}")
+    notes.add("{PodGroup} with pods that start together or not at all: counted one by one", *gangs)
+    for key in () if teams else (key for key in _QUEUES[1:] if key not in LABELS.get(of, ())):
+        marked = [pod.name for pod in pods if key in pod.labels or key in pod.annotations]
         what = "{pod} in queues of {key}, which are not read; --users label:{key} makes them teams"
-        notes.add(what, *in_labels, key=key)
-        in_annotations = [pod.name for pod in pods if key in pod.annotations and key not in pod.labels]
-        notes.add("{pod} in queues of the annotation {key}, which are not read", *in_annotations, key=key)
+        notes.add(what, *marked, key=key)
+    _note_gangs(pods, notes)
+
+
+def _note_gangs(pods: Sequence[Pod], notes: Notes) -> None:
+    """Say which pods start together or not at all."""
     for key in _GANGS:
         marked = [pod.name for pod in pods if key in pod.labels or key in pod.annotations]
         notes.add("{pod} in gangs of {key}, all or none of which start: counted one by one", *marked, key=key)

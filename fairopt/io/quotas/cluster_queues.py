@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.documents import documents_of
 from fairopt.io.json_text import checked
 from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import (
@@ -35,7 +36,6 @@ from fairopt.io.kubernetes.objects import Node, listed, read_nodes, read_pods
 from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.kubernetes.queues import Queues, Servers
 from fairopt.io.notes import Notes
-from fairopt.io.quotas.documents import documents_of
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairopt.io.documents import documents_of, objects_of
 from fairopt.io.kubernetes.kueue import COMMAND, KueueObjects, read_kueue
+from fairopt.io.kubernetes.manifests import expanded, with_manifests
 from fairopt.io.notes import Notes
-from fairopt.io.quotas.documents import documents_of
 from fairopt.io.quotas.objects import quota_of
 from fairopt.io.slurm.objects import read_jobs
 
@@ -42,9 +43,12 @@ def read_gangs(source: Any, users: str | None = None) -> list[Gang]:
     documents = documents_of(source, _FILES, f"expected the output of {COMMAND}, or of squeue --json")
     jobs = [(document, name) for document, name in documents if isinstance(document.get("jobs"), list)]
     lists = [(document, name) for document, name in documents if isinstance(document.get("items"), list)]
-    out = (
-        list(_of_kueue(read_kueue(lists, mixed=True), users)) if lists and users in (None, "queue", "namespace") else []
-    )
+    out = list[Gang]()
+    if lists and users in (None, "queue", "namespace"):
+        found = read_kueue(lists, mixed=True)
+        for document, name in lists:
+            found = with_manifests(found, expanded(objects_of([(document, "")], name), name), name, Notes())
+        out += _of_kueue(found, users)
     for document, name in jobs:
         out += _of_slurm(document["jobs"], name, users or "account")
     return out
@@ -57,12 +61,7 @@ def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
         local = found.local_queues.get(f"{one.namespace}/{one.queue}")
         queue = local.cluster_queue if local is not None else ""
         waits = one.active and not one.finished and not one.other_cluster and not one.admitted
-        if (
-            not waits
-            or queue not in found.cluster_queues
-            or found.stop(queue, local)
-            or sum(part.count for part in one.pod_sets) < 2
-        ):
+        if not waits or queue not in found.cluster_queues or found.stop(queue, local) or not one.together:
             continue
         parts, barred = list[dict[str, float]](), list[frozenset[str]]()
         for part in one.pod_sets:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairopt.io.documents import documents_of
 from fairopt.io.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, read_pods
-from fairopt.io.quotas.documents import documents_of
 
 __all__ = ["read_fixed"]
 

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.documents import data_of_text, documents_of
 from fairopt.io.json_text import json_of_text, shown
 from fairopt.io.quotas.accounts import cluster_of, read_associations, read_sacctmgr
 from fairopt.io.quotas.cluster_queues import read_cluster_queue_quotas
 from fairopt.io.quotas.csv_table import read_csv
-from fairopt.io.quotas.documents import Document, documents_of
 from fairopt.io.quotas.quota import Quota
 from fairopt.io.quotas.resource_quotas import read_resource_quotas
 from fairopt.io.standard_input import DASH
 from fairopt.io.text_files import read_text
-from fairopt.io.yaml_file import data_of_yaml
 
 EXPECTED = (
     "expected quotas that fairopt wrote, or the output of kubectl get resourcequotas -A -o json, kubectl get "
@@ -42,7 +41,7 @@ def read_quotas(path: str | os.PathLike[str]) -> tuple[list[Quota], str]:
     words = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip() and not line.startswith("#")}
     if words <= {"sacctmgr"}:
         return read_sacctmgr(text, name), "slurm"
-    return _quotas_of(data_of_yaml(text, name, EXPECTED), name)
+    return _quotas_of(data_of_text(text, name, EXPECTED, as_yaml=True), name)
 
 
 def quotas_of_input(source: str | os.PathLike[str], format: str | None = None) -> tuple[list[Quota], str] | None:
@@ -63,11 +62,7 @@ def resource_quotas_of(source: str | os.PathLike[str] | Mapping[str, Any] | None
     """The ResourceQuotas as given in an input of `fairopt.read`, or in a file of them; None if it has none."""
     if source is None:
         return None
-    if not isinstance(source, Mapping) and Path(source).suffix.lower() in (".yaml", ".yml"):
-        name = os.fspath(source)
-        documents: list[tuple[Document, str]] = [(data_of_yaml(read_text(source, EXPECTED), name, EXPECTED), name)]
-    else:
-        documents = documents_of(source, [_OF_INPUT["kubernetes"]], EXPECTED)
+    documents = documents_of(source, [_OF_INPUT["kubernetes"]], EXPECTED)
     found = [
         item
         for document, name in documents

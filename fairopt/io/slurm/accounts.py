@@ -10,6 +10,7 @@ from pydantic import Field
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked, shown
 from fairopt.io.notes import Notes
+from fairopt.io.queues.teams import labels_of
 from fairopt.io.slurm.fields import Text, Whole
 
 _ROOT = ("", "root")
@@ -37,7 +38,8 @@ class _Association(Part):
 class Accounts:
     """The parents and the fairshares of accounts."""
 
-    def __init__(self, entries: list[Any], document: str) -> None:
+    def __init__(self, entries: list[Any], document: str, limits_count: bool = False) -> None:
+        self._limits_count = limits_count
         self._known: dict[str, _Association] = {}
         self._users: dict[str, set[int | None]] = {}  # fairshares of users by account
         for k, entry in enumerate(entries):
@@ -76,21 +78,10 @@ class Accounts:
         return [one for one in others if not self.without_share(one)]
 
     def teams(self, owners: Collection[str], notes: Notes) -> tuple[dict[str, dict[str, str | None]], dict[str, float]]:
-        """The labels of owners, and the weights of accounts.
-
-        An account has one label everywhere: those right below the root have the last, ``parent2`` in a tree of three
-        levels. Tasks of an account that is above others are in no ``team``, but members of it beside these others.
-        """
+        """The labels of owners (`labels_of`), and the weights of accounts."""
         paths = {owner: self.above(owner) for owner in owners}
-        depth = max(map(len, paths.values()), default=0)
         inner = {account for path in paths.values() for account in path}
-        labels: dict[str, dict[str, str | None]] = {"team": {}}
-        labels |= {f"parent{k}": {} for k in range(1, depth + 1)}
-        for owner, path in paths.items():
-            labels["team"][owner] = None if owner in inner else owner
-            from_top = [*reversed(path), *([owner] if owner in inner else [])]
-            for k, account in enumerate(from_top):
-                labels[f"parent{depth - k}"][owner] = account
+        labels = labels_of(paths)
         missing = sorted(set(owners) - self._known.keys())
         notes.add("{account} that {is} not in {file} {counts} as right below the root", *missing, file=self._document)
         notes.add(
@@ -98,6 +89,7 @@ class Accounts:
             *(owner for owner in owners if owner in inner),
         )
         limited = [one for one in sorted({*owners, *inner}) if one in self._known and self._known[one].max.tres.total]
+        limited = [] if self._limits_count else limited
         notes.add("{account} with limits (GrpTRES): not modelled, so that quotas do not repeat themselves", *limited)
         apart = [owner for owner in owners if len(self._users.get(owner, ())) > 1]
         notes.add("{account} whose users have different fairshares: they do not count", *apart)
@@ -118,4 +110,4 @@ def read_accounts(document: Mapping[str, Any], name: str) -> Accounts:
         what = "is missing" if entries is None else f"is {shown(entries)}"
         fix = "give the output of sacctmgr show associations --json"
         raise InvalidInstance(f"{name}: associations {what}; {fix}")
-    return Accounts(entries, name)
+    return Accounts(entries, name, bool(document.get("limits")))

@@ -214,6 +214,7 @@ class SlurmJob(_JobState):
     job_resources: Hosts = Field(default_factory=dict)
     resv_name: Text = ""
     memory_per_tres: Text = ""
+    het_job_id: Whole = None
 
     @property
     def runs(self) -> bool:
@@ -335,6 +336,8 @@ class SlurmJob(_JobState):
             yield "{job} that {requests} licences {counts} without them"
         if self.takes_servers and not self.runs:
             yield "{job} that {takes} whole servers {counts} with all cores and GRES of the smallest server for it"
+        if self.het_job_id:
+            yield "{job} of heterogeneous jobs, whose parts start together: {counts} as a job of its own"
         if self.resv_name:
             yield "{job} in a reservation may run on any server"
         if not self.runs and self.state_reason in _NOT_YET:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.json_text import Document, document_of, shown
+from fairopt.io.capacity import NAME, by_requested, capacity_of
+from fairopt.io.documents import Document, document_of
+from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.queues.slurm_accounts import tree_of
+from fairopt.io.queues.teams import note_rest, owed_to
 from fairopt.io.slurm.accounts import read_accounts
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt.io.slurm.fields import Amounts, Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
 from fairopt.io.slurm.places import satisfies
+from fairopt.io.slurm.texts import slurm_document
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 from fairopt.runtime.hostlists import hosts, names_of
@@ -28,17 +33,19 @@ _RULE = "Slurm's own rule is Fair Tree: equal usage per fairshare over time; --p
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
+_NO_SERVERS = "there are no servers; add nodes.json (scontrol show node --json) or slurm.conf"
 _ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
 
 def read_slurm(
-    nodes: Document,
+    nodes: Document | None,
     jobs: Document,
     associations: Document | None = None,
     users: str = "account",
     tasks: str = "auto",
     merge: bool = True,
     full_demand: bool = False,
+    capacity: Any = None,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`.
 
@@ -48,14 +55,17 @@ def read_slurm(
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     tree = None if associations is None or users != "account" else associations
+    if nodes is not None and capacity is not None:
+        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     return _arguments(
-        document_of(nodes, "nodes", _NODES),
+        None if nodes is None else slurm_document(nodes, "nodes", _NODES),
         document_of(jobs, "jobs", _JOBS),
-        None if tree is None else document_of(tree, "associations", _ASSOCIATIONS),
+        None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
         users,
         tasks,
         merge,
         full_demand,
+        capacity,
     )
 
 
@@ -66,31 +76,42 @@ def read_together(
     tasks: str = "auto",
     merge: bool = True,
     full_demand: bool = False,
+    capacity: Any = None,
 ) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
     tree = (document, name) if "associations" in document and users == "account" else None
-    return _arguments((document, name), (document, name), tree, users, tasks, merge, full_demand)
+    if "nodes" in document and capacity is not None:
+        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
+    nodes = (document, name) if "nodes" in document else None
+    return _arguments(nodes, (document, name), tree, users, tasks, merge, full_demand, capacity)
 
 
 def _arguments(
-    nodes: _Named,
+    nodes: _Named | None,
     jobs: _Named,
     associations: _Named | None,
     users: str,
     tasks: str,
     merge: bool,
     full_demand: bool,
+    capacity: Any,
 ) -> Arguments:
     notes = Notes()
-    (nodes_data, nodes_name), (jobs_data, jobs_name) = nodes, jobs
-    listed = _listed(nodes_data, nodes_name, "nodes", _NODES, notes)
+    (jobs_data, jobs_name), nodes_name = jobs, jobs[1] if nodes is None else nodes[1]
+    listed = [] if nodes is None else _listed(nodes[0], nodes_name, "nodes", _NODES, notes)
     with about(jobs_name):
         found = list(read_jobs(_listed(jobs_data, jobs_name, "jobs", _JOBS, notes), jobs_name, notes))
+        if nodes is None and capacity is None:
+            raise InvalidInstance(f"{_NO_SERVERS}, or --capacity cpu=64")
     in_use = {host for _, job, _ in found if job.runs for host in names_of(job.nodes) or ()}
     with about(nodes_name):
-        servers, closed = read_servers(listed, nodes_name, notes, in_use)
+        if nodes is None:
+            closed = list[SlurmServer]()
+            servers = [_given_server(capacity, {name for _, job, _ in found for name in job.generic.total})]
+        else:
+            servers, closed = read_servers(listed, nodes_name, notes, in_use)
     with about(jobs_name):
         owned = [(_owner(job, users, notes, name), name, job, count) for name, job, count in found]
     labels: dict[str, dict[str, str | None]] | None = None
@@ -125,6 +146,11 @@ def _arguments(
         work.append(Work(part.owner, demand, may, part.count, part.name, (part.place, part.place), part.held))
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
+    owed = None
+    if associations is not None and associations[0].get("limits"):
+        tree = tree_of(*associations)
+        owed = owed_to(tree, {one.owner for one in work}, labels_of, len(servers), notes)
+        note_rest(tree, notes)
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
             work,
@@ -139,11 +165,21 @@ def _arguments(
             limiting=[_label(key) for key in devices.keys if key[1] and not is_slice(key[1])],
             labels=labels,
             weights=weights,
+            owed=None if owed is None else replace(owed, weights=weights),
             full_demand=full_demand,
             says_what_runs=True,
         )
     values["notes"].append(_RULE)
     return Arguments(values, (nodes_name, jobs_name), merge)
+
+
+def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:
+    """One server that has a capacity, in cores, GiB and pieces."""
+    has = by_requested(capacity_of(capacity), ["cpu", "memory", *generic])
+    gres = ",".join(f"{name}={int(amount)}" for name, amount in has.items() if name not in ("cpu", "memory"))
+    memory = int(has.get("memory", Fraction(0)) * 1024)
+    made = SlurmServer.model_validate({"name": NAME, "gres": gres})
+    return made.model_copy(update={"cpus": int(has.get("cpu", 0)), "real_memory": memory})
 
 
 def _of_all(work: list[Work], account: str, n_open: int) -> list[Work]:
@@ -164,6 +200,8 @@ def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes:
     errors = document.get("errors") if isinstance(document.get("errors"), list) else []
     wrong = [shown(error.get("description")) for error in errors or () if isinstance(error, Mapping)]
     notes.add("Slurm reported {error} in {place}", *wrong, place=name)
+    for text in document.get("notes") or ():  # of a text
+        notes.say(str(text))
     entries = document.get(key)
     if entries is None:
         known = ", ".join([str(name) for name in document if name != key][:8]) or "nothing"

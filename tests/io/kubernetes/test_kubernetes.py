@@ -469,7 +469,7 @@ def other(version, kind, name, **spec):
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": {"weight": 3, **spec}}
 
 
-def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path):
+def test_of_two_other_schedulers_the_queues_that_most_pods_name_are_read(tmp_path):
     in_queue = changed(POD, "metadata", "labels", **{"kai.scheduler/queue": "vision"})
     in_gang = pod("web", "site-2", POD["spec"])
     marks = {"scheduling.k8s.io/group-name": "g", "scheduling.volcano.sh/queue-name": "q"}
@@ -483,15 +483,22 @@ def test_objects_and_marks_of_other_schedulers_are_said_to_be_not_read(tmp_path)
     ]
     path = tmp_path / "all.json"
     path.write_text(json.dumps(listed(NODE, in_queue, in_gang, *objects)))
-    assert fo.read(path).notes[:6] == (
-        "1 object of the kind Queue of Volcano is not read (q)",
-        "1 object of the kind Queue of KAI is not read (vision)",
-        "2 objects of the kind PodGroup of KAI are not read (such as g)",
-        "1 pod in queues of kai.scheduler/queue, which are not read; --users label:kai.scheduler/queue makes them "
-        "teams (web/site-1)",
-        "1 pod in queues of the annotation scheduling.volcano.sh/queue-name, which are not read (web/site-2)",
-        "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)",
+    more = changed(pod("web", "site-3", POD["spec"]), "metadata", labels={"kai.scheduler/queue": "vision"})
+    path.write_text(json.dumps(listed(NODE, in_queue, in_gang, more, *objects)))
+    by_queue, by_space = fo.read(path), fo.read(path, users="namespace")
+    unread = (
+        "1 object of the kind Queue of Volcano is not read (items[4] (q))",
+        "1 object of the kind ConfigMap is not read (items[8] (c))",
     )
+    gang = "1 pod in gangs of scheduling.k8s.io/group-name, all or none of which start: counted one by one (web/site-2)"
+    assert by_queue.notes[:2] == by_space.notes[:2] == unread
+    queue = (
+        "1 pod in queues of scheduling.volcano.sh/queue-name, which are not read; --users "
+        "label:scheduling.volcano.sh/queue-name makes them teams (web/site-2)"
+    )
+    assert by_queue.notes[3:6] == (queue, gang, "1 pod without a queue counts for their namespaces (web/site-2)")
+    assert set(by_queue.teams["team"]) == {"vision", "web"}
+    assert fo.read(path, users="queue") == by_queue and set(by_space.teams["team"]) == {"web"}
 
 
 def small_and_large(running=0):
@@ -543,9 +550,5 @@ def test_gangs_of_pod_groups_are_said_to_be_counted_one_by_one(tmp_path):
     path = tmp_path / "all.json"
     path.write_text(json.dumps(listed(NODE, POD, *groups)))
     said = [note for note in fo.read(path).notes if "start together" in note]
-    assert said == [
-        "1 object of the kind PodGroup of KAI with pods that start together or not at all: counted one by one "
-        "(train: 4 pods)",
-        "1 object of the kind Job of Volcano with pods that start together or not at all: counted one by one "
-        "(mpi: 8 pods)",
-    ]
+    assert said == ["1 PodGroup with pods that start together or not at all: counted one by one (train: 4 pods)"]
+    assert "1 object without a template of pods was left out (items[4] (mpi))" in fo.read(path).notes

@@ -587,7 +587,7 @@ def places(thing, path=()):
 
 
 def test_a_single_object_is_no_cluster():
-    with pytest.raises(InvalidInstance, match=r'all\.json holds one object, of kind "Node"; give one list'):
+    with pytest.raises(InvalidInstance, match=r"all\.json: there is no object of kind Pod; give one list"):
         read_from(NODES[0])
 
 

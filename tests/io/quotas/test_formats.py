@@ -4,6 +4,7 @@ import json
 import shlex
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +47,6 @@ def test_a_table_has_a_line_for_each_quota(tmp_path):
 
 
 def test_resource_quotas_are_one_for_each_namespace(tmp_path):
-    pytest.importorskip("yaml")
     text, notes = to_resource_quotas(ROWS, [], ["why"])
     assert notes == []
     assert text == (
@@ -66,7 +66,6 @@ def test_resource_quotas_are_one_for_each_namespace(tmp_path):
 
 def test_resource_quotas_that_are_there_are_written_again_by_their_names(tmp_path):
     """After ``kubectl apply``, which replaces objects of the same name, the smallest limits are the new amounts."""
-    yaml = pytest.importorskip("yaml")
     gpus = quota("vision", {"requests.nvidia.com/gpu": "2", "pods": "50"})
     gpus["metadata"] |= {"name": "gpus", "labels": {"by": "ops"}, "uid": "u", "resourceVersion": "7"}
     cpus = quota("vision", {"cpu": "1", "limits.cpu": "9", "requests.nvidia.com/gpu": "3"})
@@ -133,7 +132,6 @@ def test_limits_of_accounts_are_a_line_each_below_the_settings_they_need(tmp_pat
 
 
 def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_path):
-    yaml = pytest.importorskip("yaml")
     rows = [
         Quota("vision", "gpu", "A100", 4.0),
         Quota("vision", "gpu", "t4", 1.0),
@@ -210,7 +208,6 @@ QUEUE = {
 
 @pytest.mark.parametrize(("amount", "borrowing"), [(5.0, "0"), (11.0, "3")])
 def test_a_cluster_queue_of_the_input_keeps_all_but_what_is_lent_to_it(amount, borrowing):
-    yaml = pytest.importorskip("yaml")
     text, notes = to_cluster_queues([Quota("vision", "gpu", "a100", amount)], {"vision": QUEUE})
     made = yaml.safe_load(text)["items"][0]
     expected = json.loads(json.dumps(QUEUE))
@@ -232,7 +229,6 @@ def gpus(queue):
 
 @pytest.mark.parametrize("own", [None, "4", 2])
 def test_the_borrowing_limit_of_the_owners_outlives_what_is_written_over_it(own):
-    yaml = pytest.importorskip("yaml")
     queue = json.loads(json.dumps(QUEUE))
     if own is not None:
         gpus(queue)["borrowingLimit"] = own
@@ -283,7 +279,6 @@ def patched(queue, text):
 @pytest.mark.parametrize("own", [None, "4"])
 @pytest.mark.parametrize("annotated", [True, False])
 def test_a_patch_changes_limits_alone_and_is_refused_by_another_queue(own, annotated):
-    yaml = pytest.importorskip("yaml")
     queue = json.loads(json.dumps(QUEUE))
     queue["metadata"]["annotations"] = {"owner": "ann's"}
     if not annotated:
@@ -355,7 +350,6 @@ def test_what_a_format_cannot_hold_is_refused(write, row, message):
     )
 )
 def test_any_object_is_written_as_yaml_that_reads_back_the_same(value):
-    yaml = pytest.importorskip("yaml")
     made = {"kind": "ClusterQueue", "spec": value}
     assert yaml.safe_load(yaml_list([made, {"a": [[1, [value]]]}], ["x"]))["items"] == [made, {"a": [[1, [value]]]}]
 

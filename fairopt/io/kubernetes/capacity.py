@@ -1,0 +1,93 @@
+"""Servers of a cluster without nodes: of a capacity that is given, else of the quotas that queues share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from fairopt.io.capacity import NAME, by_requested
+from fairopt.io.kubernetes.kueue import KueueObjects, ResourceFlavor
+from fairopt.io.kubernetes.objects import Node
+from fairopt.io.notes import Notes
+from fairopt.io.queues.amounts import in_bytes
+from fairopt.io.queues.tree import QueueTree
+
+_MARK = "fairopt/flavor-"  # a label of servers that are flavors
+_GIB = 2**30
+
+
+def given_server(capacity: Mapping[str, Fraction], requested: Collection[str]) -> Node:
+    """One server that has a capacity, in cores, GiB and pieces, by the names that pods request."""
+    found = by_requested(capacity, requested)
+    bytes_too = {name: amount * (_GIB if in_bytes(name) else 1) for name, amount in found.items()}
+    return Node.model_validate({"metadata": {"name": NAME}, "status": {"allocatable": bytes_too}})
+
+
+def servers_of_quotas(
+    kueue: KueueObjects, tree: QueueTree | None, requested: Collection[str], notes: Notes
+) -> tuple[list[Node], KueueObjects]:
+    """The servers that the quotas of queues promise, and the objects of Kueue with flavors that name them."""
+    if kueue.cluster_queues:
+        notes.say("there are no nodes: flavors count as servers that have the nominal quotas of all queues and cohorts")
+        return _of_flavors(kueue, notes)
+    total = {} if tree is None else tree.total()
+    if not total:
+        return [], kueue
+    of = "the root queue may use" if tree and tree.capacity else "the queues at the top are guaranteed together"
+    notes.say(f"there are no nodes: the servers have what {of}")
+    return [given_server({name: Fraction(amount) for name, amount in total.items()}, requested)], kueue
+
+
+def _of_flavors(kueue: KueueObjects, notes: Notes) -> tuple[list[Node], KueueObjects]:
+    """A server for each flavor of the resource that has the most; others are spread over these."""
+    sums: dict[str, dict[str, Fraction]] = {}  # by resource and flavor
+    for one in (*kueue.cluster_queues.values(), *kueue.cohorts.values()):
+        for group in one.groups:
+            for flavor in group.flavors:
+                for quota in flavor.resources:
+                    of_resource = sums.setdefault(quota.name, {})
+                    of_resource[flavor.name] = of_resource.get(flavor.name, Fraction(0)) + quota.nominalQuota
+    main = max(sums.values(), key=len, default={})
+    spread = sorted({name for of in sums.values() for name in of} - {*main})
+    labels = {name: {f"{_MARK}{name}": "yes"} for name in main}
+    has: dict[str, dict[str, Fraction]] = {name: {} for name in main}
+    for resource, of in sums.items():
+        others = [flavor for flavor in of if flavor not in main]
+        for k, other in enumerate(others):
+            mine = [name for j, name in enumerate(main) if j % len(others) == k % len(others)] or [*main]
+            whole = sum((main[name] for name in mine), Fraction(0))
+            for name in mine:
+                part = main[name] / whole if whole else Fraction(1, len(mine))
+                has[name][resource] = has[name].get(resource, Fraction(0)) + of[other] * part
+                labels[name][f"{_MARK}{other}"] = "yes"
+        for name in of.keys() & main.keys():
+            has[name][resource] = has[name].get(resource, Fraction(0)) + of[name]
+    notes.add("{flavor} of other resources {is} spread over the servers, in proportion", *spread)
+    known = {name: kueue.flavors.get(name) or _flavor(name) for name in (*main, *spread)}
+    marked = {
+        name: one.model_copy(update={"node_labels": {**one.node_labels, f"{_MARK}{name}": "yes"}})
+        for name, one in known.items()
+    }
+    nodes = [
+        Node.model_validate(
+            {
+                "metadata": {"name": name, "labels": {**_labels_of(known, labels[name]), **labels[name]}},
+                "spec": {"taints": [taint.model_dump() for taint in known[name].taints]},
+                "status": {"allocatable": has[name]},
+            }
+        )
+        for name in main
+        if any(has[name].values())
+    ]
+    return nodes, replace(kueue, flavors={**kueue.flavors, **marked})
+
+
+def _flavor(name: str) -> ResourceFlavor:
+    return ResourceFlavor.model_validate({"metadata": {"name": name}})
+
+
+def _labels_of(flavors: Mapping[str, ResourceFlavor], marks: Collection[str]) -> dict[str, str]:
+    """The labels of the flavors of which a server is."""
+    mine = [flavors[mark.removeprefix(_MARK)] for mark in marks]
+    return {key: value for one in mine for key, value in one.node_labels.items()}

@@ -1,0 +1,10 @@
+"""Queues of other schedulers as teams in levels: one data class, whatever file they come from.
+
+* `tree`: `QueueTree`, and its checks. `teams`: what it means for tasks: labels, weights, what is owed, limits.
+* `reader`: the tree in a file, known by what it holds.
+* `kubernetes_objects`: the trees in lists of objects, and the queue of each pod.
+* `kai`, `volcano`: Queue objects. `yunikorn`: ``queues.yaml``, alone or in its ConfigMap.
+* `yarn_fair`, `yarn_capacity`: ``fair-scheduler.xml``, ``capacity-scheduler.xml``. `xml_text`: XML without DTD.
+* `slurm_accounts`: ``sacctmgr dump``, ``sshare -l -P`` and ``sshare --json``.
+* `amounts`: quantities and numbers whose errors name the place.
+"""

@@ -1,0 +1,119 @@
+"""The queues in a file of another scheduler, known by what it holds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import json_of_text, shown
+from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair
+from fairopt.io.queues.kubernetes_objects import trees_of_objects
+from fairopt.io.queues.tree import QueueTree
+from fairopt.io.queues.xml_text import place_of, root_of
+from fairopt.io.text_files import read_text
+from fairopt.io.yaml_documents import documents_of_yaml
+
+_EXPECTED = "expected queues of KAI, Volcano, YuniKorn or YARN, or accounts of Slurm"
+_XML = "fair-scheduler.xml (<allocations>) or capacity-scheduler.xml (<configuration>)"
+
+
+def tree_of_text(text: str, name: str) -> QueueTree | None:
+    """The queues in a text that is neither JSON nor YAML, None if it holds none."""
+    if text.lstrip().startswith("<"):
+        root = root_of(text, name)
+        if root.tag == "allocations":
+            return yarn_fair.tree_of(root, name)
+        if root.tag == "configuration" and yarn_capacity.is_capacity_scheduler(root):
+            return yarn_capacity.tree_of(root, name)
+        raise InvalidInstance(f"{place_of(root, name)}: <{root.tag}> is not read; give YARN's {_XML}")
+    if slurm_accounts.is_dump(text):
+        return slurm_accounts.tree_of(slurm_accounts.of_dump(text, name), name)
+    if slurm_accounts.is_shares(text):
+        return slurm_accounts.tree_of(slurm_accounts.of_shares(text, name), name)
+    return None
+
+
+def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
+    """The queues in documents of JSON or YAML, given with their places, None if they hold none."""
+    objects = list[tuple[Mapping[str, Any], str]]()
+    found = list[QueueTree]()
+    for data, place in documents:
+        if isinstance(data, Mapping) and (accounts := slurm_accounts.of_shares_in_json(data)) is not None:
+            found.append(slurm_accounts.tree_of(accounts, place))
+        elif isinstance(data, Mapping) and isinstance(data.get("items"), list):
+            objects += [
+                (one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)
+            ]
+        elif isinstance(data, Mapping):
+            objects.append((data, place))
+    found += trees_of_objects(objects)
+    if len(found) > 1:
+        names = " and ".join(tree.scheduler for tree in found)
+        raise InvalidInstance(f"there are queues of {names}; give those of one scheduler")
+    return found[0] if found else None
+
+
+def tree_of_file(path: str | os.PathLike[str]) -> QueueTree:
+    """The queues in a file of any format.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "fair-scheduler.xml"
+    >>> _ = file.write_text('<allocations><queue name="ml"><weight>2</weight></queue></allocations>')
+    >>> [(queue.name, queue.weight) for queue in tree_of_file(file).queues]
+    [('root.ml', 2.0)]
+    """
+    name, text = os.fspath(path), read_text(path, _EXPECTED)
+    found = tree_of_text(text, name)
+    if found is None:
+        found = tree_of_documents(_documents(text, name))
+    if found is None:
+        raise InvalidInstance(f"{name} holds no queues; {_EXPECTED}")
+    return found
+
+
+def _documents(text: str, name: str) -> list[tuple[Any, str]]:
+    """The documents of JSON or YAML in a text, with their places."""
+    if text.lstrip().startswith("{"):
+        return [(json_of_text(text, name, _EXPECTED), name)]
+    found = documents_of_yaml(text, name)
+    return [(data, f"{name}, document {number}" if len(found) > 1 else name) for data, number in found]
+
+
+def refuse_text(path: Path) -> None:
+    """Say what a file of queues or servers alone holds, and what is missing; nothing of other files."""
+    from fairopt.io.slurm.texts import document_of_text
+
+    name, text = os.fspath(path), read_text(path, _EXPECTED)
+    if (tree := tree_of_text(text, name)) is not None:
+        raise without_jobs(tree, name, False)
+    found = document_of_text(text, name)
+    if found is not None and "nodes" in found:
+        n = len(found["nodes"])
+        raise InvalidInstance(
+            f"{name} holds {n:,} server{'s' * (n != 1)} of Slurm and no jobs; add jobs.json "
+            "(squeue --json) in the same folder, and give the folder"
+        )
+
+
+def refuse_document(data: Mapping[str, Any], name: str) -> None:
+    """The same of a document of JSON or YAML that is no list of objects."""
+    if "kind" not in data and (tree := tree_of_documents([(data, name)])) is not None:
+        raise without_jobs(tree, name, False)
+
+
+def without_jobs(tree: QueueTree, name: str, capacity: bool) -> InvalidInstance:
+    """The error about queues without anything to share among them: what there is, and what is missing."""
+    top = [queue.name for queue in tree.queues if not queue.parent]
+    listed = ", ".join(top[:5]) + (", ..." if len(top) > 5 else "")
+    pods = "the pods or jobs of the queues in the same list or folder"
+    pods += "" if capacity or tree.total() else ", and servers (nodes, or --capacity cpu=64)"
+    missing = {
+        "Slurm": "jobs.json (squeue --json) and slurm.conf or nodes.json in the same folder, and give the folder",
+        "YARN": "a folder with users.csv, whose column team names the queues, and servers.csv",
+    }.get(tree.scheduler.partition(" ")[0], pods)
+    return InvalidInstance(f"{name} holds {tree.described()} ({shown(listed)[1:-1]}) and no jobs; add {missing}")

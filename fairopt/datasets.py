@@ -361,7 +361,7 @@ def kubernetes(
     ... ]}
     >>> cluster = fo.datasets.kubernetes(nodes, pods)
     >>> cluster
-    Instance(2 users x 2 resources on 2 servers, task limits, 2 teams)
+    Instance(2 users x 2 resources on 2 servers, task limits, tasks held, 2 teams)
     >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
     (('batch/0.5 cpu', 'web/0.5 cpu'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """

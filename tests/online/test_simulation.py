@@ -354,8 +354,9 @@ def test_the_time_limit_returns_the_part_done(monkeypatch: pytest.MonkeyPatch) -
 
 def test_fair_shares_that_the_time_limit_leaves_out_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     run = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)])
-    late = iter([False, True])
-    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    late, solve = list[int](), fair._fair_shares
+    monkeypatch.setattr(fair, "_fair_shares", lambda *given: (solve(*given), late.append(1))[0])
+    monkeypatch.setattr(Clock, "late", property(lambda self: bool(late)))
     found = run.with_fair_at([0.0, 5.0], time_limit=60)
     assert found.fair_errors == (None, "not reached before the time limit") and found.interrupted
     assert found.fair_shares.tolist()[0] == [1.0] and np.isnan(found.fair_shares[1]).all()

@@ -14,6 +14,7 @@ import fairopt as fo
 from fairopt.proof import gate
 from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import violations
+from fairopt.properties.margins import margins_of
 from fairopt.solve.form.many_instances import Batch
 
 
@@ -119,7 +120,7 @@ def test_many_pools_at_once_have_the_margins_of_each():
     pools = Batch.of(rng.integers(1, 5, (40, 3, 2)), rng.integers(4, 12, (40, 2)), weights=rng.integers(1, 4, (40, 3)))
     found = outcomes_of(fo.SequentialMinMax(), pools)
     for name in ("ef1", "ef1-own"):
-        margin, _ = violations(name, pools, found)
+        margin, _ = violations(margins_of(name), pools, found)
         each = [fo.check(fo.SequentialMinMax().allocate(pools.instance(b)), name)[name] for b in range(40)]
         assert (margin > 1e-6).tolist() == [not v.holds for v in each]
         np.testing.assert_allclose(margin[margin > 0], [v.margin for v in each if not v.holds])

@@ -15,8 +15,9 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 from oracle.lies import lying
 
 import fairopt as fo
+from fairopt.blocks.algebra import Tiers
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin, Tiers
+from fairopt.blocks.objectives import Leximin
 from fairopt.instance.parts import taking_part
 from fairopt.proof import gate
 from fairopt.solve.form import solvers

@@ -12,6 +12,7 @@ from fairopt.checker.instance import named_pairs
 from fairopt.proof import gate
 from fairopt.proof.evidence.alike import OfKinds
 from fairopt.proof.proposal import Proposal
+from fairopt.solve import table
 from fairopt.solve.form import alike
 from fairopt.solve.form.program import Program
 
@@ -45,7 +46,12 @@ def measured(monkeypatch):
 @pytest.fixture
 def always(monkeypatch):
     """Merge however few users that saves, and not, by turns."""
-    return lambda some: monkeypatch.setattr(alike, "FEWER", 1 if some else 10**9)
+
+    def merge(some: bool) -> None:
+        monkeypatch.setattr(alike, "FEWER", 1 if some else 10**9)
+        monkeypatch.setattr(table, "FEWEST", 1)
+
+    return merge
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)

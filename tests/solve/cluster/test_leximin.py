@@ -31,10 +31,11 @@ from fairopt.solve import levels_in_fractions
 from fairopt.solve.cluster import level_program
 from fairopt.solve.cluster import leximin as server_leximin
 from fairopt.solve.cluster.level_program import LevelOptimum, LevelProgram
-from fairopt.solve.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
+from fairopt.solve.cluster.leximin import solve_leximin_on_servers
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Settings
+from fairopt.solve.table import TABLE
 
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
@@ -45,12 +46,16 @@ def judged(filling: server_leximin._LevelsOnServers) -> Answer:
     return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
 
 
+def levels_apply(program: Program) -> bool:
+    return any(method.name == "levels" and method.applies(program, Settings()) for method in TABLE)
+
+
 def answered(
     instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint, merge: bool = True
 ) -> tuple[Answer, np.ndarray]:
     """The answer, and each user's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
-    assert leximin_on_servers_applies(program)
+    assert levels_apply(program)
     answer = best(program, solve_leximin_on_servers(program, Settings()))
     tasks = program.expand(answer.tasks).sum(axis=1)
     return answer, share.coefficients(instance) * tasks / instance.weights
@@ -148,7 +153,7 @@ def test_demands_by_server_with_a_share_per_user() -> None:
 
 def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
     instance = fo.Instance([[[1, 2], [2, 1]], [[1, 1], [1, 2]]], [[4, 6], [5, 3]])
-    assert not leximin_on_servers_applies(Program(instance, fo.Leximin(fo.DominantShare()), ()))
+    assert not levels_apply(Program(instance, fo.Leximin(fo.DominantShare()), ()))
     with pytest.raises(fo.errors.OutOfDomain, match="levels is exact for Leximin"):
         fo.DRF().allocate(instance, method="levels")
 
@@ -163,7 +168,7 @@ def test_a_share_that_differs_by_server_is_left_to_the_general_route() -> None:
     ids=["no leximin", "users linked", "one kind of server"],
 )
 def test_not_for_other_programs(policy: fo.Policy, instance: fo.Instance) -> None:
-    assert not leximin_on_servers_applies(Program(instance, policy.objective, policy.constraints))
+    assert not levels_apply(Program(instance, policy.objective, policy.constraints))
 
 
 def test_who_needs_nothing_priced_keeps_growing() -> None:

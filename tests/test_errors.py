@@ -228,7 +228,7 @@ def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved
     said = r"ECOS: cannot take this .* Fix: binding constraints on matrices, such as X >> 0"
     with pytest.raises(fo.errors.NotCertified, match=said) as raised:
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER)
-    assert [attempt.solver for attempt in raised.value.tried] == ["CLARABEL", "CLARABEL", "ECOS", "SCS"]
+    assert [*dict.fromkeys(attempt.solver for attempt in raised.value.tried)] == ["CLARABEL", "ECOS", "SCS"]
 
 
 def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none() -> None:

@@ -116,8 +116,9 @@ class Policy:
             ``"prices"``, ``"levels"``, ``"linear"`` and ``"closed"`` are the specialised ones; ``"parametric"`` is a
             search for `FairnessEfficiency` outside the alpha-fair case, along the sum of shares.
         solver : str, optional
-            A name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only. If its point of a small
-            linear program is not certified, the vertex next to it is found in fractions, unless there are options.
+            A name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only. If its point of a
+            small linear program is not certified, the vertex next to it is found in fractions, unless there are
+            options.
         solver_options : dict, optional
             Options of the solver, which override the tight default tolerances: for ``solver="HIGHS"``, for example,
             ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. They require ``solver`` or

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from inspect import getsource
 from typing import Any
 
@@ -382,8 +382,9 @@ def spoilt(what: str, part: float, by_user: bool) -> Iterator[None]:
         if what == "tasks" and proposal.tasks is not None:
             proposal = replace(proposal, tasks=less(np.array(proposal.tasks)))
         elif what == "evidence" and evidence is not None:
-            for name in ("prices", "log_prices"):
-                if getattr(evidence, name, None) is not None:
+            known = {field.name for field in fields(evidence)}
+            for name in ("prices", "capacity", "log_prices"):
+                if name in known and getattr(evidence, name) is not None:
                     value = getattr(evidence, name)
                     value = value + np.log(max(part, 1e-300)) if name == "log_prices" else less(value)
                     proposal = replace(proposal, evidence=replace(evidence, **{name: value}))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -31,7 +31,7 @@ from fairopt.proof.ranges import ranges_within_cones
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import TERM_ROUNDING
+from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, Left
 from fairopt.solve.form.program import ConeModel, Float, Indices
@@ -256,6 +256,25 @@ def conic_excess(
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, found.assumed
+
+
+def conic_gap(
+    expression: cp.Expression,
+    constraints: Sequence[cp.Constraint],
+    unknowns: cp.Variable,
+    top: Float,
+    value: float,
+    measured: Callable[[float], float],
+    left: Left | None = None,
+) -> tuple[float, str]:
+    """The gap that ``measured`` makes of the `conic_excess`, and what it assumes.
+
+    A bound under an assumption which the point itself exceeds shows that the assumption does not hold: no gap is known.
+    """
+    excess, assumed = conic_excess(expression, constraints, unknowns, top, value, left)
+    if excess == np.inf or (assumed and excess < 0 and not measured(-excess) <= GAP_TOLERANCE):
+        return np.inf, ""
+    return measured(excess), assumed
 
 
 @dataclass(frozen=True)

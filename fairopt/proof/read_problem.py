@@ -7,6 +7,8 @@ always hold.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.instance import Instance
 from fairopt.proof import feasibility as conditions
 from fairopt.proof import gate
-from fairopt.proof.conic import MATRICES, conic_excess, has_matrices
+from fairopt.proof.conic import MATRICES, conic_gap, has_matrices
 from fairopt.proof.dual_bound import lagrangian_bound
 from fairopt.proof.gate import Answer
 from fairopt.proof.lagrangian import Multipliers
@@ -210,19 +212,22 @@ def _gap_of_tasks(
         return gap, ""
     top = np.zeros(variable.size)
     top[place] = program.most[program.pairs.user]
-    excess, assumed = _excess_by_conic_dual(problem, variable, top, value, unit)
-    return min((gap, ""), (measured(excess), assumed))
+    return min((gap, ""), _gap_by_conic_dual(problem, variable, top, value, unit, measured))
 
 
-def _excess_by_conic_dual(
-    problem: cp.Problem, variable: cp.Variable, top: Float, value: float, unit: float
+def _gap_by_conic_dual(
+    problem: cp.Problem,
+    variable: cp.Variable,
+    top: Float,
+    value: float,
+    unit: float,
+    measured: Callable[[float], float],
 ) -> tuple[float, str]:
-    """The excess of a bound by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
+    """The gap by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
     unit = unit or 1.0
     scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
     form = problem.objective.expr / scale
-    excess, assumed = conic_excess(form, problem.constraints, variable, top, value / scale)
-    return excess * unit, assumed
+    return conic_gap(form, problem.constraints, variable, top, value / scale, lambda excess: measured(excess * unit))
 
 
 def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
@@ -265,7 +270,8 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
             value = float(expression.value)
             unit = _unit(problem, variable, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
             top = np.tile(capacity, (n, 1)).ravel(order="F")
-            excess, assumed = _excess_by_conic_dual(problem, variable, top, value, unit)
-            gap = in_units(excess, unit, value)
+            gap, assumed = _gap_by_conic_dual(
+                problem, variable, top, value, unit, partial(in_units, unit=unit, value=value)
+            )
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
     return Answer(run, gap, violation, "read", value, None, blocks, assumed=assumed, bundles=table)

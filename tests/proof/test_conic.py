@@ -60,5 +60,15 @@ def test_a_bound_below_what_is_judged_shows_that_its_assumption_fails(monkeypatc
     cone = ConeModel(program)
     cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints).solve("CLARABEL")
     evidence, tasks = solved.Solved.of(cone), cone.tasks()
-    monkeypatch.setattr(solved, "conic_excess", lambda *_: (excess, assumed))
+    monkeypatch.setattr(conic, "conic_excess", lambda *_: (excess, assumed))
     assert solved._conic_gap(program, evidence, None, tasks, program.point(tasks)) == expected
+
+
+def test_a_problem_whose_point_exceeds_a_bound_under_an_assumption_is_not_certified():
+    """AlphaFair(10) at 1e-13 tasks of both users, where the first could run half: a value of -1e116 instead of -114."""
+    policy, instance = fo.Policy(fo.AlphaFair(10)), fo.Instance([[1], [1e13]], [1])
+    problem = policy.problem(instance)
+    for variable in problem.variables():
+        variable.value = np.full(variable.shape, 0.999)
+    with pytest.raises(fo.errors.NotCertified):
+        policy.certify(problem, instance)

@@ -11,7 +11,7 @@ from fairopt.allocation import feasibility
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.proof import feasibility as conditions
-from fairopt.proof.conic import conic_excess
+from fairopt.proof.conic import conic_gap
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.proposal import Evidence, Measured
 from fairopt.solve.form.bundle_program import BundleConeModel, BundleProgram
@@ -69,14 +69,14 @@ class SolvedBundles(Evidence):
         typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
         blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
         top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
-        excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
-        if excess == np.inf:
-            gap = np.inf
-        elif factor is not None:
+
+        def relative(excess: float) -> float:
+            if factor is None:  # of a transform, in units of its fall
+                return in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
             point = program.point(tasks, bundles)
-            gap = in_units(excess * factor, program.objective.unit(point), program.objective.value(point))
-        else:  # of a transform, in units of its fall
-            gap = in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
+            return in_units(excess * factor, program.objective.unit(point), program.objective.value(point))
+
+        gap, assumed = conic_gap(form, cone.all_constraints, cone.unknowns, top, at, relative)
         prices = None
         if not cone.rest and factor is not None:
             whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)

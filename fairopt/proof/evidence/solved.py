@@ -20,7 +20,7 @@ from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.proof import feasibility as conditions
-from fairopt.proof.conic import conic_excess
+from fairopt.proof.conic import conic_gap
 from fairopt.proof.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
 from fairopt.proof.entries import Named, price_entry
 from fairopt.proof.evidence.prices import Prices, natural_units
@@ -567,7 +567,6 @@ def _conic_gap(
     if not alone:  # without values of variables, the best ones
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
-    excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at, left)
     value = None if majorant is None else majorant.value(point)  # concave in the form: its slope bounds the excess
 
     def gap(excess: float) -> float:
@@ -575,9 +574,7 @@ def _conic_gap(
             return plain_gap(program, point, excess * per_form)
         return max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
 
-    if assumed and excess < 0 and not gap(-excess) <= GAP_TOLERANCE:  # the point itself shows that it does not hold
-        return Proved()
-    return Proved(gap(excess), assumed)
+    return Proved(*conic_gap(form, cone.all_constraints, cone.unknowns, top, at, gap, left))
 
 
 class _Fit(NamedTuple):

@@ -71,16 +71,22 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Floa
     From there its users rise together in dominant shares until a quota of what they need is used up or their tasks run
     out; of teams of teams all users rise on from there, in proportion to weights, within the limits too. So what is
     secured fits together, but for that of teams if it is not scaled. A user with a request that no quota of its team
-    names is secured nothing.
+    names is secured nothing, and one of a team without quotas what stays, within the limits.
     """
+    staying = np.zeros(len(work.demands)) if staying is None else staying
     total = work.capacities.sum(axis=0)
     shares = np.max(work.demands / np.where(total > 0, total, 1.0), axis=1, initial=0.0)
     tasks = np.zeros(len(work.demands))
+    team_of = {j: team for team in owed.of_team for j in work.members.get(team, ())}
+    limits = [
+        Quota(one.resource, one.amount, {team: np.array(on, dtype=np.bool_) for team, on in one.of.items()})
+        for one in owed.limits
+    ]
     for team, quotas in owed.of_team.items():
         mine = np.array(sorted(work.members.get(team, ())), dtype=np.intp)
         named = [work.resources.index(name) for name in {one.resource for one in quotas}]
         mine = mine[work.able[mine].any(axis=1) & work.demands[mine][:, named].any(axis=1)]
-        if staying is not None and len(stay := mine[staying[mine] > 0]):
+        if len(stay := mine[staying[mine] > 0]):
             first = replace(work, limits=np.minimum(work.limits, staying))
             tasks[stay] = _Filling(first, stay, quotas, dict.fromkeys(stay.tolist(), team)).run(
                 tasks[stay], staying[stay]
@@ -94,17 +100,18 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Floa
     of_teams = tasks * part if owed.scaled else tasks
     of_teams = np.where(of_teams > FULL, of_teams, 0.0)
     tasks = tasks * part
+    alone = np.array([not owed.of_team.get(team_of.get(j, "")) for j in range(len(tasks))], dtype=np.bool_)
+    if (staying * alone > 0).any():
+        kept = np.flatnonzero((tasks > 0) | (staying * alone > 0))
+        first = replace(work, limits=np.where(alone, np.minimum(work.limits, staying), work.limits))
+        tasks[kept] = _Filling(first, kept, limits, team_of).run(tasks[kept], (staying * alone)[kept])
+        of_teams[alone] = tasks[alone]
     floors: dict[str, dict[str, float]] = {}
-    team_of = {j: team for team in owed.of_team for j in work.members.get(team, ())}
     for outer, (teams, quotas) in owed.of_outer.items():
         inside = {j for team in teams for j in work.members.get(team, ()) if work.able[j].any()}
         if not inside:
             continue
         kept = np.array(sorted(inside | {*np.flatnonzero(tasks > 0).tolist()}), dtype=np.intp)
-        limits = [
-            Quota(one.resource, one.amount, {team: np.array(on, dtype=np.bool_) for team, on in one.of.items()})
-            for one in owed.limits
-        ]
         rates = np.array([owed.weights.get(team_of[j], 1.0) / shares[j] if j in inside else 0.0 for j in kept.tolist()])
         filling = _Filling(work, kept, [*quotas, *limits], team_of, by_server=True)
         tasks[kept] = filling.run(tasks[kept], rates)

@@ -140,7 +140,8 @@ def arguments_of_work(
     of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
     demands = np.array([kind.request for kind in users])
     limits = [kind.limit for kind in users]
-    of_owed = _secured(owed, teams, users, names, resources, caps, notes) if owed else {}
+    any_owed = owed is not None or any(kind.staying for kind in users)
+    of_owed = _secured(owed or Owed(), teams, users, names, resources, caps, notes) if any_owed else {}
     return of_owed | dict(
         demands=demands[:, kept],
         capacities=caps[:, kept],

@@ -107,3 +107,14 @@ def test_what_is_secured_is_within_the_quotas_and_leaves_no_room(demands, limit,
     used_up = held >= np.array([cpu, gpu]) * (1 - 1e-9)
     if (held < asked * (1 - 1e-9)).any():  # then each user whose tasks are left needs a resource that is used up
         assert used_up.any()
+
+
+def test_what_stays_on_closed_servers_counts_for_a_team_without_quotas_within_limits():
+    """Three of the tasks of a and two of b stay on the second server; limits let a have 1.5 and all together 3."""
+    demands, able = np.ones((2, 1)), np.ones((2, 2), dtype=bool)
+    users = Users(demands, np.full(2, 9.0), able, {"a": [0], "b": [1]}, ["gpu"], np.array([[4.0], [5.0]]))
+    of = {"a": (True, True), "b": (True, True)}
+    limits = [Limit("of a", "gpu", 1.5, {"a": (True, True)}), Limit("of all", "gpu", 3.0, of)]
+    owing = {"a": [], "b": []}
+    assert secured_by(Owed(owing), users, np.array([3.0, 2.0]))[0].tolist() == [3, 2]
+    assert secured_by(Owed(owing, limits=limits), users, np.array([3.0, 2.0]))[0] == pytest.approx([1.5, 1.5])

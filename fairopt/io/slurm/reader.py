@@ -141,9 +141,11 @@ def _arguments(
         may = part.servers
         if closed:
             may = np.concatenate([may, np.array([n + k in part.held for k in range(len(closed))], dtype=np.bool_)])
-        for s in part.held.keys() - {*range(n)}:
-            in_closed[s - n] += demand
-        work.append(Work(part.owner, demand, may, part.count, part.name, (part.place, part.place), part.held))
+        staying = [s - n for s in part.held if s >= n]
+        for s in staying:
+            in_closed[s] += demand
+        place, stays = (part.place, part.place), float(len(staying))
+        work.append(Work(part.owner, demand, may, part.count, part.name, place, part.held, staying=stays))
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     owed = None

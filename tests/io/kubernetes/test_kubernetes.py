@@ -389,6 +389,17 @@ def test_a_server_cordoned_or_not_ready_counts_with_what_runs_there_for_the_pods
     assert kubernetes(listed(NODE, cordoned), listed(waiting)).servers == ("n1",)
 
 
+def test_what_runs_on_a_cordoned_server_counts_first_for_its_namespace():
+    """web runs 1 of 2 CPUs on a cordoned server, and waits as ml does for the other: 1 each."""
+    cordoned = changed(node("n2", "general.16", "zone-b"), "spec", unschedulable=True)
+    small = changed(NODE, "status", allocatable={"cpu": "1", "memory": "4Gi"})
+    running = changed(POD, "spec", nodeName="n2")
+    waiting = [pod(space, f"more-{k}", POD["spec"]) for space in ("web", "ml") for k in range(3)]
+    found = kubernetes(listed(small, cordoned), listed(running, *waiting))
+    tasks = fo.HDRF().allocate(found).tasks
+    assert {team: tasks[found.teams.names[team]].sum() for team in ("web", "ml")} == pytest.approx({"web": 1, "ml": 1})
+
+
 # -- what KAI and the number of pods limit --------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+import fairopt as fo
 from fairopt.datasets import read, slurm
 from fairopt.errors import FairoptError, InvalidInstance
 
@@ -268,6 +269,17 @@ def test_a_server_that_starts_no_jobs_counts_with_what_runs_there_for_the_jobs_t
     assert made.servers == ("n1", "n2") and made.capacities.tolist() == [[64, 256], [8, 32]]
     assert made.held_units.sum(axis=0).tolist() == [8, 32]
     assert sorted(made.eligible.tolist()) == [[True, False], [True, True]]
+
+
+@pytest.mark.parametrize("policy", [fo.HDRF(), fo.policies.FairTree()])
+def test_what_runs_on_a_drained_server_counts_first_for_its_account(policy):
+    """bio runs 7 GPUs on a drained server, which nobody else can use, and waits for more: 7 of 14 for each."""
+    of = {"tres_req_str": "cpu=1,node=1,gres/gpu=1"}
+    runs = [job(job_id=k, job_state="RUNNING", nodes="n2", **of) for k in range(7)]
+    waits = [job(job_id=10, account=name, array_task_string="1-20", **of) for name in ("bio", "cfd")]
+    made = cluster(*runs, *waits, nodes=[node("n1", gres="gpu:7"), node("n2", gres="gpu:7", state=["DRAIN", "MIXED"])])
+    tasks = policy.allocate(made).tasks
+    assert {team: tasks[made.teams.names[team]].sum() for team in ("bio", "cfd")} == pytest.approx({"bio": 7, "cfd": 7})
 
 
 # -- requests of several versions -----------------------------------------------------------------------------

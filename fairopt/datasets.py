@@ -269,8 +269,8 @@ def kubernetes(
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
         server may run, counts only if it is named here.
     kueue : path-like or dict, or a list of them, optional
-        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors,resourcequotas -A -o json``,
-        or of each alone. Versions ``v1beta1`` and ``v1beta2`` are read.
+        Output of ``kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors,namespaces,resourcequotas -A
+        -o json``, or of each alone. Versions ``v1beta1`` and ``v1beta2`` are read.
     scale_quotas : bool, default True
         Scale nominal quotas that promise more than there is. Otherwise they are guarantees that need not fit together;
         `Instance.fit_guarantees` reduces them in an order.

@@ -19,7 +19,7 @@ POD = {
 }
 KUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
 ALL = {"name": "all", "resources": [{"name": name, "nominalQuota": "4Gi"} for name in ("cpu", "memory")]}
-OWED = {"resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [ALL]}]}
+OWED = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [ALL]}]}
 QUEUE = KUEUE | {"kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": OWED}
 OF_WEB = {"name": "main", "namespace": "web"}
 LOCAL = KUEUE | {"kind": "LocalQueue", "metadata": OF_WEB, "spec": {"clusterQueue": "q"}}

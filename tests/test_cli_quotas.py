@@ -37,7 +37,8 @@ def queue(name, *quotas):
         }
         for flavor, gpus in zip(("big", "small"), quotas, strict=True)
     ]
-    spec = {"cohort": "all", "resourceGroups": [{"coveredResources": ["cpu", "nvidia.com/gpu"], "flavors": flavors}]}
+    groups = [{"coveredResources": ["cpu", "nvidia.com/gpu"], "flavors": flavors}]
+    spec = {"cohort": "all", "namespaceSelector": {}, "resourceGroups": groups}
     metadata = {"name": name, "uid": f"of {name}"}
     return {"apiVersion": "kueue.x-k8s.io/v1beta1", "metadata": metadata, "spec": spec, "status": {}}
 

@@ -24,7 +24,8 @@ def kueue(nominal: dict[str, int], asked: dict[str, int], weights: dict[str, flo
         resources = [{"name": "cpu", "nominalQuota": 8 * gpus}, {"name": "nvidia.com/gpu", "nominalQuota": gpus}]
         groups = [{"coveredResources": [*has], "flavors": [{"name": "all", "resources": resources}]}]
         share = {"fairSharing": {"weight": str(weights[queue])}} if weights else {}
-        items.append(thing("ClusterQueue", queue, spec={"cohort": "lab", "resourceGroups": groups, **share}))
+        spec = {"cohort": "lab", "namespaceSelector": {}, "resourceGroups": groups, **share}
+        items.append(thing("ClusterQueue", queue, spec=spec))
         items.append(thing("LocalQueue", "main", queue, spec={"clusterQueue": queue}))
     requests = {"cpu": "4", "nvidia.com/gpu": "1"}
     spec = {"containers": [{"resources": {"requests": requests}}]}

@@ -23,7 +23,7 @@ CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
   kubectl get nodes -o json > now/nodes.json
   kubectl get pods -A -o json > now/pods.json
   fairopt convert now/ cluster/ --users namespace
-  kubectl get nodes,pods,resourcequotas,workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json |
+  kubectl get nodes,pods,ns,resourcequotas,workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json |
     fairopt convert - cluster/
 
 \b

@@ -78,7 +78,7 @@ _BESIDE_PODS = tuple(
     (f"{kind}.json",)
     for kind in (
         *("workloads", "clusterqueues", "localqueues", "cohorts", "resourceflavors", "resourcequotas"),
-        *("queues", "podgroups", "configmaps"),
+        *("queues", "podgroups", "configmaps", "namespaces"),
     )
 )
 _SLURM_NODES = (*_document("nodes"), "nodes.txt", "slurm.conf")

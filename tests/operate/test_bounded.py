@@ -283,8 +283,8 @@ def test_cores_that_nobody_uses_or_is_owed_are_lent_too(owed, limit, expected):
     for one in waiting:
         one["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "main"}
     queues = [
-        of_kueue("ClusterQueue", "a", cohortName="lab", **groups(owed, 0, limit=limit)),
-        of_kueue("ClusterQueue", "b", cohortName="lab", **groups(0, 0)),
+        of_kueue("ClusterQueue", "a", cohortName="lab", namespaceSelector={}, **groups(owed, 0, limit=limit)),
+        of_kueue("ClusterQueue", "b", cohortName="lab", namespaceSelector={}, **groups(0, 0)),
         of_kueue("Cohort", "lab", **groups(512 - owed, 32)),
         of_kueue("ResourceFlavor", "all"),
     ]

@@ -185,6 +185,7 @@ def objects(cluster: Drawn) -> list[dict[str, Any]]:
         spec = {"resourceGroups": _groups(one), "fairSharing": {"weight": str(one.weight)}}
         if one.parent is not None:
             spec["cohortName" if one.is_queue else "parentName"] = one.parent
+        spec |= {"namespaceSelector": {}} if one.is_queue else {}
         out.append(_kueue("ClusterQueue" if one.is_queue else "Cohort", {"name": one.name}, spec))
         if one.is_queue:
             local = {"namespace": f"of-{one.name}", "name": "main"}

@@ -29,7 +29,7 @@ from fairopt.io.standard_input import DASH
 
 GROUP = "kueue.x-k8s.io"
 LOCAL_QUEUE, JOB_UID = f"{GROUP}/queue-name", f"{GROUP}/job-uid"  # labels
-COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors -A -o json"
+COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavors,namespaces -A -o json"
 
 
 LENT = "fairopt/lent"
@@ -144,12 +144,12 @@ class _WithQuotas(Object):
 
 
 class ClusterQueue(_WithQuotas):
-    """A queue with quotas, for all namespaces."""
+    """A queue with quotas, for the namespaces that it selects; without a selector for none."""
 
     of_beta1: str = at("spec", "cohort", default="")
     of_beta2: str = at("spec", "cohortName", default="")
     stop: str = at("spec", "stopPolicy", default="None")
-    namespaces: NamespaceSelector = at("spec", "namespaceSelector", default=NamespaceSelector)
+    namespaces: NamespaceSelector | None = at("spec", "namespaceSelector", default=None)
     conditions: list[Condition] = at("status", "conditions", default=list)
     checks: list[Any] = at("spec", "admissionChecks", default=list)
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
@@ -198,6 +198,13 @@ class ResourceFlavor(Object):
     node_labels: dict[str, str] = at("spec", "nodeLabels", default=dict)
     taints: list[Taint] = at("spec", "nodeTaints", default=list)
     tolerations: list[Toleration] = at("spec", "tolerations", default=list)
+
+
+class Namespace(Object):
+    """A namespace, which ClusterQueues select by its labels."""
+
+    name: Name = at("metadata", "name")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
 
 
 class Template(Object):
@@ -292,19 +299,20 @@ class _State(Object):
 
 
 _MODELS: dict[str, type[Object]] = {
-    model.__name__: model for model in (Workload, ClusterQueue, LocalQueue, Cohort, ResourceFlavor)
+    model.__name__: model for model in (Workload, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, Namespace)
 }
 
 
 @dataclass(frozen=True)
 class KueueObjects:
-    """The objects of Kueue by kind and name, and the places of the documents that they come from."""
+    """The objects of Kueue, and the namespaces that its queues select, by kind and name."""
 
     workloads: dict[str, Workload] = field(default_factory=dict)
     cluster_queues: dict[str, ClusterQueue] = field(default_factory=dict)
     local_queues: dict[str, LocalQueue] = field(default_factory=dict)
     cohorts: dict[str, Cohort] = field(default_factory=dict)
     flavors: dict[str, ResourceFlavor] = field(default_factory=dict)
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
 
     def stop(self, queue: str, local: LocalQueue | None) -> Literal["", "hold", "drain"]:
         """How a ClusterQueue of these and a LocalQueue are stopped: the stricter of the two."""
@@ -327,7 +335,8 @@ def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool =
     for document, name in documents:
         for kind, item, place in listed(document, name, _MODELS, COMMAND, mixed):
             version = item.get("apiVersion") if isinstance(item, Mapping) else None
-            if isinstance(version, str) and not version.startswith(f"{GROUP}/"):  # Kubernetes has Workloads too
+            of_group = kind == "Namespace" or not isinstance(version, str) or version.startswith(f"{GROUP}/")
+            if not of_group:  # Kubernetes has Workloads too
                 if mixed:
                     continue
                 fix = f"give the {kind}s of {GROUP}, as {COMMAND} gives them"

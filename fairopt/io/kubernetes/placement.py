@@ -117,11 +117,12 @@ class NamespaceSelector(Part):
         """The labels that it asks for, but for the name."""
         return sorted({*self.matchLabels, *(one.key for one in self.matchExpressions)} - {_NAME})
 
-    def excludes(self, namespace: str) -> bool:
-        """Whether a namespace is out by its name, whatever its other labels are."""
-        labels = {_NAME: namespace}
-        of_name = [one for one in self.matchExpressions if one.key == _NAME]
-        return self.matchLabels.get(_NAME, namespace) != namespace or not all(one.holds(labels) for one in of_name)
+    def excludes(self, namespace: str, given: Mapping[str, str] | None) -> bool:
+        """Whether a namespace is out by its name and the labels given; by its name alone if these are not known."""
+        labels = {**(given or {}), _NAME: namespace}
+        equal = [labels.get(key) == value for key, value in self.matchLabels.items() if given is not None or key == _NAME]
+        others = [one.holds(labels) for one in self.matchExpressions if given is not None or one.key == _NAME]
+        return not all([*equal, *others])
 
 
 class _OnName(_Expression):

@@ -378,8 +378,8 @@ class Queues:
             elif one.stop and not one.is_held:
                 what = "{waiting pod} of queues that are stopped or inactive {was} left out"
                 self._notes.add(what, one.name, number=one.count)
-            elif self._not_selected(one):
-                what = "{waiting pod} in namespaces that the namespaceSelector of {queue} leaves out {was} left out"
+            elif why := self._not_selected(one):
+                what = f"{{waiting pod}} {why} {{was}} left out"
                 self._notes.add(what, one.name, number=one.count, queue=str(one.queue))
             elif lacks:
                 what = "{pod} that Kueue can never admit, for want of a quota in {queue}, {was} left out"
@@ -389,20 +389,23 @@ class Queues:
                 self._notes.add(what, one.name, number=one.count, queue=one.queue)
             else:
                 out.append(one)
-        what = "{cluster queue} with a namespaceSelector by labels, which are not read: all namespaces count"
+        what = "{cluster queue} with a namespaceSelector by labels of namespaces that are not in the input: these count"
         self._notes.add(what, *(f"{queue}: {label}" for queue, label in self._selecting.items()))
         return out
 
-    def _not_selected(self, tasks: Tasks) -> bool:
-        """Whether tasks wait in a namespace from which their queue admits none, as far as its name tells."""
+    def _not_selected(self, tasks: Tasks) -> str:
+        """Why tasks wait in a namespace from which their queue admits none, as far as the input tells; else empty."""
         if tasks.queue is None or tasks.is_held:
-            return False
+            return ""
         selector = self._found.cluster_queues[tasks.queue].namespaces
-        if selector.excludes(tasks.namespace):
-            return True
-        if selector.other_labels:
+        if selector is None:
+            return "of {queue}, whose namespaceSelector is null, which selects no namespace (an empty one selects all),"
+        known = self._found.namespaces.get(tasks.namespace)
+        if selector.excludes(tasks.namespace, None if known is None else known.labels):
+            return "in namespaces that the namespaceSelector of {queue} leaves out"
+        if known is None and selector.other_labels:
             self._selecting[tasks.queue] = selector.other_labels[0]
-        return False
+        return ""
 
     def _ignored(self, tasks: Sequence[Tasks]) -> set[str]:
         """Resources without a quota that admitted pods of some queue request."""
@@ -430,7 +433,9 @@ class Queues:
             may = [
                 Tasks(queue, queue, {}, one.spec, one.count, None, queue)
                 for one in kinds.values()
-                if not self._lacks(one, queue, ignored) and self._may_have(one, queue)
+                if self._found.cluster_queues[queue].namespaces is not None
+                and not self._lacks(one, queue, ignored)
+                and self._may_have(one, queue)
             ]
             what = "{cluster queue} without pods {counts} with those of all others together"
             self._notes.add(what if may else "{cluster queue} without pods that it may admit {was} left out", queue)

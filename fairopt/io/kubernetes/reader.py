@@ -45,6 +45,7 @@ _EXPECTED = "expected the output of kubectl {} -o json"
 _QUEUE, _NAMED, _OTHERS = "queue", "the queues that labels name", "queues of another scheduler"
 _READ = {
     *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
+    "Namespace",
     *("LimitRange", "RuntimeClass", "DeviceClass", "ResourceClaimTemplate", "ResourceSlice", "AppWrapper", *READ),
     "Configuration",
 }

@@ -61,6 +61,7 @@ def queue(name, cohort=None, version=BETA2, weight=None, **quotas):
         of["cohort" if version == BETA1 else "cohortName"] = cohort
     if weight is not None:
         of["fairSharing"] = {"weight": weight}
+    of["namespaceSelector"] = {}
     return {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": name}, "spec": of}
 
 
@@ -626,7 +627,36 @@ def test_a_namespace_that_a_queue_does_not_select_waits_for_nothing(form):
     answer = fo.HDRF().allocate(found)
     assert dict(zip(found.teams["team"], answer.tasks.round(6).tolist(), strict=True)) == {"vision": 14, "nlp": 2}
     assert said(found, "20 waiting pods in namespaces that the namespaceSelector of nlp leaves out were left out")
-    assert said(found, "1 cluster queue with a namespaceSelector by labels, which are not read: all namespaces count")
+    assert said(found, "1 cluster queue with a namespaceSelector by labels of namespaces that are not in the input: these ")
+
+
+@pytest.mark.parametrize(
+    ("selects", "selected"),
+    [
+        (None, []),
+        ({}, ["vis", "nlp", "new"]),
+        ({"matchLabels": {"team": "vision"}}, ["vis", "new"]),  # new has no object
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["vision"]}]}, ["nlp", "new"]),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, ["vis", "new"]),
+        ({"matchLabels": {"team": "vision", "kubernetes.io/metadata.name": "nlp"}}, []),
+    ],
+)
+def test_namespaces_are_selected_by_their_labels(selects, selected):
+    """Three namespaces with a LocalQueue of one queue; a null selector selects none, as in Kueue, and {} all."""
+    objects = [queue("shared", a100=(64, 8)), queue("other", a100=(64, 8))]
+    objects[0]["spec"]["namespaceSelector"] = selects
+    for name, labels in {"vis": {"team": "vision"}, "nlp": {}}.items():
+        objects.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    for name in ("vis", "nlp", "new", "rest"):
+        of = {"clusterQueue": "other" if name == "rest" else "shared"}
+        place = {"namespace": name, "name": "main"}
+        objects.append({"apiVersion": BETA2, "kind": "LocalQueue", "metadata": place, "spec": of})
+        objects.append(workload(name, "job", "main", (1, spec(1, 1))))
+    found = made(*FLAVORS, *objects, nodes=NODES[:2], pods=[])
+    assert found.task_limits.sum() == 1 + len(selected)
+    assert bool(said(found, "which selects no namespace")) == (selects is None)
+    unknown = said(found, "1 cluster queue with a namespaceSelector by labels of namespaces that are not in the input")
+    assert bool(unknown) == (len(selected) == 2)
 
 
 def test_what_runs_where_its_queue_has_no_quota_now_is_held_and_gets_no_more():

@@ -210,7 +210,7 @@ def test_work_in_queues_of_kueue_counts_there(tmp_path):
         "apiVersion": api,
         "kind": "ClusterQueue",
         "metadata": {"name": "research"},
-        "spec": {"resourceGroups": groups},
+        "spec": {"namespaceSelector": {}, "resourceGroups": groups},
     }
     locals_ = [thing(api, "LocalQueue", name, spec={"clusterQueue": "research"}) for name in ("main", "default")]
     items = node(), queue, *locals_, job("a", queue="main", suspend=True), job("b", number=3, suspend=True)

@@ -135,7 +135,7 @@ def cluster_queue(name, **nominal):
         {"coveredResources": ["cpu"], "flavors": [{"name": "plain", "resources": quotas}]},
         {"coveredResources": [GPU], "flavors": kinds},
     ]
-    spec = {"cohortName": "all", "resourceGroups": groups}
+    spec = {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": groups}
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
 
 
@@ -173,7 +173,7 @@ def test_transformations_of_kueue_are_requests_too(read):
     metadata = {"name": "x", "namespace": "default"}
     version = "kueue.x-k8s.io/v1beta2"
     queues = [
-        {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": "x"}, "spec": {"resourceGroups": groups}},
+        {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": "x"}, "spec": {"namespaceSelector": {}, "resourceGroups": groups}},
         {"apiVersion": version, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": "x"}},
     ]
     made = {"input": "cpu", "strategy": "Retain", "outputs": {"cpu_credits": 1}}

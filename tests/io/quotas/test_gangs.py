@@ -45,7 +45,8 @@ def cluster(*workloads, flavors=("a",), nodes=4, quota=0):
             for f in flavors
         ]
         groups = [{"coveredResources": ["cpu", GPU], "flavors": quotas}]
-        items.append(thing("ClusterQueue", name, spec={"cohortName": "all", "resourceGroups": groups}))
+        spec = {"cohortName": "all", "namespaceSelector": {}, "resourceGroups": groups}
+        items.append(thing("ClusterQueue", name, spec=spec))
         items.append(thing("LocalQueue", "main", name, spec={"clusterQueue": name}))
     whole = [
         {

@@ -322,6 +322,11 @@ class KueueObjects:
             return "drain"
         return "hold" if how != {"None"} or of_all.inactive else ""
 
+    def excludes(self, queue: str, namespace: str) -> bool:
+        """Whether a ClusterQueue of these admits nothing from a namespace, as far as its labels are known."""
+        selector, known = self.cluster_queues[queue].namespaces, self.namespaces.get(namespace)
+        return selector is None or selector.excludes(namespace, None if known is None else known.labels)
+
     def flavors_with(self, resource: str) -> set[str]:
         """The flavors for which some queue or cohort has a quota of a resource."""
         groups = (group for one in (*self.cluster_queues.values(), *self.cohorts.values()) for group in one.groups)

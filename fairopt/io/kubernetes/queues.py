@@ -400,10 +400,9 @@ class Queues:
         selector = self._found.cluster_queues[tasks.queue].namespaces
         if selector is None:
             return "of {queue}, whose namespaceSelector is null, which selects no namespace (an empty one selects all),"
-        known = self._found.namespaces.get(tasks.namespace)
-        if selector.excludes(tasks.namespace, None if known is None else known.labels):
+        if self._found.excludes(tasks.queue, tasks.namespace):
             return "in namespaces that the namespaceSelector of {queue} leaves out"
-        if known is None and selector.other_labels:
+        if tasks.namespace not in self._found.namespaces and selector.other_labels:
             self._selecting[tasks.queue] = selector.other_labels[0]
         return ""
 

@@ -16,7 +16,10 @@ from fairopt.io.slurm.objects import read_jobs
 
 __all__ = ["Gang", "read_gangs"]
 
-_FILES = ("workloads.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "jobs.json")
+_FILES = (
+    *("workloads.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "namespaces.json"),
+    "jobs.json",
+)
 _SEVERAL = re.compile(r"\bnode=(?!1\b)")  # of a request of Slurm
 
 
@@ -62,6 +65,8 @@ def _of_kueue(found: KueueObjects, users: str | None) -> Iterator[Gang]:
         queue = local.cluster_queue if local is not None else ""
         waits = one.active and not one.finished and not one.other_cluster and not one.admitted
         if not waits or queue not in found.cluster_queues or found.stop(queue, local) or not one.together:
+            continue
+        if found.excludes(queue, one.namespace):
             continue
         parts, barred = list[dict[str, float]](), list[frozenset[str]]()
         for part in one.pod_sets:

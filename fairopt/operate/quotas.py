@@ -354,6 +354,8 @@ class _Source:
         notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
         if over:
             notes.append(f"nominal quotas promise more than there is, before and after: {', '.join(over)}")
+        if left := self.queues.unpromised:
+            notes.append(f"in nobody's nominal quota, so that no queue may use them: {', '.join(left)}")
         return notes
 
     def _left_out_of(self, flavors: Iterable[str], resource: str) -> float:

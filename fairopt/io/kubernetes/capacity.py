@@ -42,12 +42,8 @@ def servers_of_quotas(
 def _of_flavors(kueue: KueueObjects, notes: Notes) -> tuple[list[Node], KueueObjects]:
     """A server for each flavor of the resource that has the most; others are spread over these."""
     sums: dict[str, dict[str, Fraction]] = {}  # by resource and flavor
-    for one in (*kueue.cluster_queues.values(), *kueue.cohorts.values()):
-        for group in one.groups:
-            for flavor in group.flavors:
-                for quota in flavor.resources:
-                    of_resource = sums.setdefault(quota.name, {})
-                    of_resource[flavor.name] = of_resource.get(flavor.name, Fraction(0)) + quota.nominalQuota
+    for (name, resource), amount in kueue.nominal.items():
+        sums.setdefault(resource, {})[name] = amount
     main = max(sums.values(), key=len, default={})
     spread = sorted({name for of in sums.values() for name in of} - {*main})
     labels = {name: {f"{_MARK}{name}": "yes"} for name in main}

@@ -327,11 +327,21 @@ class KueueObjects:
         selector, known = self.cluster_queues[queue].namespaces, self.namespaces.get(namespace)
         return selector is None or selector.excludes(namespace, None if known is None else known.labels)
 
+    @cached_property
+    def nominal(self) -> dict[tuple[str, str], Fraction]:
+        """The nominal quotas of all queues and cohorts together, by flavor and resource."""
+        out: dict[tuple[str, str], Fraction] = {}
+        for one in (*self.cluster_queues.values(), *self.cohorts.values()):
+            for group in one.groups:
+                for flavor in group.flavors:
+                    for quota in flavor.resources:
+                        cell = flavor.name, quota.name
+                        out[cell] = out.get(cell, Fraction(0)) + quota.nominalQuota
+        return out
+
     def flavors_with(self, resource: str) -> set[str]:
         """The flavors for which some queue or cohort has a quota of a resource."""
-        groups = (group for one in (*self.cluster_queues.values(), *self.cohorts.values()) for group in one.groups)
-        of_groups = (flavor for group in groups for flavor in group.flavors)
-        return {flavor.name for flavor in of_groups if any(quota.name == resource for quota in flavor.resources)}
+        return {flavor for flavor, name in self.nominal if name == resource}
 
 
 def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool = False) -> KueueObjects:

@@ -159,7 +159,7 @@ class PodSpec(Placement):
     @property
     def extended(self) -> set[str]:
         """The requested resources that are not those of Kubernetes itself."""
-        return {name for name in self.request if "/" in name and not name.partition("/")[0].endswith("kubernetes.io")}
+        return {name for name in self.request if is_extended(name)}
 
     @property
     def unmodelled(self) -> bool:
@@ -205,6 +205,11 @@ class Pod(Object):
     def belongs_to_server(self) -> bool:
         """Whether it is a pod of a DaemonSet or a static pod, which count as part of their server."""
         return MIRROR in self.annotations or any(owner.kind in OF_SERVERS for owner in self.owners)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is none of those of Kubernetes itself."""
+    return "/" in resource and not resource.partition("/")[0].endswith("kubernetes.io")
 
 
 def read_nodes(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Node]:

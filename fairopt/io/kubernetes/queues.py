@@ -25,7 +25,7 @@ from fairopt.io.kubernetes.kueue import (
     ResourceGroup,
     Workload,
 )
-from fairopt.io.kubernetes.objects import PODS, Node, Pod, PodSpec
+from fairopt.io.kubernetes.objects import PODS, Node, Pod, PodSpec, is_extended
 from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.unread import queue_named
 from fairopt.io.notes import Notes
@@ -535,6 +535,28 @@ class Queues:
                         for one in self._cohorts.uses(branch, cell, of_cell)
                     ],
                 )
+        return out
+
+    def unpromised(self, servers: Servers) -> list[str]:
+        """The devices of servers, by flavors, that are in no quota of a queue or a cohort, so that none may use them."""
+        nominal, out = self._found.nominal, list[str]()
+        on = {of: self._servers_of(of, servers) for of in sorted({*self._found.flavors, *(of for of, _ in nominal)})}
+        named, by_label = {name for _, name in nominal}, {k for k, of in self._found.flavors.items() if of.node_labels}
+        for resource in sorted({name for node in servers.nodes for name in node.has}):
+            if not is_extended(resource) or not (resource in named or "gpu" in resource):
+                continue
+            promised, others = dict[frozenset[str], Fraction](), dict[frozenset[str], Fraction]()
+            for s, node in enumerate(servers.nodes):
+                mine = frozenset(of for of, mask in on.items() if mask[s] and of in by_label)
+                known = frozenset(of for of, mask in on.items() if mask[s] and nominal.get((of, resource)))
+                amount, sums = node.has.get(resource, Fraction(0)), promised if known else others
+                for one in [one for one in promised if one & known]:  # flavors with common servers count together
+                    amount, known = amount + promised.pop(one), known | one
+                sums[known or mine] = sums.get(known or mine, Fraction(0)) + amount
+            for of, there in [*promised.items(), *others.items()]:
+                left = there - sum((nominal.get((flavor, resource), Fraction(0)) for flavor in of), Fraction(0))
+                where = f"of {' and '.join(sorted(of))}" if of else "on servers of no flavor"
+                out += [f"{float(left):,.12g} of {float(there):,.12g} {resource} {where}"] * (left > 0)
         return out
 
     def _note_unmodelled(self, name: str, queue: ClusterQueue) -> None:

@@ -265,6 +265,8 @@ def _arguments(
         of_tasks = owners_of(tree, of_owners, {pod.name: pod.annotations for pod in running}, further.groups, notes)
         of_owners = _of_queues(of_owners, of_tasks, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
+    if users == _QUEUE and (unpromised := queues.unpromised(Servers(kept))):
+        notes.say(f"in nobody's quota, so that no queue may use them: {', '.join(unpromised)}")
     of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
     names = _resources(kept, of_owners, resources)
     if users == _QUEUE and resources is None and kueue.flavors_with(PODS):

@@ -56,7 +56,7 @@ class InputQueues:
     """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor.
 
     ``places`` are those on which what a queue uses counts, by queue and by flavor and resource. ``has`` is what servers
-    that take new pods have, by name.
+    that take new pods have, by name, and ``unpromised`` what of their devices is in nobody's quota.
     """
 
     raw: Mapping[str, Raw] = field(default_factory=dict)
@@ -64,6 +64,7 @@ class InputQueues:
     cohorts: Mapping[str, Raw] = field(default_factory=dict)
     places: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = field(default_factory=dict)
     has: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
+    unpromised: Sequence[str] = ()
 
     def flavors(self, queue: str, resource: str) -> list[str]:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
@@ -98,12 +99,9 @@ class InputQueues:
     @property
     def promised(self) -> dict[tuple[str, str], Fraction]:
         """The nominal quotas of all queues and cohorts together, by flavor and resource."""
-        out: dict[tuple[str, str], Fraction] = {}
-        for item in (*self.raw.values(), *self.cohorts.values()):
-            for flavor, entry in cells_of(item):
-                key = flavor, entry["name"]
-                out[key] = out.get(key, Fraction(0)) + quantity(entry["nominalQuota"])
-        return out
+        queues, cohorts = self._objects
+        objects = {one.name: one for one in queues}, {one.name: one for one in cohorts}
+        return KueueObjects(cluster_queues=objects[0], cohorts=objects[1]).nominal
 
 
 def read_queues(source: Any) -> InputQueues:
@@ -142,6 +140,7 @@ def read_queues(source: Any) -> InputQueues:
             for queue in found.cluster_queues
         },
         {name: node.has for name, node in nodes.items() if not node.closed},
+        queues.unpromised(Servers([node for node in nodes.values() if not node.closed])),
     )
 
 

@@ -612,6 +612,18 @@ def test_workloads_of_other_groups_in_one_list_are_left_alone():
     )
 
 
+def test_gpus_in_nobodys_quota_are_named_with_their_flavor():
+    """Of 16 A100 12 are in quotas (4 of them a cohort's), of 4 T4 none, and one server has no flavor."""
+    whole = cohort("research", resourceGroups=queue("", a100=(0, 4))["spec"]["resourceGroups"])
+    nodes = [*NODES, node("loose", 8, 3)]
+    found = made(*FLAVORS, queue("vision", "research", a100=(64, 8)), whole, *LOCAL, *WORKLOADS, nodes=nodes, pods=[])
+    left = f"4 of 16 {GPU} of a100, 4 of 4 {GPU} of t4, 3 of 3 {GPU} on servers of no flavor"
+    assert f"in nobody's quota, so that no queue may use them: {left}" in found.notes
+    common = flavor("any")  # all servers: its quota may be of any of them
+    found = made(*FLAVORS, common, queue("vision", a100=(64, 8), any=(64, 99)), *LOCAL, *WORKLOADS, nodes=nodes, pods=[])
+    assert not said(found, "in nobody's quota")
+
+
 @pytest.mark.parametrize("form", ["labels", "expression"])
 def test_a_namespace_that_a_queue_does_not_select_waits_for_nothing(form):
     """Of 16 GPUs nlp, whose own namespace is not selected, has only what runs there; vision has the rest."""

@@ -177,6 +177,53 @@ def test_one_list_on_standard_input_has_servers_queues_and_present_quotas(run):
     }
 
 
+def items_of(result, kind):
+    return [one for one in yaml.safe_load(result.stdout)["items"] if one["kind"] == kind]
+
+
+def test_new_queues_have_local_queues_in_the_namespaces_of_their_jobs(run, tmp_path):
+    """By namespace, by the queue that pods name, and by a label whose pods are in two namespaces."""
+    made = run("kube", "--users", "namespace", "--format", "kueue")
+    local = items_of(made, "LocalQueue")
+    assert [one["metadata"] for one in local] == [{"name": "main", "namespace": n} for n in ("nlp", "vision")]
+    assert [one["spec"]["clusterQueue"] for one in local] == ["nlp", "vision"]
+    assert local[0]["apiVersion"] == items_of(made, "ClusterQueue")[0]["apiVersion"]
+    (tmp_path / "made.yaml").write_text(made.stdout)
+    assert run("kube", "--users", "namespace", "--diff", "--present", "made.yaml").exit_code == 0
+    pods = json.loads(json.dumps(PODS))
+    for one in pods["items"]:
+        one["metadata"]["labels"] = {}
+    (tmp_path / "kube" / "pods.json").write_text(json.dumps(pods))
+    local = items_of(run("kube", "--users", "namespace", "--format", "kueue"), "LocalQueue")
+    assert [one["metadata"] for one in local] == [{"name": n, "namespace": n} for n in ("nlp", "vision")]
+    for k, one in enumerate(pods["items"]):
+        one["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "all", "org": f"o{k % 2}"}
+    pods["items"].append(json.loads(json.dumps(pods["items"][0])))
+    pods["items"][-1]["metadata"] |= {"name": "alone", "labels": {}}
+    (tmp_path / "kube" / "pods.json").write_text(json.dumps(pods))
+    local = items_of(run("kube", "--users", "namespace", "--format", "kueue"), "LocalQueue")
+    assert {one["metadata"]["name"] for one in local} == {"all"} and len(local) == 2
+    spaces = {
+        (one["metadata"]["namespace"], one["metadata"]["name"]): one["spec"]["clusterQueue"]
+        for one in (items_of(run("kube", "--users", "label:org", "--format", "kueue", "--team", "o1"), "LocalQueue"))
+    }
+    assert spaces == {("vision", "all"): "o1", ("nlp", "all"): "o1"}
+    there = listed("LocalQueue", {"metadata": {"namespace": "nlp", "name": "all"}, "spec": {"clusterQueue": "old"}})
+    (tmp_path / "kube" / "localqueues.json").write_text(json.dumps(there))
+    result = run("kube", "--users", "label:org", "--format", "kueue", "--team", "o1")
+    assert [one["metadata"]["namespace"] for one in items_of(result, "LocalQueue")] == ["vision"]
+    assert "o1: its jobs are in LocalQueues of other ClusterQueues: nlp/all of old" in result.stdout
+
+
+def test_queues_that_no_local_queue_leads_to_are_named(run, tmp_path):
+    with_kueue(tmp_path / "kube")
+    queues = json.loads((tmp_path / "kube" / "clusterqueues.json").read_text())
+    queues["items"].append(queue("new", "0", "0"))
+    (tmp_path / "kube" / "clusterqueues.json").write_text(json.dumps(queues))
+    words = " ".join(run("kube", "-p", "most-tasks", "--format", "kueue").stderr.split())
+    assert "no LocalQueue leads to these ClusterQueues, so that no job reaches them: new" in words
+
+
 def test_teams_that_are_no_queues_are_not_written_as_the_queues_of_the_input(run, tmp_path):
     with_kueue(tmp_path / "kube")
     refused = run("kube", "--users", "namespace", "--format", "kueue", code=2)

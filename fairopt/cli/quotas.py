@@ -14,7 +14,6 @@ from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock
 from fairopt.io.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_queues
-from fairopt.io.quotas.gangs import read_gangs
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
 from fairopt.io.saving import write_whole
 from fairopt.operate.quotas import FORMATS, TEAM, quotas_of
@@ -148,7 +147,7 @@ def quotas(
             api_version=api_version,
             integral="rounded" if rounded else True,
             time_limit=clock.left,
-            gangs=read_gangs(source.path, source.options.get("users")),
+            users=source.options.get("users"),
         )
     changes = made.diff(known[0] if known is not None else []) if diff else None
     if changes is not None and not any(row.present is not None for row in changes.rows):

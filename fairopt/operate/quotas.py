@@ -30,7 +30,7 @@ from fairopt.io.quotas.cluster_queues import (
 )
 from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.gangs import Gang, read_gangs
-from fairopt.io.quotas.namespaces import read_fixed
+from fairopt.io.quotas.namespaces import local_queues_of, read_fixed
 from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import limits_of, resource_quotas_of
 from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
@@ -63,12 +63,13 @@ def quotas_of(
     present: Any = None,
     integral: bool | str = True,
     time_limit: float | None = None,
-    gangs: Sequence[Gang] | None = None,
+    users: str | None = None,
     source: Any = None,
 ) -> Quotas:
     """See `Allocation.quotas`; the object in any case. ``present`` is where ResourceQuotas and limits are.
 
-    ``source`` is the input, by default ``queues``; ``present`` and ``gangs`` are by default those of the source.
+    ``source`` is the input, by default ``queues``, of which ``users`` makes teams, as in `fairopt.read`; ``present``
+    is by default the source.
     """
     instance = answer.instance
     _checked_format(format or FORMATS[0])
@@ -86,7 +87,6 @@ def quotas_of(
     known = resource_quotas_of(given if present is None else present)
     limits, cluster = limits_of(given if present is None else present)
     whole = whole_answer(answer, labelling, integral, time_limit)
-    waiting = read_gangs(given) if gangs is None else gangs
     made = _Source(
         whole,
         label,
@@ -97,11 +97,12 @@ def quotas_of(
         api_version,
         known,
         every_team=teams is None,
-        gangs=tuple(waiting) if label == TEAM else (),
+        gangs=tuple(read_gangs(given, users)) if label == TEAM else (),
         limits=limits,
         cluster=cluster,
         fixed=read_fixed(given),
         left_out=left_out(given, found, whole.servers.servers),
+        local_queues={} if found.raw or label != TEAM else local_queues_of(given, users, chosen),
     )
     return made.quotas(format or FORMATS[0])
 
@@ -155,6 +156,9 @@ class _Source:
     cluster: str = ""  # of Slurm
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
     left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
+    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(
+        default_factory=dict
+    )  # by team, with their queues
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -432,6 +436,9 @@ class _Source:
                 what = "no task now for these, so that limits on borrowing stay as their owners gave them"
                 texts = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
                 notes.append(f"{what}, for what is idle: {_listed(texts)}")
+            if self.queues.unreached:
+                named = _listed(self.queues.unreached)
+                notes.append(f"no LocalQueue leads to these ClusterQueues, so that no job reaches them: {named}")
             if waiting := self.queues.without_reclaim:
                 notes.append(
                     "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "
@@ -844,7 +851,7 @@ def _written(source: _Source, rows: Sequence[Quota], notes: list[str], format: s
     elif format == "kueue":
         of_input, outer = source.queues.raw, _cohorts(source)
         text, more = to_cluster_queues(
-            rows, of_input, source.api_version, outer, comments, source._untouched, source.teams
+            rows, of_input, source.api_version, outer, comments, source._untouched, source.teams, source.local_queues
         )
         notes += more
     elif format == "kubernetes":

@@ -120,7 +120,9 @@ class NamespaceSelector(Part):
     def excludes(self, namespace: str, given: Mapping[str, str] | None) -> bool:
         """Whether a namespace is out by its name and the labels given; by its name alone if these are not known."""
         labels = {**(given or {}), _NAME: namespace}
-        equal = [labels.get(key) == value for key, value in self.matchLabels.items() if given is not None or key == _NAME]
+        equal = [
+            labels.get(key) == value for key, value in self.matchLabels.items() if given is not None or key == _NAME
+        ]
         others = [one.holds(labels) for one in self.matchExpressions if given is not None or one.key == _NAME]
         return not all([*equal, *others])
 

@@ -2,7 +2,7 @@
 
 * `quota`: one quota, its smallest unit, and names of resources.
 * `csv_table`, `resource_quotas`, `cluster_queues`, `accounts`: the writer and the reader of each format.
-* `namespaces`: pods of servers, which ResourceQuotas count.
+* `namespaces`: pods of servers, which ResourceQuotas count, and the LocalQueues of teams.
 * `objects`: lists of objects of Kubernetes as YAML. `present`: the reader for any of these files.
 * `gangs`: what of an input starts whole or not at all, which quotas must have room for.
 """

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairopt.io.kubernetes.cohorts import Cohorts
 from fairopt.io.kubernetes.kueue import (
     COMMAND,
     LENT,
+    LOCAL_QUEUE,
     ClusterQueue,
     Cohort,
     KueueObjects,
@@ -56,7 +58,8 @@ class InputQueues:
     """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor.
 
     ``places`` are those on which what a queue uses counts, by queue and by flavor and resource. ``has`` is what servers
-    that take new pods have, by name, and ``unpromised`` what of their devices is in nobody's quota.
+    that take new pods have, by name, and ``unpromised`` what of their devices is in nobody's quota. To those ``unreached``
+    no LocalQueue of the input leads.
     """
 
     raw: Mapping[str, Raw] = field(default_factory=dict)
@@ -65,6 +68,7 @@ class InputQueues:
     places: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = field(default_factory=dict)
     has: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
     unpromised: Sequence[str] = ()
+    unreached: Sequence[str] = ()
 
     def flavors(self, queue: str, resource: str) -> list[str]:
         """The flavors of which a ClusterQueue has a quota of a resource, in its order."""
@@ -141,6 +145,7 @@ def read_queues(source: Any) -> InputQueues:
         },
         {name: node.has for name, node in nodes.items() if not node.closed},
         queues.unpromised(Servers([node for node in nodes.values() if not node.closed])),
+        sorted(raw.keys() - {one.cluster_queue for one in found.local_queues.values()}),
     )
 
 
@@ -171,13 +176,14 @@ def to_cluster_queues(
     comments: Sequence[str] = (),
     untouched: Collection[str] = (),
     teams: Sequence[str] = (),
+    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({}),
 ) -> tuple[str, list[str]]:
     """A list of ClusterQueues, and notes.
 
     ``queues`` are those of the input by name: of these, which must have all teams, only the numbers ``borrowingLimit``
     and an annotation change, and nothing of resources that are ``untouched``. Limits without a row are those of the
     owners; ``teams`` are written too if they have no row. Without any queue each team gets a new one, in its cohort,
-    with a ResourceFlavor for each flavor.
+    with a ResourceFlavor for each flavor, and its ``local_queues`` (`local_queues_of`).
     """
     version = _version(queues, api_version)
     if queues:
@@ -189,7 +195,17 @@ def to_cluster_queues(
     items = [_flavor(flavor, version) for flavor in flavors]
     for team, quotas in given.items():
         items.append(_made(team, quotas, [*flavors], [*names], version, (cohorts or {}).get(team)))
-    notes = ["new ClusterQueues have no LocalQueues: no job reaches one until a namespace has a LocalQueue of it"]
+    notes = list[str]()
+    for team in given:
+        places = local_queues.get(team, {})
+        items += [_local(*place, team, version) for place, known in places.items() if not known]
+        if elsewhere := [f"{'/'.join(place)} of {known}" for place, known in places.items() if known not in ("", team)]:
+            notes.append(f"{team}: its jobs are in LocalQueues of other ClusterQueues: {', '.join(elsewhere)}")
+    if missing := [team for team in given if not local_queues.get(team)]:
+        what = "no namespace is known, and so no LocalQueue is written, through which jobs reach a ClusterQueue"
+        notes.append(f"{what}: {', '.join(missing)}")
+    if any(local_queues.get(team) for team in given):
+        notes.append(f"jobs reach a LocalQueue by the label {LOCAL_QUEUE} with its name")
     return yaml_list(items, [*comments, *notes]), notes
 
 
@@ -359,6 +375,13 @@ def flavor_name(flavor: str) -> str:
 def _flavor(flavor: str, version: str) -> dict[str, Any]:
     made = {"apiVersion": f"{_GROUP}/{version}", "kind": "ResourceFlavor", "metadata": {"name": flavor_name(flavor)}}
     return made | ({"spec": {"nodeLabels": {_TYPE: flavor}}} if flavor else {})
+
+
+def _local(namespace: str, name: str, team: str, version: str) -> dict[str, Any]:
+    fix = "rename it, or leave the queues out of the labels of its pods"
+    made = {"name": object_name(name, "LocalQueue", fix, dots=True), "namespace": namespace}
+    head = {"apiVersion": f"{_GROUP}/{version}", "kind": "LocalQueue"}
+    return head | {"metadata": made, "spec": {"clusterQueue": team}}
 
 
 def _made(

@@ -1,14 +1,16 @@
-"""What ResourceQuotas of Kubernetes count beside the tasks of teams: pods of DaemonSets, and static pods."""
+"""What is in namespaces: pods that ResourceQuotas count beside the tasks of teams, and the LocalQueues of teams."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fairopt.io.documents import documents_of
-from fairopt.io.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, read_pods
+from fairopt.io.kubernetes.kueue import LOCAL_QUEUE
+from fairopt.io.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, part, read_pods
+from fairopt.io.kubernetes.unread import queue_named
 
-__all__ = ["read_fixed"]
+__all__ = ["local_queues_of", "read_fixed"]
 
 _EXPECTED = "expected the output of kubectl get pods -A -o json"
 
@@ -33,3 +35,37 @@ def _may_be_fixed(item: Any) -> bool:
     owners = metadata.get("ownerReferences") or ()
     kinds = [one.get("kind") for one in owners if isinstance(one, Mapping)]
     return MIRROR in (metadata.get("annotations") or ()) or any(kind in OF_SERVERS for kind in kinds)
+
+
+def local_queues_of(source: Any, users: str | None, teams: Collection[str]) -> dict[str, dict[tuple[str, str], str]]:
+    """The LocalQueues of teams that ``users`` makes of an input, by namespace and name, with their ClusterQueues.
+
+    They are those that tasks of the team name, else one called as the team. A LocalQueue that is not in the input has no
+    ClusterQueue, an empty text.
+    """
+    found: dict[str, dict[str, set[str]]] = {}  # names by team and namespace
+    there, label = dict[tuple[str, str], str](), (users or "").partition("label:")[2]
+    files = ["pods.json", "workloads.json", "localqueues.json"]
+    for document, _ in documents_of(source, files, _EXPECTED):
+        for item in document["items"] if isinstance(document.get("items"), list) else ():
+            metadata, given = (part(item, "metadata"), part(item, "spec")) if isinstance(item, Mapping) else ({}, {})
+            space, labels = metadata.get("namespace"), part(metadata, "labels")
+            if "clusterQueue" in given:
+                there[str(space), str(metadata.get("name"))] = str(given["clusterQueue"])
+            if not isinstance(space, str) or "clusterQueue" in given:
+                continue
+            named = {LOCAL_QUEUE: str(given["queueName"])} if given.get("queueName") else {}
+            named |= queue_named({**part(metadata, "annotations"), **labels})
+            queue = next(iter(named.values()), space)
+            names = [str(labels.get(label, ""))] if label else [space] if users == "namespace" else [queue]
+            names += [f"{space}/{queue}", space] if users in (None, "queue") else []
+            if team := next((name for name in names if name in teams), None):
+                found.setdefault(team, {}).setdefault(space, set()).update({named.get(LOCAL_QUEUE, "")} - {""})
+    return {
+        team: {
+            (space, name): there.get((space, name), "")
+            for space, names in of.items()
+            for name in sorted(names or {team})
+        }
+        for team, of in found.items()
+    }

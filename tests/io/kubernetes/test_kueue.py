@@ -620,7 +620,9 @@ def test_gpus_in_nobodys_quota_are_named_with_their_flavor():
     left = f"4 of 16 {GPU} of a100, 4 of 4 {GPU} of t4, 3 of 3 {GPU} on servers of no flavor"
     assert f"in nobody's quota, so that no queue may use them: {left}" in found.notes
     common = flavor("any")  # all servers: its quota may be of any of them
-    found = made(*FLAVORS, common, queue("vision", a100=(64, 8), any=(64, 99)), *LOCAL, *WORKLOADS, nodes=nodes, pods=[])
+    found = made(
+        *FLAVORS, common, queue("vision", a100=(64, 8), any=(64, 99)), *LOCAL, *WORKLOADS, nodes=nodes, pods=[]
+    )
     assert not said(found, "in nobody's quota")
 
 
@@ -639,7 +641,9 @@ def test_a_namespace_that_a_queue_does_not_select_waits_for_nothing(form):
     answer = fo.HDRF().allocate(found)
     assert dict(zip(found.teams["team"], answer.tasks.round(6).tolist(), strict=True)) == {"vision": 14, "nlp": 2}
     assert said(found, "20 waiting pods in namespaces that the namespaceSelector of nlp leaves out were left out")
-    assert said(found, "1 cluster queue with a namespaceSelector by labels of namespaces that are not in the input: these ")
+    assert said(
+        found, "1 cluster queue with a namespaceSelector by labels of namespaces that are not in the input: these "
+    )
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,12 @@ def test_transformations_of_kueue_are_requests_too(read):
     metadata = {"name": "x", "namespace": "default"}
     version = "kueue.x-k8s.io/v1beta2"
     queues = [
-        {"apiVersion": version, "kind": "ClusterQueue", "metadata": {"name": "x"}, "spec": {"namespaceSelector": {}, "resourceGroups": groups}},
+        {
+            "apiVersion": version,
+            "kind": "ClusterQueue",
+            "metadata": {"name": "x"},
+            "spec": {"namespaceSelector": {}, "resourceGroups": groups},
+        },
         {"apiVersion": version, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": "x"}},
     ]
     made = {"input": "cpu", "strategy": "Retain", "outputs": {"cpu_credits": 1}}

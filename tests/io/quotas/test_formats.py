@@ -140,7 +140,7 @@ def test_new_cluster_queues_have_a_flavor_for_each_type_of_server_and_zeros(tmp_
     ]
     text, notes = to_cluster_queues(rows, {}, cohorts={"nlp": "ml"})
     assert notes == [
-        "new ClusterQueues have no LocalQueues: no job reaches one until a namespace has a LocalQueue of it"
+        "no namespace is known, and so no LocalQueue is written, through which jobs reach a ClusterQueue: vision, nlp"
     ]
     big, small, vision, nlp = yaml.safe_load(text)["items"]
     assert big == {

@@ -493,6 +493,7 @@ class Queues:
         for queue in of_queue:
             self._note_unmodelled(queue, self._found.cluster_queues[queue])
         self._note_rules(of_queue, limits)
+        self._note_alike([able for _, able in places], limits, servers)
         return Owed(of_team, outer, limits, scaled=scaled)
 
     @property
@@ -538,7 +539,7 @@ class Queues:
         return out
 
     def unpromised(self, servers: Servers) -> list[str]:
-        """The devices of servers, by flavors, that are in no quota of a queue or a cohort, so that none may use them."""
+        """The devices of servers, by flavors, that are in no quota of a queue or a cohort."""
         nominal, out = self._found.nominal, list[str]()
         on = {of: self._servers_of(of, servers) for of in sorted({*self._found.flavors, *(of for of, _ in nominal)})}
         named, by_label = {name for _, name in nominal}, {k for k, of in self._found.flavors.items() if of.node_labels}
@@ -578,6 +579,27 @@ class Queues:
         what = "limits of {cohort} with more than {most} lending limits are those of the tasks and servers of now"
         self._notes.add(what, *(self._cohorts.now - self._cohorts.partly), most=str(MOST_AHEAD))
         self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
+
+    def _note_alike(self, able: Collection[Mask], limits: Collection[Limit], servers: Servers) -> None:
+        """Name flavors with equal servers between which limits that can bind leave it open how a queue is divided."""
+        on = [(one, np.any([*one.of.values()], axis=0)) for one in limits]
+        binding = [mask for one, mask in on if one.amount * _ROUNDED < servers.total(mask, one.resource)]
+        masks, told = [*{id(mask): mask for mask in able}.values()], dict[tuple[str, ...], None]()
+        if not binding or not masks:
+            return
+        alike = np.unique(np.vstack([servers.capacities.T, *masks]), axis=1, return_inverse=True)[1].ravel()
+        apart = np.unique(np.vstack(binding), axis=1, return_inverse=True)[1].ravel()
+        several = Counter(kind for kind, _ in {*zip(alike.tolist(), apart.tolist(), strict=True)})
+        for kind in (kind for kind, number in several.items() if number > 1):
+            mine = alike == kind
+            found = {of: self._servers_of(of, servers)[mine] for of in sorted({of for of, _ in self._cohorts.cells})}
+            if any(mask[mine].any() for mask in masks):
+                told[tuple(of for of, there in found.items() if there.any() and not there.all())] = None
+        for flavors in told:
+            self._notes.say(
+                f"the flavors {' and '.join(flavors)} have equal servers, and limits tell them apart: what a queue has in "
+                "all is fair, and how it is divided between these is one of several ways"
+            )
 
     # -- placement ----------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl {} -o json"
+_HELD = "{pod} without a server {counts} as held, since Kueue has admitted them"
 _QUEUE, _NAMED, _OTHERS = "queue", "the queues that labels name", "queues of another scheduler"
 _READ = {
     *("Node", "Pod", "Workload", "ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "ResourceQuota", "PodGroup"),
@@ -260,7 +261,7 @@ def _arguments(
     outside = list[Tasks]()
     if users == _QUEUE:
         of_owners, outside = queues.split(of_owners)
-        of_owners = queues.admissible(of_owners)
+        of_owners = _on_closed(queues.admissible(of_owners), servers, queues, notes)
     if of_tree and tree is not None:
         of_tasks = owners_of(tree, of_owners, {pod.name: pod.annotations for pod in running}, further.groups, notes)
         of_owners = _of_queues(of_owners, of_tasks, tree, notes)
@@ -288,6 +289,13 @@ def _arguments(
         raise notes.nothing_left("there are no pods to share servers among")
     allowed = _allowed(requesting, queues, Servers(kept))
     usable = np.any(allowed, axis=0)  # of servers that start pods
+    for one, mask in zip(requesting, allowed, strict=True) if users == _QUEUE else ():
+        if (
+            one.assigned
+            and one.runs_on is None
+            and not ((on := queues.held_on(one, mask, Servers(kept))) & usable).any()
+        ):
+            usable |= on  # where nobody may start pods now
     if usable.any() and not usable.all():
         excluded = [server.name for server, use in zip(kept, usable, strict=True) if not use]
         notes.add("{server} where none of these pods may run {was} left out", *excluded)
@@ -305,9 +313,9 @@ def _arguments(
     elif slices := sorted({kind for server in kept if server.has.get(GPU) and (kind := slice_of(server))}):
         notes.say(f"slices of GPUs count as whole ones among ClusterQueues: {', '.join(slices)}")
     for server in closed:
-        here = np.array([one.runs_on == server.name for one in requesting])
-        capacities = np.vstack([capacities, np.array(requests)[here].sum(axis=0)])
-        allowed = [np.append(mask, runs) for mask, runs in zip(allowed, here.tolist(), strict=True)]
+        here = np.array([one.count * (one.runs_on == server.name) for one in requesting])
+        capacities = np.vstack([capacities, here @ np.array(requests)])
+        allowed = [np.append(mask, runs) for mask, runs in zip(allowed, (here > 0).tolist(), strict=True)]
     kept = [*kept, *closed]
     teams: dict[str, Any] = {}
     if users == _QUEUE:
@@ -342,7 +350,7 @@ def _arguments(
         "{pod} on servers that do not count {counts} as waiting",
         *(one.name for one in requesting if one.runs_on is not None and one.runs_on not in at),
     )
-    runs = [{at[one.runs_on]: 1.0} if one.runs_on in at else dict[int, float]() for one in requesting]
+    runs = [{at[one.runs_on]: one.count} if one.runs_on in at else dict[int, float]() for one in requesting]
     if users == _QUEUE:
         _hold_admitted(runs, requesting, allowed, np.array(requests), capacities, queues, there, notes)
         requesting, allowed = _only_held(requesting, allowed, runs, np.array(requests), capacities, notes)
@@ -453,6 +461,23 @@ def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Ma
     return out
 
 
+def _on_closed(tasks: Sequence[Tasks], servers: list[Node], queues: Queues, notes: Notes) -> list[Tasks]:
+    """Admitted tasks without a server, on one that takes no new pods where all servers of their flavors take none."""
+    there, out = Servers(servers), list[Tasks]()
+    closed, everywhere = np.array([server.closed for server in servers]), np.ones(len(servers), dtype=np.bool_)
+    for one in tasks:
+        if one.assigned and one.runs_on is None:
+            on = queues.held_on(one, everywhere, there)
+            if not on.any():
+                what = "{pod} that Kueue has admitted on flavors without servers {counts} as waiting"
+                notes.add(what, one.name, number=one.count)
+            elif closed[on].all():
+                one = replace(one, runs_on=servers[int(on.argmax())].name)
+                notes.add(_HELD, one.name, number=one.count)
+        out.append(one)
+    return out
+
+
 def _hold_admitted(
     runs: list[dict[int, float]],
     tasks: Sequence[Tasks],
@@ -486,7 +511,7 @@ def _hold_admitted(
                 runs[k][int(s)] = runs[k].get(int(s), 0.0) + taken
                 left[s] -= taken * requests[k]
                 number -= taken
-        notes.add("{pod} without a server {counts} as held, since Kueue has admitted them", one.name, number=one.count)
+        notes.add(_HELD, one.name, number=one.count)
 
 
 def _only_held(

@@ -705,6 +705,45 @@ def test_what_runs_where_its_queue_has_no_quota_now_is_held_and_gets_no_more():
     assert f"vision holds 3 {GPU} more, on servers of flavors of which it has no quota" in changes.notes
 
 
+@pytest.mark.parametrize("state", ["no quota", "cordoned", "gone"])
+def test_what_is_admitted_is_held_where_no_other_pod_may_run(state):
+    """vision holds 3 GPUs of t4, whose pods are not there; its only server is out of quotas, cordoned or gone."""
+    queues = [queue("vision", "research", a100=(64, 8), t4=(32, 4)), queue("nlp", "research", a100=(64, 8))]
+    t4 = node("t4-1", 32, 4, accelerator="t4")
+    t4["spec"]["unschedulable"] = state == "cordoned"
+    if state == "no quota":
+        queues[0]["spec"]["resourceGroups"][0]["flavors"].pop()
+    jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]
+    holds = workload("vis", "holds", "main", (3, spec(1, 1)), admitted="vision")
+    flavors = {"name": "set0", "flavors": {"cpu": "t4", GPU: "t4"}}
+    holds["status"]["admission"]["podSetAssignments"] = [flavors]
+    nodes = NODES[:2] if state == "gone" else [*NODES[:2], t4]
+    found = made(*FLAVORS, *queues, *LOCAL[:2], *jobs, holds, nodes=nodes, pods=[], merge=False)
+    if state == "gone":
+        assert not found.held.any()
+        assert said(found, "3 pods that Kueue has admitted on flavors without servers count as waiting")
+        return
+    assert found.servers == ("a100-1", "a100-2", "t4-1") and found.held.sum(axis=0).tolist() == [0, 0, 3]
+    assert said(found, "3 pods without a server count as held, since Kueue has admitted them")
+    tasks = fo.HDRF().allocate(found).tasks_by_server
+    ours = found.teams.names["vision"]
+    assert tasks[ours].sum() == pytest.approx(8 if state == "no quota" else 11)  # owed 8, and 3 of the 4 on t4
+    assert tasks[ours, :].sum() + tasks[found.teams.names["nlp"]].sum() == pytest.approx(
+        16 if state == "no quota" else 19
+    )
+
+
+def test_flavors_with_equal_servers_that_limits_tell_apart_are_named():
+    nodes = [node(name, 64, 8, kind=name) for name in ("x", "y")]
+    flavors, jobs = [flavor("x", kind="x"), flavor("y", kind="y")], [workload("vis", "j", "main", (20, spec(1, 1)))]
+    what = "the flavors x and y have equal servers, and limits tell them apart: what a queue has in all is fair"
+    for gpus, named in ((8, False), (7, True)):
+        of = [queue("vision", x=(64, 8), y=(64, gpus)), *LOCAL[:1], *jobs]
+        assert bool(said(made(*flavors, *of, nodes=nodes, pods=[]), what)) == named
+    nodes[1]["status"]["allocatable"]["cpu"] = "65"
+    assert not said(made(*flavors, *of, nodes=nodes, pods=[]), what)
+
+
 def test_where_nothing_runs_0_is_held():
     queues = [queue(name, "research", a100=(64, 8)) for name in ("vision", "nlp")]
     jobs = [workload(space, "train", "main", (20, spec(1, 1))) for space in ("vis", "nlp")]

@@ -13,6 +13,7 @@ from typing import Any
 from .constraints import row_excess
 from .instance import LEVEL, NUMBER_LEVEL, Cluster, check_keys
 from .numbers import (
+    BLOCK_VIOLATION,
     GAP,
     ONE,
     ROUNDING,
@@ -238,7 +239,10 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     least = {j: min(compared.below[j][s] for s in cluster.open[j]) * cluster.low[j] for j in users}
     most, lowest = compared.sums(best, above=True), compared.sums(least)
     could = {t: min(typical * w[t] or m, m) if m > 0 else typical * w[t] or ONE for t, m in most.items()}
-    unit = {t: v if v > VIOLATION * could[t] else could[t] for t, v in z.items()}
+    # a number may be above its base by what constraints may be violated by, and rise by as much
+    missed = {t: BLOCK_VIOLATION * (most[t] + b.high) if b.high > 0 else ZERO for t, b in compared.base.items()}
+    near = {t: max(VIOLATION * could[t], missed[t]) for t in z}
+    unit = {t: v if v > near[t] else max(could[t], missed[t] / GAP) for t, v in z.items()}
     rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
     unproved = set(z)  # numbers that no prices bound
     room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}

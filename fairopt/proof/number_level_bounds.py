@@ -12,7 +12,8 @@ sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most 
 What the slack of earlier levels could have bought counts too, relative to what the numbers of the level pay: at most
 the price of each earlier number times its possible rise, and for all numbers of one earlier level, whose slack only one
 of them can have whole, at most the largest of these products. A number near zero is judged in units of the typical
-level, or of the most that it can be if that is less.
+level, or of the most that it can be if that is less. Where it exists above its base only through the 1e-7 that
+constraints, such as those that keep earlier tiers, may be missed by, it may rise by as much.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fairopt.proof.bound import rounded_up_sum
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.level_bounds import SLICE
 from fairopt.runtime.lazy import sp
-from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, TERM_ROUNDING
+from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, TERM_ROUNDING
 from fairopt.solve.form.program import Float, Indices, Program
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -86,6 +87,13 @@ class NumberBounds:
     def unit(self) -> Float:
         """What a number near zero is judged by: the typical level, or what it can be at most if that is less."""
         return np.where(self.most > 0, np.minimum(self.most, self.typical), self.typical)
+
+    def units(self, z: Float) -> Float:
+        """What numbers are judged by: themselves, or near zero the `unit`, and above a base what blocks may miss."""
+        base = np.zeros(len(z)) if self.numbers.base is None else self.numbers.base
+        missed = np.where(base > 0, BLOCK_TOLERANCE * (self.most + base), 0.0)
+        near = np.maximum(NOISE * self.unit, missed)
+        return np.where(z > near, z, np.maximum(self.unit, missed / GAP_TOLERANCE))
 
     def at(self, tasks: Float) -> Float:
         """The numbers at tasks by pair."""
@@ -192,7 +200,7 @@ def judge_number_levels(
     """The largest gap of any level, the gap of each, and how far each number can rise, in its unit."""
     bounds = NumberBounds(program)
     z, w = bounds.at(tasks), bounds.numbers.weights
-    unit = np.where(z > NOISE * bounds.unit, z, bounds.unit)
+    unit = bounds.units(z)
     excess = np.maximum(bounds.most - z, 0.0)
     level_of, by_slack, gaps = np.full(len(z), -1), np.zeros(len(z)), list[float]()
     by_prices = np.full(len(z), np.inf)

@@ -597,8 +597,8 @@ class Queues:
                 told[tuple(of for of, there in found.items() if there.any() and not there.all())] = None
         for flavors in told:
             self._notes.say(
-                f"the flavors {' and '.join(flavors)} have equal servers, and limits tell them apart: what a queue has in "
-                "all is fair, and how it is divided between these is one of several ways"
+                f"the flavors {' and '.join(flavors)} have equal servers, and limits tell them apart: what a queue has "
+                "in all is fair, and how it is divided between these is one of several ways"
             )
 
     # -- placement ----------------------------------------------------------------------------------------------

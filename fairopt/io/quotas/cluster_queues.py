@@ -58,8 +58,8 @@ class InputQueues:
     """The ClusterQueues and Cohorts of an input as given, by name, and the names of the servers of each flavor.
 
     ``places`` are those on which what a queue uses counts, by queue and by flavor and resource. ``has`` is what servers
-    that take new pods have, by name, and ``unpromised`` what of their devices is in nobody's quota. No LocalQueue of the
-    input leads to those that are ``unreached``.
+    that take new pods have, by name, and ``unpromised`` what of their devices is in nobody's quota. No LocalQueue of
+    the input leads to those that are ``unreached``.
     """
 
     raw: Mapping[str, Raw] = field(default_factory=dict)

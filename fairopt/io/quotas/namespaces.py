@@ -40,8 +40,8 @@ def _may_be_fixed(item: Any) -> bool:
 def local_queues_of(source: Any, users: str | None, teams: Collection[str]) -> dict[str, dict[tuple[str, str], str]]:
     """The LocalQueues of teams that ``users`` makes of an input, by namespace and name, with their ClusterQueues.
 
-    They are those that tasks of the team name, else one called as the team. A LocalQueue that is not in the input has no
-    ClusterQueue, an empty text.
+    They are those that tasks of the team name, else one called as the team. A LocalQueue that is not in the input has
+    no ClusterQueue, an empty text.
     """
     found: dict[str, dict[str, set[str]]] = {}  # names by team and namespace
     there, label = dict[tuple[str, str], str](), (users or "").partition("label:")[2]

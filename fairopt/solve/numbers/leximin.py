@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from fairopt.blocks.algebra import KeptLevel
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock
 from fairopt.proof.evidence.number_levels import NumberLevels
@@ -43,9 +44,11 @@ def refuse_other_methods(program: Program) -> NoReturn:
     """`InvalidBlock` for a leximin of numbers under constraints that are not linear, or by another method."""
     for block in program.rest:
         if program.rows_of(block) is None:
+            what = f"the earlier tier {block.objective}" if isinstance(block, KeptLevel) else f"`{block}`"
+            share = program.term.share
             raise InvalidBlock(
-                f"{program.objective} is solved under linear constraints, and `{block}` is none; use AlphaFair with a "
-                "large alpha instead of Leximin"
+                f"{program.objective} is solved under linear constraints, and {what} is none; instead use AlphaFair(8, "
+                f"{share}), which comes near it, or MaxMin({share}), its first level"
             )
     raise InvalidBlock(f"{program.objective} is solved by levels in HiGHS only; leave method and solver out")
 

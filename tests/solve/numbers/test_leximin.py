@@ -274,6 +274,30 @@ def test_other_methods_and_curved_constraints_are_refused():
         fo.Policy(fo.Leximin(fo.OfTeam()), [curved]).allocate(instance)
 
 
+@pytest.mark.parametrize("share", [fo.OfTeam(), fo.Surplus()], ids=str)
+def test_an_earlier_tier_that_is_not_linear_is_named_with_what_to_use(share):
+    """The fixes that the error names are solved, and give the poorer team more where the first tier leaves that open."""
+    instance = fo.Instance([[1], [1], [1]], [6], teams={"team": ["a", "a", "b"]})
+    first = fo.OrderedWeighted((3, 2, 1), fo.Tasks())
+    with pytest.raises(InvalidBlock, match=r"the earlier tier OrderedWeighted\(.*\) is none; instead use AlphaFair\(8"):
+        fo.Policy(first.then(fo.Leximin(share))).allocate(instance)
+    for then in (fo.AlphaFair(8, share), fo.MaxMin(share)):
+        assert fo.Policy(first.then(then)).allocate(instance).certificate.ok
+
+
+@pytest.mark.parametrize("first", [fo.AlphaFair(1), fo.AlphaFair(2), fo.AlphaFair(0.5)], ids=str)
+def test_a_surplus_only_through_what_the_first_tier_may_lose_counts_as_none(first, tmp_path):
+    """Two of three users have their guarantees in the first tier; the second may take 1e-7 of the third's for them."""
+    guarantees = [0.3612270758055691, 0.9425025145111429, 9.41598632401097]
+    able = [[True, True], [True, False], [True, True]]
+    instance = fo.Instance([[5], [5], [2]], [[20], [7]], eligible=able, guarantees=guarantees)
+    alone = fo.Policy(first).allocate(instance)
+    answer = fo.Policy(first.then(fo.Leximin(fo.Surplus()))).allocate(instance)
+    assert answer.tasks == pytest.approx(alone.tasks, rel=1e-6)
+    assert answer.tasks[1:] == pytest.approx(guarantees[1:], rel=1e-6)
+    assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
 @pytest.mark.parametrize("price", [1e-3, 1e-9, 1e-12])
 @pytest.mark.parametrize("weight", [0.4, 0.5])
 def test_noise_in_prices_proves_nothing_of_a_number_that_could_rise(price, weight):

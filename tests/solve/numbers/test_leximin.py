@@ -276,7 +276,7 @@ def test_other_methods_and_curved_constraints_are_refused():
 
 @pytest.mark.parametrize("share", [fo.OfTeam(), fo.Surplus()], ids=str)
 def test_an_earlier_tier_that_is_not_linear_is_named_with_what_to_use(share):
-    """The fixes that the error names are solved, and give the poorer team more where the first tier leaves that open."""
+    """The fixes that the error names are solved."""
     instance = fo.Instance([[1], [1], [1]], [6], teams={"team": ["a", "a", "b"]})
     first = fo.OrderedWeighted((3, 2, 1), fo.Tasks())
     with pytest.raises(InvalidBlock, match=r"the earlier tier OrderedWeighted\(.*\) is none; instead use AlphaFair\(8"):

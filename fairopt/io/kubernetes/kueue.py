@@ -155,6 +155,11 @@ class ClusterQueue(_WithQuotas):
     strategy: dict[str, Any] = at("spec", "admissionChecksStrategy", default=dict)
 
     @property
+    def has_checks(self) -> bool:
+        """Whether jobs must pass admission checks."""
+        return bool(self.checks or self.strategy.get("admissionChecks"))
+
+    @property
     def inactive(self) -> bool:
         """Whether Kueue says that it admits nothing now."""
         return any((one.type, one.status) == ("Active", "False") for one in self.conditions)

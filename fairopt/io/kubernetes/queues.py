@@ -18,7 +18,6 @@ from fairopt.io.kubernetes.kueue import (
     GROUP,
     JOB_UID,
     LOCAL_QUEUE,
-    ClusterQueue,
     KueueObjects,
     PodSet,
     ResourceFlavor,
@@ -480,7 +479,7 @@ class Queues:
             unused = [f"{resource} of {flavor} of {queue}" for queue in mine if nominal[queue] and not wanted[queue]]
             self._notes.add("{quota} of flavors where no pod of their queue may run {counts} for nothing", *unused)
             needed = sum(min(nominal[queue], wanted[queue]) for queue in mine)
-            there = servers.total(self._servers_of(flavor, servers), resource)
+            there = servers.total(self.servers_of(flavor, servers), resource)
             part = min(1.0, there / needed) if needed and scaled else 1.0
             what = "{quota} beyond what the servers of their flavors have: scaled to it, for all of their queues"
             example = f"{needed:,.6g} {resource} of {flavor}, of which there is {there:,.6g}"
@@ -489,16 +488,13 @@ class Queues:
                 amount = nominal[queue] if part == 1 else part * min(nominal[queue], wanted[queue])
                 of_team[queue].append(Quota(resource, amount, {queue: on}))
             limits += self._limits((flavor, resource), wanted, mine, servers)
-        outer = self._of_cohorts(most, masks, names) if self._nested else {}
-        for queue in of_queue:
-            self._note_unmodelled(queue, self._found.cluster_queues[queue])
+        nested = any(one.above for one in self._cohorts.cohorts.values())
+        outer = self._of_cohorts(most, masks, names) if nested else {}
+        checked = [name for name in of_queue if self._found.cluster_queues[name].has_checks]
+        self._notes.add("{cluster queue} with admission checks: not modelled", *checked)
         self._note_rules(of_queue, limits)
         self._note_alike([able for _, able in places], limits, servers)
         return Owed(of_team, outer, limits, scaled=scaled)
-
-    @property
-    def _nested(self) -> bool:
-        return any(one.above for one in self._cohorts.cohorts.values())
 
     def _limits(
         self, cell: tuple[str, str], wanted: Mapping[str, float], masks: Mapping[str, Mask], servers: Servers
@@ -541,7 +537,7 @@ class Queues:
     def unpromised(self, servers: Servers) -> list[str]:
         """The devices of servers, by flavors, that are in no quota of a queue or a cohort."""
         nominal, out = self._found.nominal, list[str]()
-        on = {of: self._servers_of(of, servers) for of in sorted({*self._found.flavors, *(of for of, _ in nominal)})}
+        on = {of: self.servers_of(of, servers) for of in sorted({*self._found.flavors, *(of for of, _ in nominal)})}
         named, by_label = {name for _, name in nominal}, {k for k, of in self._found.flavors.items() if of.node_labels}
         for resource in sorted({name for node in servers.nodes for name in node.has}):
             if not is_extended(resource) or not (resource in named or "gpu" in resource):
@@ -559,10 +555,6 @@ class Queues:
                 where = f"of {' and '.join(sorted(of))}" if of else "on servers of no flavor"
                 out += [f"{float(left):,.12g} of {float(there):,.12g} {resource} {where}"] * (left > 0)
         return out
-
-    def _note_unmodelled(self, name: str, queue: ClusterQueue) -> None:
-        checks = bool(queue.checks or queue.strategy.get("admissionChecks"))
-        self._notes.add("{cluster queue} with admission checks: not modelled", *[name] * checks)
 
     def _note_rules(self, of_queue: Collection[str], limits: Collection[Limit]) -> None:
         """Say which numbers of the objects are what is owed, and which are limits."""
@@ -592,7 +584,7 @@ class Queues:
         several = Counter(kind for kind, _ in {*zip(alike.tolist(), apart.tolist(), strict=True)})
         for kind in (kind for kind, number in several.items() if number > 1):
             mine = alike == kind
-            found = {of: self._servers_of(of, servers)[mine] for of in sorted({of for of, _ in self._cohorts.cells})}
+            found = {of: self.servers_of(of, servers)[mine] for of in sorted({of for of, _ in self._cohorts.cells})}
             if any(mask[mine].any() for mask in masks):
                 told[tuple(of for of, there in found.items() if there.any() and not there.all())] = None
         for flavors in told:
@@ -647,7 +639,7 @@ class Queues:
 
     def _places_in(self, queue: str, group: ResourceGroup, servers: Servers) -> dict[tuple[str, str], Mask]:
         branch, names = self._cohorts.queues[queue], [one.name for one in group.flavors]
-        on = np.array([self._servers_of(name, servers) for name in names]).reshape(len(names), len(servers.nodes))
+        on = np.array([self.servers_of(name, servers) for name in names]).reshape(len(names), len(servers.nodes))
         some = {of: np.array([branch.at_most((name, of)) > 0 for name in names]) for of in sorted(group.covered)}
         number = np.zeros(on.shape)
         for of, has_quota in some.items():
@@ -680,10 +672,10 @@ class Queues:
     def held_on(self, tasks: Tasks, able: Mask, servers: Servers) -> Mask:
         """The servers of the flavors that Kueue holds for admitted tasks, if possible those on which they may run."""
         flavors = {*(tasks.assigned or {}).values()}
-        on = np.all([self._servers_of(flavor, servers) for flavor in flavors], axis=0) if flavors else able
+        on = np.all([self.servers_of(flavor, servers) for flavor in flavors], axis=0) if flavors else able
         return on & able if (on & able).any() else on
 
-    def _servers_of(self, flavor: str, servers: Servers) -> Mask:
+    def servers_of(self, flavor: str, servers: Servers) -> Mask:
         """The servers with the labels of a flavor: all if the flavor is not known."""
         if flavor not in servers.of_flavor:
             found = self._found.flavors.get(flavor)

@@ -287,15 +287,12 @@ def _arguments(
     )
     if not requesting:
         raise notes.nothing_left("there are no pods to share servers among")
-    allowed = _allowed(requesting, queues, Servers(kept))
+    there = Servers(kept)
+    allowed = _allowed(requesting, queues, there)
     usable = np.any(allowed, axis=0)  # of servers that start pods
     for one, mask in zip(requesting, allowed, strict=True) if users == _QUEUE else ():
-        if (
-            one.assigned
-            and one.runs_on is None
-            and not ((on := queues.held_on(one, mask, Servers(kept))) & usable).any()
-        ):
-            usable |= on  # where nobody may start pods now
+        on = queues.held_on(one, mask, there) if one.assigned and one.runs_on is None else usable
+        usable |= on & ~(on & usable).any()  # where nobody may start pods now
     if usable.any() and not usable.all():
         excluded = [server.name for server, use in zip(kept, usable, strict=True) if not use]
         notes.add("{server} where none of these pods may run {was} left out", *excluded)

@@ -126,18 +126,12 @@ def read_queues(source: Any) -> InputQueues:
         nodes |= {node.name: node for node in read_nodes(document, name, mixed=True)}
     if not nodes:
         return InputQueues(raw, {}, cohorts)
-    labels = {flavor: of.node_labels for flavor, of in found.flavors.items()}
     named = {flavor for queue in raw.values() for flavor, _ in cells_of(queue)}
     queues, servers = Queues(found, {}, Notes(), lambda amount, resource: float(amount)), Servers([*nodes.values()])
     names = np.array([*nodes], dtype=object)
     return InputQueues(
         raw,
-        {
-            flavor: frozenset(
-                name for name, node in nodes.items() if labels.get(flavor, {}).items() <= node.labels.items()
-            )
-            for flavor in named
-        },
+        {flavor: frozenset(names[queues.servers_of(flavor, servers)].tolist()) for flavor in named},
         cohorts,
         {
             queue: {cell: frozenset(names[on].tolist()) for cell, on in queues.places(queue, servers).items()}

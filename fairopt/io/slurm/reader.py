@@ -52,11 +52,7 @@ def read_slurm(
     With ``full_demand`` all have unlimited work; accounts without jobs and without accounts below have that of all
     others.
     """
-    check_choice("tasks", tasks, TASKS)
-    check_choice("users", users, _OWNERS)
     tree = None if associations is None or users != "account" else associations
-    if nodes is not None and capacity is not None:
-        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     return _arguments(
         None if nodes is None else slurm_document(nodes, "nodes", _NODES),
         document_of(jobs, "jobs", _JOBS),
@@ -79,11 +75,7 @@ def read_together(
     capacity: Any = None,
 ) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
-    check_choice("tasks", tasks, TASKS)
-    check_choice("users", users, _OWNERS)
     tree = (document, name) if "associations" in document and users == "account" else None
-    if "nodes" in document and capacity is not None:
-        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     nodes = (document, name) if "nodes" in document else None
     return _arguments(nodes, (document, name), tree, users, tasks, merge, full_demand, capacity)
 
@@ -98,6 +90,10 @@ def _arguments(
     full_demand: bool,
     capacity: Any,
 ) -> Arguments:
+    check_choice("tasks", tasks, TASKS)
+    check_choice("users", users, _OWNERS)
+    if nodes is not None and capacity is not None:
+        raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     notes = Notes()
     (jobs_data, jobs_name), nodes_name = jobs, jobs[1] if nodes is None else nodes[1]
     listed = [] if nodes is None else _listed(nodes[0], nodes_name, "nodes", _NODES, notes)

@@ -287,12 +287,8 @@ def _arguments(
     )
     if not requesting:
         raise notes.nothing_left("there are no pods to share servers among")
-    there = Servers(kept)
-    allowed = _allowed(requesting, queues, there)
+    allowed = _allowed(requesting, queues, Servers(kept))
     usable = np.any(allowed, axis=0)  # of servers that start pods
-    for one, mask in zip(requesting, allowed, strict=True) if users == _QUEUE else ():
-        on = queues.held_on(one, mask, there) if one.assigned and one.runs_on is None else usable
-        usable |= on & ~(on & usable).any()  # where nobody may start pods now
     if usable.any() and not usable.all():
         excluded = [server.name for server, use in zip(kept, usable, strict=True) if not use]
         notes.add("{server} where none of these pods may run {was} left out", *excluded)
@@ -465,10 +461,7 @@ def _on_closed(tasks: Sequence[Tasks], servers: list[Node], queues: Queues, note
     for one in tasks:
         if one.assigned and one.runs_on is None:
             on = queues.held_on(one, everywhere, there)
-            if not on.any():
-                what = "{pod} that Kueue has admitted on flavors without servers {counts} as waiting"
-                notes.add(what, one.name, number=one.count)
-            elif closed[on].all():
+            if on.any() and closed[on].all():
                 one = replace(one, runs_on=servers[int(on.argmax())].name)
                 notes.add(_HELD, one.name, number=one.count)
         out.append(one)
@@ -498,6 +491,8 @@ def _hold_admitted(
             continue
         able = np.flatnonzero(queues.held_on(one, allowed[k], servers))
         if not len(able):
+            what = "{pod} that Kueue has admitted on flavors without servers that count {is} not held"
+            notes.add(what, one.name, number=one.count)
             continue
         needs = requests[k] > 0
         fits = np.floor((left[able][:, needs] * ROUNDING_FACTOR / requests[k][needs]).min(axis=1)).clip(0)

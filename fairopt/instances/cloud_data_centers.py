@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fairopt.instances.random import LARGEST, require
 
-__all__ = ["GoogleServers", "google_servers"]
-
 Float = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
-__all__ = ["log_uniform"]
-
 Float = NDArray[np.float64]
 
 LARGEST = 1e300  # bound of parameters without another upper bound

@@ -21,15 +21,6 @@ from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.scale.many import allocate_batch
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = [
-    "Outcomes",
-    "checked",
-    "differing",
-    "non_deterministic",
-    "outcomes_of",
-    "time_left",
-]
-
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 

@@ -36,8 +36,6 @@ from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = ["OwnSlices", "check"]
-
 Float = NDArray[np.float64]
 
 MENTIONED_GAP = 1e-8  # a verdict on Pareto efficiency mentions larger gaps
@@ -172,6 +170,7 @@ def _within(verdict: Verdict, allocation: Allocation) -> Verdict:
 
 
 def pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """Whether no user can gain unless another loses."""
     found, instance = dominating(allocation, tol, clock, work), allocation.instance
     holds, say = found.margin <= tol, Wording(work)
     words = f"no user can {say.more} unless another {say.fewer}"
@@ -195,6 +194,7 @@ def pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) 
 
 
 def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """Whether each user has at least what its own slice offers."""
     instance, has, say = allocation.instance, _counted(allocation, work), Wording(work)
     slices = instance.own_slices if work is None else work.slices
     short = quotient(slices - has, own_units(slices, has), -1.0)
@@ -213,6 +213,7 @@ def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Wo
 
 
 def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """Whether each team and each user in its team has at least what its slice offers."""
     name, found = "team-sharing-incentive", team_slices(allocation)
     short = found.short
     margin = float(short.max(initial=-1.0))
@@ -264,6 +265,7 @@ def _more_whole_tasks(found: Envy, _: Allocation, __: int, ___: None, theirs: bo
 
 
 def bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
+    """Whether each user has its entitlement of a full resource, or all it asks for."""
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
     found = bottleneck_fairness(allocation, tol)

@@ -28,8 +28,6 @@ from fairopt.runtime.lazy import optimize, sp, spatial
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import EPS, NOISE
 
-__all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
-
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Bool = NDArray[np.bool_]

@@ -25,8 +25,6 @@ from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import SUM_ROUNDING
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["Margins", "exact_envy", "margins_of"]
-
 Float = NDArray[np.float64]
 
 NEARLY_FULL = 1e-4  # relative leftover of a bottleneck in answers of numerical methods

@@ -24,8 +24,6 @@ from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
-
 Float = NDArray[np.float64]
 
 # The instance after a change, the previous indices of its users, the change in words, and a function that makes the

@@ -9,22 +9,6 @@ from fairopt.errors import InvalidBlock, nearest
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = [
-    "ALIASES",
-    "BY_NAME",
-    "OF_ALLOCATIONS",
-    "OF_TEAMS",
-    "PROPERTIES",
-    "USUAL_CHECKS",
-    "canonical",
-    "given_labels",
-    "labelled",
-    "percent",
-    "property_name",
-    "when_late",
-    "zero_if_noise",
-]
-
 
 @dataclass(frozen=True)
 class Property:

@@ -38,8 +38,6 @@ from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, EPS, NOISE, SUM_ROUNDING
 from fairopt.solve.form.program import servers_symmetric
 
-__all__ = ["Dominating", "dominating"]
-
 log = logging.getLogger("fairopt")
 
 Float = NDArray[np.float64]

@@ -15,8 +15,6 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.instance import Instance
 from fairopt.properties.units import own_units, quotient
 
-__all__ = ["TeamSlices", "labels_read", "reads_guarantees", "team_slices"]
-
 Float = NDArray[np.float64]
 Path = tuple[Any, ...]
 

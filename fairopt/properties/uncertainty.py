@@ -10,8 +10,6 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
-__all__ = ["error_bound", "left_open"]
-
 Float = NDArray[np.float64]
 
 SAFETY = 2.0  # bounds are rounded, and hold to first order

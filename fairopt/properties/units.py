@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = ["TRACE", "first_largest", "gain_units", "own_units", "quotient"]
-
 Float = NDArray[np.float64]
 
 TRACE = 1e-9  # of its own slice: a user who runs less counts as running nothing

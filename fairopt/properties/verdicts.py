@@ -15,8 +15,6 @@ from fairopt.runtime.lazy import later, pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ByProperty", "PropertyReport", "Verdict"]
-
 T = TypeVar("T")
 
 WORDS = {True: "yes", False: "NO", None: "open"}

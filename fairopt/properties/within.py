@@ -26,8 +26,6 @@ from fairopt.policy import Policy
 from fairopt.properties.names import OF_TEAMS
 from fairopt.runtime.lazy import cp
 
-__all__ = ["ASIDE", "WITHIN", "constraints_of", "decided_on_pools", "judged", "most_gains"]
-
 Float = NDArray[np.float64]
 
 WITHIN = "within the policy's constraints"

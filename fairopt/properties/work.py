@@ -17,8 +17,6 @@ from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 
-__all__ = ["Wording", "Work", "first_share", "work_by"]
-
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 

@@ -18,8 +18,6 @@ from fairopt.properties.misreports.best import lying_instance, tasks_on
 from fairopt.properties.units import quotient
 from fairopt.testing.instances import instances, whole
 
-__all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]
-
 Float = NDArray[np.float64]
 
 

@@ -23,8 +23,6 @@ from fairopt.properties.exact.pool import ExactPool, max_sum
 from fairopt.runtime.clock import begin
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
-
 Float = NDArray[np.float64]
 
 CORNERS = 2000  # combinations of constraints up to which all optimal vertices are computed in fractions

@@ -20,8 +20,6 @@ from fairopt.io.tables import Column, read_table
 from fairopt.policy import Policy
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = ["Options", "checked_options", "order_of", "read"]
-
 Float = NDArray[np.float64]
 Questions = dict[str, tuple[dict[str, dict[str, float]], dict[str, list[str]]]]
 ENOUGH = 1e300  # capacity if no instance is given

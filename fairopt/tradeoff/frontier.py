@@ -35,8 +35,6 @@ from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Frontier", "frontier"]
-
 Float = NDArray[np.float64]
 
 FORMAT = "fairopt.frontier/1"

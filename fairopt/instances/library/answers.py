@@ -20,8 +20,6 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
-__all__ = ["Agreement", "Answer"]
-
 Float = NDArray[np.float64]
 Number = Fraction | float
 

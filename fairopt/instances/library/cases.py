@@ -13,8 +13,6 @@ from fairopt.instances.library.answers import Agreement, Answer, answer_of, comp
 from fairopt.instances.library.families import made
 from fairopt.runtime.lazy import later
 
-__all__ = ["Answers", "Case", "Source"]
-
 
 @dataclass(frozen=True)
 class Source:

@@ -14,8 +14,6 @@ from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import google_servers
 from fairopt.instances.random import log_uniform, require
 
-__all__ = ["FAMILIES", "case_of", "family_of", "generated", "made"]
-
 Float = NDArray[np.float64]
 
 LONGEST_CHAIN = 10_000  # users, of a table of users and servers that takes 100 MB

@@ -19,8 +19,6 @@ from fairopt.runtime.lazy import later, pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Library", "library"]
-
 
 def library() -> Library:
     """Named instances with their sources and certified answers.

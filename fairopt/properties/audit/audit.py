@@ -58,18 +58,6 @@ from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
 from fairopt.solve.form.many_instances import Batch, is_one_pool
 
-__all__ = [
-    "CONDITIONS",
-    "USUAL",
-    "AuditSettings",
-    "PropertySearch",
-    "audit",
-    "require_whole",
-    "search_instance",
-    "witness_of_lie",
-    "witness_of_team",
-]
-
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
 USUAL_OF_TEAMS = ("pareto", "team-sharing-incentive", "strategy-proof", "team-strategy-proof")

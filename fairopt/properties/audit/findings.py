@@ -24,8 +24,6 @@ from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
 from fairopt.runtime.lazy import later
 
-__all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
-
 FORMAT = "fairopt.audit/1"
 
 

@@ -14,8 +14,6 @@ from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.units import first_largest
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["Measurement", "measure", "violations"]
-
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Rng = np.random.Generator

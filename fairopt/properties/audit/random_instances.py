@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from fairopt.instance import Instance
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools", "with_guarantees", "with_teams"]
-
 Float = NDArray[np.float64]
 Rng = np.random.Generator
 

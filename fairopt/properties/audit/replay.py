@@ -36,8 +36,6 @@ from fairopt.properties.within import decided_on_pools
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.many_instances import is_one_pool
 
-__all__ = ["Replayed", "replay"]
-
 SAME = 1e-6  # relative difference of margins from which the file or the mechanism has changed
 
 

@@ -28,8 +28,6 @@ from fairopt.properties.misreports.families import legal
 from fairopt.runtime.clock import Clock, Late
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
-
 Float = NDArray[np.float64]
 
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))

@@ -21,8 +21,6 @@ from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.exact.pool import tasks_within
 
-__all__ = ["MEASURED", "ExactJudge"]
-
 Row = list[Fraction]
 Table = list[Row]
 Float = NDArray[np.float64]

@@ -43,16 +43,6 @@ from fairopt.properties.units import quotient
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.solvers import CONE_CHAIN, installed
 
-__all__ = [
-    "Counterexample",
-    "Recomputed",
-    "Verified",
-    "coefficients_of",
-    "recomputed",
-    "second_answer",
-    "verified",
-]
-
 Row = list[Fraction]
 
 WIDTH = Fraction(1, 10**50)  # relative, of coefficients

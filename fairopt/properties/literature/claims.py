@@ -26,8 +26,6 @@ from fairopt.properties.names import PROPERTIES
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["OTHER", "PAPERS", "Case", "Claim", "claims", "markdown", "summary", "tables"]
-
 PAPERS = {
     "Ghodsi et al. 2011": "Dominant Resource Fairness (DRF, CEEI), NSDI",
     "Wang et al. 2014": "Dominant Resource Fairness with Heterogeneous Servers (DRFH), INFOCOM",

@@ -27,19 +27,6 @@ from fairopt.runtime.progress import Listener, by_itself
 from fairopt.solve.form.many_instances import Batch, is_one_pool
 from fairopt.solve.form.program import require_instance
 
-__all__ = [
-    "FLOOR",
-    "Lies",
-    "Misreport",
-    "Tally",
-    "best_lies",
-    "best_misreport",
-    "lying_instance",
-    "tasks_on",
-    "true_tasks",
-    "verified_misreport",
-]
-
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 

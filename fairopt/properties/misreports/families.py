@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from fairopt.properties.units import quotient
 
-__all__ = ["FAMILIES", "climbs", "legal", "reports"]
-
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 

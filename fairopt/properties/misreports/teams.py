@@ -21,8 +21,6 @@ from fairopt.properties.teams import labels_read
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.work import Work, work_by
 
-__all__ = ["TeamLie", "best_team_lie", "verified_team_lie"]
-
 Float = NDArray[np.float64]
 Rng = np.random.Generator
 

@@ -22,8 +22,6 @@ from fairopt.properties.audit.random_instances import random_pools
 from fairopt.properties.prove.statements import Builder, Kind, Question
 from fairopt.runtime.clock import Clock
 
-__all__ = ["degree_of", "require_consistent", "seems_alike"]
-
 Float = NDArray[np.float64]
 
 DRAWN = 8  # pools of small integers

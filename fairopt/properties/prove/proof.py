@@ -14,8 +14,6 @@ from fairopt.properties.audit.findings import AuditReport, Finding, Witness
 from fairopt.properties.prove.statements import Query, comment, glossary
 from fairopt.properties.verdicts import ByProperty
 
-__all__ = ["Proof", "ProofReport"]
-
 READING = (  # the heading of an exported proof
     "Each check below must answer unsat. The last statement is a relaxation of the property's failure: every pool of "
     "the kind on which the property fails, with its answers, satisfies it. If it is unsatisfiable, the property always "

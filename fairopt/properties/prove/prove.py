@@ -37,8 +37,6 @@ from fairopt.properties.within import judged
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
 
-__all__ = ["prove"]
-
 FIRST = 1.0  # seconds of the provers before instances are drawn too
 LEMMA = 10.0  # seconds for the lemmas on a share
 EXAMPLES, SEARCHING = 600, 5.0  # number of drawn instances, and seconds, beside a statement

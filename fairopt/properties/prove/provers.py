@@ -20,8 +20,6 @@ from pathlib import Path
 from fairopt.errors import MissingExtra
 from fairopt.properties.prove.statements import Query
 
-__all__ = ["PROVERS", "Answer", "answers", "require"]
-
 PROVERS = {"z3": "z3-solver", "cvc5": "cvc5"}  # names of packages
 PROCESSES = os.cpu_count() or 1  # at a time
 PROCESS = Path(__file__).with_name("prover_process.py")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, feasibility
-from fairopt.blocks.bundle_model import tasks_within
+from fairopt.allocation import Allocation
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
+from fairopt.properties.feasible import require_feasible
 from fairopt.properties.units import quotient
 from fairopt.runtime.clock import Clock, Late, current
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
@@ -119,56 +119,38 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
         raise InvalidBlock(f"{name} answered {type(answer).__name__}; give an Allocation with tasks of shape {shape}")
     if answer.instance is not instance:
         answer = replace(answer, instance=instance)
-    held = answer.bundles
-    wrong = ~np.isfinite(held).all(axis=(1, 2)) | ~np.isfinite(answer.tasks_by_server).all(axis=1)
-    if wrong.any():
-        user = instance.users[int(wrong.argmax())]
-        raise NotCertified(f"{name} gives user {user!r} a number that is not finite", best=answer)
-    room = instance.capacities * instance.counts[:, None]
-    over = np.divide(answer.usage - room, room, out=np.where(answer.usage > 0, np.inf, 0.0), where=room > 0)
-    if over.max(initial=0.0) > VIOLATION_TOLERANCE:
-        s, i = np.unravel_index(int(over.argmax()), over.shape)
-        raise NotCertified(
-            f"{name} allocates {answer.usage[s, i]:.10g} of {instance.resources[i]!r} on server "
-            f"{instance.servers[s]!r}, which has {room[s, i]:.10g}",
-            best=answer,
-        )
-    violation = feasibility(instance, np.asarray(answer.tasks_by_server, dtype=float))
-    if violation > VIOLATION_TOLERANCE:
-        negative = np.argwhere(answer.tasks_by_server < 0)
-        if len(negative):
-            j, s = negative[0].tolist()
-            what = f"gives user {instance.users[j]!r} {answer.tasks_by_server[j, s]:.6g} tasks, which is negative"
-        else:
-            what = f"exceeds a capacity or a task limit by {violation:.2g} (or places tasks where they cannot run)"
-        raise NotCertified(f"{name} {what}", best=answer)
+    try:
+        require_feasible(answer, VIOLATION_TOLERANCE)
+    except InvalidInstance as error:
+        raise NotCertified(f"{name}: {error}", best=answer) from error
     if not answer.certificate.ok:
         raise NotCertified(f"{name} answered, but {answer.certificate}", best=answer)
     return answer
 
 
-def differing(mechanism: Any, pools: Batch) -> NDArray[np.int64]:
-    """Indices of pools on which two calls of a mechanism differ: it is non-deterministic or has state."""
-    first, again = (outcomes_of(mechanism, pools) for _ in range(2))
-    room = pools.capacities[:, None]
-    alone = tasks_within(room, pools.demands)
-    other = (first.ok != again.ok) | (first.outside != again.outside)
-    both = first.ok & again.ok
-    differs = np.abs(first.tasks[both] - again.tasks[both]) > SAME * alone[both]
-    if first.bundles is not None and again.bundles is not None:
-        differs |= (np.abs(first.bundles[both] - again.bundles[both]) > SAME * room[both]).any(axis=2)
-    other[both] |= differs.any(axis=1)
-    return np.flatnonzero(other)
+def difference(one: Allocation, other: Allocation) -> float:
+    """The largest difference of two answers: of tasks, relative to a user's alone, or of bundles, to capacities."""
+    instance = one.instance
+    alone = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
+    worst = float(quotient(np.abs(one.tasks - other.tasks), alone).max(initial=0.0))
+    if one.given_bundles is not None and other.given_bundles is not None:
+        room = instance.capacities * instance.counts[:, None]
+        worst = max(worst, float(quotient(np.abs(one.given_bundles - other.given_bundles), room).max(initial=0.0)))
+    return worst
 
 
 def non_deterministic(mechanism: Any, instance: Instance) -> bool:
-    """Whether two calls of a mechanism differ on an instance; False where it raises."""
-    try:
-        first, again = (checked(mechanism, instance.replace()) for _ in range(2))
-    except Exception:  # the search reports it
-        return False
-    alone = instance.tasks_alone.sum(axis=1)
-    return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
+    """Whether two calls of a mechanism differ on an instance, such as by an exception in one of them."""
+    answers: list[Allocation | None] = []
+    for _ in range(2):
+        try:
+            answers.append(checked(mechanism, instance.replace()))
+        except Exception:  # the search reports it
+            answers.append(None)
+    first, again = answers
+    if first is None or again is None:
+        return first is not again
+    return difference(first, again) > SAME
 
 
 def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.int64]:

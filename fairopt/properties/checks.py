@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share
-from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Envy, envy
+from fairopt.properties.feasible import require_feasible
 from fairopt.properties.names import (
     BY_NAME,
     OF_ALLOCATIONS,
@@ -144,7 +145,7 @@ def check(
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:
         raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
     clock, names = Clock(time_limit), _chosen(properties, allocation)
-    _require_feasible(allocation, float(tol))
+    require_feasible(allocation, float(tol))
     work = work_by(share, allocation.policy, allocation.instance)
     checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
     verdicts = tuple(_within(one(allocation, float(tol), clock, work), allocation) for one in checks)
@@ -318,50 +319,6 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
             "it out, or check an allocation of instance.pooled()"
         )
     return [p for p in PROPERTIES if p in names]
-
-
-def _require_feasible(allocation: Allocation, tol: float) -> None:
-    """`InvalidInstance` for an allocation that is infeasible by more than ``tol``."""
-    instance, tasks = allocation.instance, np.asarray(allocation.tasks_by_server)
-    if tasks.shape != (instance.n_users, instance.n_servers):
-        wanted = instance.n_users, instance.n_servers
-        raise InvalidInstance(f"tasks_by_server has shape {tasks.shape}; give {wanted}, a row per user")
-    holds = None if allocation.given_bundles is None else np.asarray(allocation.given_bundles)
-    if holds is not None and holds.shape != (*tasks.shape, instance.n_resources):
-        raise InvalidInstance(f"bundles have shape {holds.shape}; give {(*tasks.shape, instance.n_resources)}")
-    if not instance.n_users:
-        return
-    units = instance.own_slices[:, None]
-    for wrong, fix in (
-        (~np.isfinite(tasks), "give a finite number of tasks"),
-        (tasks < -tol * units, "give 0 tasks or more"),
-        (~instance.eligible & (np.abs(tasks) > tol * units), "it may not run there: give 0"),
-    ):
-        if wrong.any():
-            j, s = np.argwhere(wrong)[0].tolist()
-            raise InvalidInstance(
-                f"user {instance.users[j]!r} has {tasks[j, s]} tasks on server {instance.servers[s]!r}; {fix}"
-            )
-    limits, total = instance.task_limits, tasks.sum(axis=1)
-    over = np.flatnonzero(total > limits * (1.0 + tol))
-    if len(over):
-        j = int(over[0])
-        raise InvalidInstance(f"user {instance.users[j]!r} runs {total[j]:.8g} tasks; its limit is {limits[j]:.8g}")
-    if holds is not None and len(bad := np.argwhere(~np.isfinite(holds) | (holds < -tol * instance.capacities))):
-        j, s, i = bad[0].tolist()
-        raise InvalidInstance(
-            f"user {instance.users[j]!r} holds {holds[j, s, i]} of {instance.resources[i]!r} on server "
-            f"{instance.servers[s]!r}; give a finite number, 0 or more"
-        )
-    room = instance.capacities * instance.counts[:, None]
-    for what, used in (("tasks use", allocation.task_usage), ("users hold", allocation.usage)):
-        beyond = np.argwhere(used > room * (1.0 + tol))
-        if len(beyond):
-            s, i = beyond[0].tolist()
-            raise InvalidInstance(
-                f"{what} {used[s, i]:.8g} of {instance.resources[i]!r} on server {instance.servers[s]!r}, which has "
-                f"{room[s, i]:.8g}; scale the allocation down first"
-            )
 
 
 # -- sentences ------------------------------------------------------------------------------------------------

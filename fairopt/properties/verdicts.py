@@ -84,6 +84,9 @@ class ByProperty(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __str__(self) -> str:
+        return "\n".join([self._heading(), *(f"  {entry}" for entry in self.values())])
+
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich import box
         from rich.table import Table

@@ -23,12 +23,7 @@ from fairopt.blocks.shares import Share, require_share
 from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.answers import (
-    checked,
-    differing,
-    non_deterministic,
-    outcomes_of,
-)
+from fairopt.properties.answers import checked, non_deterministic, outcomes_of
 from fairopt.properties.audit import shrink
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
@@ -75,6 +70,7 @@ SLOW = 0.02
 ON_SERVERS = 40  # false reports of each user on each drawn cluster
 SMALL_FIRST = 8  # pools drawn one by one before a larger shape joins
 SHRINKING = 10.0  # seconds for one candidate; strategy-proofness of FDS(1) took 4
+TRIED_TWICE = ((2, 2), (3, 3), (5, 4))  # users and resources of pools on which two calls are compared
 DIFFERS = "non-deterministic: two calls differ"
 TWO_RATES = Instance([[1, 1]], [[1, 1], [1, 1]], rates=[[1, 2]])  # servers that differ for shares that read rates only
 
@@ -358,19 +354,16 @@ class AuditSettings:
 
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
         """Instances on which two calls of the mechanism differ."""
-        if given is not None:
-            again = [x for x in given if self.accepts_instance(x) and non_deterministic(self.policy, x)]
-            return tuple(Fault(DIFFERS, x) for x in again)
+        some: Iterable[Instance]
         rng = np.random.default_rng(self.seed)
-        if self.labels or self.guarantees:
+        if given is not None:
+            some = filter(self.accepts_instance, given)
+        elif self.labels or self.guarantees:
             some = (self.drawn(rng, self.labels, k) for k in range(0, SMALL_FIRST * len(self.shapes), SMALL_FIRST))
-            return tuple(Fault(DIFFERS, x) for x in some if non_deterministic(self.policy, x))
-        faults: list[Fault] = []
-        for shape in ((2, 2), (3, 3), (5, 4)):
-            pools = random_pools(rng, "binding integers", shape, 4, positive=True)
-            places = differing(self.policy, pools)
-            faults += [Fault(DIFFERS, pools.instance(int(b))) for b in places]
-        return tuple(faults)
+        else:
+            drawn = (random_pools(rng, "binding integers", shape, 4, positive=True) for shape in TRIED_TWICE)
+            some = (pools.instance(b) for pools in drawn for b in range(len(pools)))
+        return tuple(Fault(DIFFERS, x) for x in some if non_deterministic(self.policy, x))
 
 
 @dataclass

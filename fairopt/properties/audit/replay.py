@@ -62,16 +62,7 @@ class Replayed:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, numbers and strings."""
-        return {
-            "property": self.property,
-            "mechanism": self.mechanism,
-            "refutes": self.refutes,
-            "verdict": self.verdict,
-            "margin": plain(self.margin),
-            "saved": plain(self.saved),
-            "verified": self.verified,
-            "instance": self.instance.to_dict(),
-        }
+        return {**plain(self), "verdict": self.verdict}
 
 
 def replay(path: str | Path, policy: Any = None, share: Share | None = None) -> tuple[Replayed, ...]:

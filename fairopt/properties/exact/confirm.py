@@ -14,16 +14,14 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.shares import (
-    Share,
-)
+from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
-from fairopt.properties.answers import checked, time_left
+from fairopt.properties.answers import checked, difference, time_left
 from fairopt.properties.exact.pool import (
     ExactAnswer,
     ExactPool,
@@ -39,7 +37,6 @@ from fairopt.properties.exact.pool import (
 from fairopt.properties.margins import exact_envy, margins_of
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
-from fairopt.properties.units import quotient
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.solvers import CONE_CHAIN, installed
 
@@ -227,17 +224,16 @@ def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
     found = second_answer(mechanism, first)
     if found is None:
         return _by_running_again(mechanism, first)
-    difference = _difference(first, found[0])
-    if difference > APART:
-        raise _TiedError(f"two methods differ by {difference:.1g} of what a user could run alone", first)
+    if (apart := difference(first, found[0])) > APART:
+        raise _TiedError(f"two methods differ by {apart:.1g} of what a user could run alone", first)
     return _with_error(first, *found)
 
 
 def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
     """The answer, compared with that of a second run."""
     second = checked(mechanism, first.instance.replace())
-    if (difference := _difference(first, second)) > float(AGAIN):
-        raise _NotDeterministicError(f"two calls differ by {difference:.1g} of what a user runs alone")
+    if (apart := difference(first, second)) > float(AGAIN):
+        raise _NotDeterministicError(f"two calls differ by {apart:.1g} of what a user runs alone")
     how = "run again, and measured in fractions"
     return _with_error(first, second, f"its own answer, {how}; {instead}" if instead else how)
 
@@ -245,7 +241,7 @@ def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> R
 def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     """An answer, with its error estimated from a second one and from both gaps."""
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
-    granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
+    granted = max(TIMES * Fraction(difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
     error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
     if first.certificate.whole and (first.tasks_by_server == second.tasks_by_server).all():
@@ -270,16 +266,6 @@ def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | Non
     """An answer with an error relative to the tasks that each user could run alone."""
     held = bundles or [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)]
     return ExactAnswer(tasks, held, [part * alone(pool, j) for j in range(len(tasks))])
-
-
-def _difference(one: Allocation, other: Allocation) -> float:
-    alone = np.minimum(one.instance.tasks_alone[:, 0], one.instance.task_limits)
-    differing = np.abs(one.tasks - other.tasks)
-    worst = float(quotient(differing, alone).max(initial=0.0))
-    if one.given_bundles is not None and other.given_bundles is not None:
-        held = np.abs(one.given_bundles - other.given_bundles)[:, 0] / np.maximum(one.instance.total_capacities, 1e-300)
-        worst = max(worst, float(held.max(initial=0.0)))
-    return worst
 
 
 def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:

@@ -368,8 +368,8 @@ def test_properties_of_teams_are_searched_for_policies_that_know_none(hardly_shr
 RNG = np.random.default_rng(0)
 BROKEN = {
     "raises": (raises, "RuntimeError: no idea"),
-    "answers NaN": (scaled(np.nan), "not finite"),
-    "takes too much": (scaled(1.5), "allocates"),
+    "answers NaN": (scaled(np.nan), "nan tasks"),
+    "takes too much": (scaled(1.5), "tasks use"),
     "random": (lambda i: scaled(RNG.random())(i), "non-deterministic: two calls differ"),
 }
 

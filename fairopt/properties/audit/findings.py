@@ -340,8 +340,7 @@ class AuditReport(ByProperty[Finding]):
         >>> fo.properties.AuditReport.load(file)["ef"].verdict
         'refuted'
         """
-        found: AuditReport = later("fairopt.properties.audit.replay:load")(Path(path), policy, share)
-        return found
+        return later("fairopt.properties.audit.replay:load")(Path(path), policy, share)
 
     def __repr__(self) -> str:
         words = ", ".join(f"{f.property}: {f.verdict}" for f in self.findings)

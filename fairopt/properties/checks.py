@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Envy, envy
+from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Counting, Envy, envy
 from fairopt.properties.feasible import require_feasible
 from fairopt.properties.names import (
     BY_NAME,
@@ -24,6 +23,7 @@ from fairopt.properties.names import (
     USUAL_CHECKS,
     percent,
     property_name,
+    texts,
     when_late,
     zero_if_noise,
 )
@@ -148,22 +148,18 @@ def check(
     require_feasible(allocation, float(tol))
     work = work_by(share, allocation.policy, allocation.instance)
     checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
-    verdicts = tuple(_within(one(allocation, float(tol), clock, work), allocation) for one in checks)
-    if allocation.certificate.whole:
-        verdicts = tuple(
-            v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
-            for v in verdicts
-        )
+    verdicts = tuple(_qualified(one(allocation, float(tol), clock, work), allocation) for one in checks)
     by = "" if work is None else f", by {work.share!r}"
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
 
 
-def _within(verdict: Verdict, allocation: Allocation) -> Verdict:
-    """The verdict, with a sentence that says what the policy's constraints mean for it."""
-    words = judged(verdict.name, allocation.policy, allocation.instance)
-    if not words:
-        return verdict
-    sentence = f"{verdict.sentence} ({words})" if words == ASIDE else f"{words}, {verdict.sentence}"
+def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
+    """The verdict, with a sentence that says what constraints and whole tasks mean for it."""
+    sentence, words = verdict.sentence, judged(verdict.name, allocation.policy, allocation.instance)
+    if words:
+        sentence = f"{sentence} ({words})" if words == ASIDE else f"{words}, {sentence}"
+    if allocation.certificate.whole and verdict.holds is False and not COUNTINGS.get(verdict.name, TASKS).in_whole:
+        sentence += " (in divisible tasks)"
     return replace(verdict, sentence=sentence)
 
 
@@ -238,7 +234,8 @@ def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Wor
     left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
     if len(enviers):
         j = int(enviers[first_largest(found.largest[enviers])])
-        words = _ENVIED[name](found, allocation, j, work) + _also(len(enviers), "envies another", "envy another")
+        words = _envied(found, allocation, j, work, COUNTINGS[name])
+        words += _also(len(enviers), "envies another", "envy another")
         words += f"; {left}" if found.left else ""
         return Verdict(name, False, float(found.largest[j]), found, words)
     words, margin = _UNENVIED[name].format(Wording(work).more), float(known.max(initial=-1.0))
@@ -247,22 +244,15 @@ def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Wor
     return Verdict(name, True, margin, found, words)
 
 
-def _more_tasks(found: Envy, allocation: Allocation, j: int, work: Work | None) -> str:
-    """The sentence about the envy of user j, in divisible tasks or in work."""
-    (has, would), say = _numbers(found.runs, found.would_run), Wording(work)
-    words = (
-        f"user {found.envier!r} would {say.have(would)} on what {found.envied!r} holds, but {say.verb} {has}: envy of "
-    )
-    words += percent(found.largest[j])
-    slices = allocation.instance.own_slices if work is None else work.slices
-    return words + " of its own slice" * bool(slices[j] > found.runs)
-
-
-def _more_whole_tasks(found: Envy, _: Allocation, __: int, ___: None, theirs: bool) -> str:
-    """The sentence about the envy of a user in whole tasks, less one of the other's (``theirs``) or of its own."""
-    runs, could = _numbers(found.runs, found.would_run + (not theirs))
-    words = f"user {found.envier!r} could run {could} whole task{'s' * (could != '1')} on what {found.envied!r} holds"
-    return words + " less one task" * theirs + f", but runs {runs}"
+def _envied(found: Envy, allocation: Allocation, j: int, work: Work | None, counting: Counting) -> str:
+    """The sentence about the envy of user j."""
+    has, would = _numbers(found.runs, found.would_run + counting.less_own)
+    if counting.in_whole:
+        words = f"user {found.envier!r} could run {would} whole task{'s' * (would != '1')} on what {found.envied!r} "
+        return f"{words}holds{' less one task' * counting.less_theirs}, but runs {has}"
+    say, slices = Wording(work), allocation.instance.own_slices if work is None else work.slices
+    words = f"user {found.envier!r} would {say.have(would)} on what {found.envied!r} holds, but {say.verb} {has}: "
+    return f"{words}envy of {percent(found.largest[j])}{' of its own slice' * bool(slices[j] > found.runs)}"
 
 
 def bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
@@ -275,17 +265,11 @@ def bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None)
 
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
-_ENVIED: dict[str, Callable[..., str]] = {
-    "envy-free": _more_tasks,
-    "ef1": partial(_more_whole_tasks, theirs=True),
-    "ef1-own": partial(_more_whole_tasks, theirs=False),
-}
 _UNENVIED = {
     "envy-free": "no user would {} on what another holds",
     "ef1": "no user could run more whole tasks on what another holds, less one of the other's tasks",
     "ef1-own": "no user could run more whole tasks on what another holds, after one of its own",
 }
-WHOLE = ("ef1", "ef1-own")  # properties that count whole tasks
 envy_free, ef1, ef1_own = (partial(_envy, name) for name in COUNTINGS)
 
 
@@ -298,9 +282,7 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
         pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
         left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()
         return [p for p in USUAL_CHECKS if p not in left_out]
-    if not isinstance(properties, (str, Iterable)):
-        raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
-    names = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
+    names = set(map(property_name, texts(properties, "properties")))
     if not names:
         raise InvalidBlock(f"no property to check; name some of {', '.join(OF_ALLOCATIONS)}, or leave properties out")
     for name in sorted(names - set(OF_ALLOCATIONS)):

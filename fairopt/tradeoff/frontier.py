@@ -25,6 +25,7 @@ from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
+from fairopt.properties.names import require_whole
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import LONG, shorter
 from fairopt.runtime.lazy import later, pandas
@@ -325,8 +326,7 @@ def frontier(
     """
     if not isinstance(instance, Instance):
         raise InvalidBlock(f"frontier(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
-        raise InvalidBlock(f"processes is {processes!r}; give a whole number, 1 or more")
+    require_whole(processes, "processes")
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)
     grid_points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]

@@ -42,7 +42,15 @@ from fairopt.properties.exact.confirm import Counterexample, Verified, second_an
 from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
 from fairopt.properties.misreports.teams import TeamLie, best_team_lie
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.properties.names import OF_ALLOCATIONS, OF_TEAMS, percent, property_name, zero_if_noise
+from fairopt.properties.names import (
+    OF_ALLOCATIONS,
+    OF_TEAMS,
+    percent,
+    property_name,
+    require_whole,
+    texts,
+    zero_if_noise,
+)
 from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
@@ -160,13 +168,13 @@ def audit(
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
         raise InvalidBlock(f"audit({brief(policy)}): {fix}")
     usual = USUAL_OF_TEAMS if labels_read(policy) else USUAL
-    names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", usual))))
+    names = list(dict.fromkeys(map(property_name, texts(properties, "properties", usual))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
     if share is not None:
         require_share(share, "an audit")
-    require_whole(max_examples, "max_examples", 1)
-    require_whole(servers, "servers", 1)
+    require_whole(max_examples, "max_examples")
+    require_whole(servers, "servers")
     require_whole(seed, "seed", 0)
     known = _conditions(conditions, positive)
     if "boosting only" in known:
@@ -183,22 +191,12 @@ def audit(
         shrink.load()
     clock = begin(time_limit)
     with by_itself() as tell:
-        setting = AuditSettings(
-            policy,
-            known,
-            bool(weights),
-            bool(limits),
-            int(servers),
-            int(max_examples),
-            int(seed),
-            None,
-            tell,
-            share=share,
-        )
+        draws = bool(weights), bool(limits), int(servers), int(max_examples), int(seed)
+        setting = AuditSettings(policy, known, *draws, tell, share=share)
         findings: list[Finding] = []
+        random: tuple[Fault, ...] = ()
         stopped = False
         try:
-            random: tuple[Fault, ...] = ()
             with contextlib.suppress(Late), clock.enforced():  # the searches report it
                 random = setting.random_faults(given)
             for k, name in enumerate(names):
@@ -217,22 +215,8 @@ def audit(
         return AuditReport(label(policy), policy, tuple(findings), known, setting.seed, stopped, share)
 
 
-def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
-    if given is None:
-        return list(usual)
-    if not isinstance(given, (str, Iterable)):
-        raise InvalidBlock(f"{name} are {given!r}; give a name or a list of names")
-    return [given] if isinstance(given, str) else list(given)
-
-
-def require_whole(value: Any, name: str, least: int) -> None:
-    """`InvalidBlock` unless a value is a whole number, ``least`` or more."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
-
-
 def _conditions(given: Any, positive: bool) -> tuple[str, ...]:
-    names = _texts(given, "conditions", ())
+    names = texts(given, "conditions")
     for condition in names:
         if condition not in CONDITIONS:
             raise InvalidBlock(f"no condition {condition!r}; {nearest(str(condition), CONDITIONS)}")
@@ -253,7 +237,6 @@ class AuditSettings:
     servers: int
     max_examples: int
     seed: int
-    seconds: float | None
     tell: Listener
     shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
     only: bool = False  # whether witnesses must have one of these shapes too
@@ -386,11 +369,10 @@ class PropertySearch:
     interrupted: bool = False
     late: bool = False
     each: float = 0.0  # seconds per instance
-    seconds: float | None = None  # time limit, instead of that of the setting
+    seconds: float | None = None  # time limit
 
     def __post_init__(self) -> None:
-        seconds = self.setting.seconds if self.seconds is None else self.seconds
-        self.clock = Clock(None if seconds is None else max(seconds, SHORTEST))
+        self.clock = Clock(None if self.seconds is None else max(self.seconds, SHORTEST))
         self.rng, self.lies = np.random.default_rng(self.setting.seed).spawn(2)
         self.shapes: list[tuple[int, int]] = []
         self.where = ""
@@ -705,8 +687,7 @@ def sentence_of(policy: Any, case: Counterexample) -> str | None:
     if case.lie is not None:
         lied = checked(policy, lying_instance(instance, case.user, np.array(case.lie)))
         runs = tasks_on(lied.bundles[case.user], instance, case.user)
-        report, gain = tuple(map(float, case.lie)), runs / truth - 1 if truth > 0 else np.inf
-        return str(Misreport.on(instance, case.user, report, gain=gain, truthful=truth, lying=runs, family=""))
+        return str(Misreport.on(instance, case.user, tuple(map(float, case.lie)), truth, runs))
     if case.changed is not None:
         after = checked(policy, case.changed)
         runs = float(after.tasks[case.changed.users.index(user)])

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.errors import FairoptError, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
-from fairopt.properties.names import given_labels, labelled, when_late, zero_if_noise
+from fairopt.properties.names import given_labels, labelled, require_whole, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.work import Work, work_by
 from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
@@ -84,16 +84,14 @@ class Misreport:
         instance: Instance,
         user: int,
         demands: tuple[Any, ...],
-        *,
-        gain: float,
         truthful: float,
         lying: float,
-        family: str,
+        family: str = "",
         work: Work | None = None,
     ) -> Misreport:
         """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
-        share = "" if work is None else repr(work.share)
+        gain, share = lying / truthful - 1.0 if truthful > 0 else np.inf, "" if work is None else repr(work.share)
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names, share)
 
     def __str__(self) -> str:
@@ -203,8 +201,7 @@ def best_misreport(
     j = instance.user_index(user)
     one_pool = is_one_pool(instance)
     tries = budget if budget is not None else 3000 if one_pool else 300
-    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-        raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
+    require_whole(tries, "budget")
     clock = Clock(time_limit)
     work = work_by(share, policy, instance)
     truthful = _truth(policy, instance, j, clock, work)
@@ -272,10 +269,8 @@ def verified_misreport(
     unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
     if lying - truthful <= max(LEAST_GAIN * truthful, FLOOR * tasks_alone(instance, j, work), unsure):
         return None
-    gain = lying / truthful - 1.0 if truthful > 0 else np.inf
-    rows: list[Any] = reported.tolist()
-    row = tuple(tuple(r) if isinstance(r, list) else r for r in rows)
-    return Misreport.on(instance, j, row, gain=float(gain), truthful=truthful, lying=lying, family=family, work=work)
+    rows = tuple(tuple(row) if isinstance(row, list) else row for row in reported.tolist())
+    return Misreport.on(instance, j, rows, truthful, lying, family, work)
 
 
 def best_lies(
@@ -335,9 +330,7 @@ class MisreportSearch:
     servers: int = 1
     faults: list[tuple[int, Float, Exception]] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
-    kept: list[tuple[float, Float, str]] = field(
-        default_factory=list
-    )  # for a single case: all that were the best so far
+    kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: all best ones so far
     clock: Clock = field(default_factory=lambda: Clock(None))
     late: bool = False  # whether the clock ended the search
 

@@ -78,7 +78,6 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.answers import outcomes_of
     >>> pools = Batch.of([[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 0, 0]]], [200, 200, 200])
     >>> both = outcomes_of(fo.KDF(2), pools)
     >>> both.tasks[0].round(3), both.outside

@@ -118,9 +118,8 @@ def check(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> print(check(fo.KDF(2).allocate(cluster)))
+    >>> print(fo.check(fo.KDF(2).allocate(cluster)))
     2-DF on Instance(2 users x 3 resources on 1 server)
       yes pareto             no user can run more tasks unless another runs fewer
       NO  sharing-incentive  user 'batch' runs 1.923 tasks, where its own slice would run 2.5: short by 23.1%
@@ -131,9 +130,9 @@ def check(
 
     >>> hours = fo.Instance([[1], [1]], [[1], [1]], task_limits=2, rates=[[1, 10], [1, 1.1]])
     >>> equal = fo.Policy(fo.Leximin(fo.Tasks())).allocate(hours)
-    >>> check(equal, "pareto").ok
+    >>> fo.check(equal, "pareto").ok
     True
-    >>> print(check(equal, "pareto", share=fo.ThroughputShare())["pareto"])
+    >>> print(fo.check(equal, "pareto", share=fo.ThroughputShare())["pareto"])
     with no user losing any, user 'user1' could have a ThroughputShare() of 1.736 instead of 1
     """
     given: Any = allocation

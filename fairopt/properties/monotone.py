@@ -87,11 +87,10 @@ def population_monotone(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.monotone import population_monotone
     >>> cluster = fo.Instance([[1, 1], [3, 1], [1, 3]], [7, 5], users=["a", "b", "c"])
-    >>> print(population_monotone(fo.FDS(1), cluster))
+    >>> print(fo.properties.population_monotone(fo.FDS(1), cluster))
     FDS(alpha=1): when user 'c' leaves, user 'b' runs 1.16667 tasks instead of 1.57735 (-26.036%)
-    >>> population_monotone(fo.DRF(), cluster).holds
+    >>> fo.properties.population_monotone(fo.DRF(), cluster).holds
     True
     """
     part, users = np.flatnonzero(instance.task_limits > 0), instance.users
@@ -145,9 +144,8 @@ def resource_monotone(
     the other:
 
     >>> import fairopt as fo
-    >>> from fairopt.properties.monotone import resource_monotone
     >>> cluster = fo.Instance([[3, 1], [1, 3]], [4, 4], users=["a", "b"], resources=["bandwidth", "memory"])
-    >>> print(resource_monotone(fo.DRF(), cluster))
+    >>> print(fo.properties.resource_monotone(fo.DRF(), cluster))
     DRF: with 4 times as much 'bandwidth', user 'b' runs 0.666667 tasks instead of 1 (-33.333%)
     """
     grown = tuple(float(f) for f in factors)

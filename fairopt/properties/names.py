@@ -120,7 +120,6 @@ def property_name(text: object) -> str:
 
     Examples
     --------
-    >>> from fairopt.properties.names import property_name
     >>> property_name("PE"), property_name("envy_free"), property_name("sp-boosting")
     ('pareto', 'envy-free', 'strategy-proof-boosting')
     """

@@ -125,9 +125,8 @@ class Verdict:
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> verdict = check(fo.KDF(2).allocate(cluster))["sharing-incentive"]
+    >>> verdict = fo.check(fo.KDF(2).allocate(cluster))["sharing-incentive"]
     >>> verdict.holds, round(verdict.margin, 4), verdict.witness.worst
     (False, 0.2308, 'batch')
     """
@@ -177,9 +176,8 @@ class PropertyReport(ByProperty[Verdict]):
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> report = check(fo.MostTasks().allocate(cluster), ["pe", "si"])
+    >>> report = fo.check(fo.MostTasks().allocate(cluster), ["pe", "si"])
     >>> list(report), report["pe"].holds, report["si"].holds
     (['pareto', 'sharing-incentive'], True, False)
     >>> print(report["si"])

@@ -157,8 +157,7 @@ def audit(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.audit.audit import audit
-    >>> report = audit(fo.KDF(2), ["si", "pe"], positive=True, max_examples=200)
+    >>> report = fo.audit(fo.KDF(2), ["si", "pe"], positive=True, max_examples=200)
     >>> report["pe"].verdict
     'not refuted on 200 instances'
     >>> print(report["si"].witness)

@@ -91,11 +91,9 @@ def replay(path: str | Path, policy: Any = None, share: Share | None = None) -> 
     Examples
     --------
     >>> import fairopt as fo, tempfile, pathlib
-    >>> from fairopt.properties.audit.audit import audit
-    >>> from fairopt.properties.audit.replay import replay
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = audit(fo.KDF(2), ["si"], max_examples=100).save(pathlib.Path(folder) / "kdf.json")
-    ...     print(replay(path)[0].verdict)
+    ...     path = fo.audit(fo.KDF(2), ["si"], max_examples=100).save(pathlib.Path(folder) / "kdf.json")
+    ...     print(fo.properties.replay(path)[0].verdict)
     still refutes
     """
     report = load(Path(path), policy, share)

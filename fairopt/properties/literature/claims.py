@@ -174,7 +174,6 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
 
     Examples
     --------
-    >>> from fairopt.properties.literature.claims import claims
     >>> [claim.where for claim in claims("MLF-DRS") if claim.verdict == "refuted"][:3]
     ['Theorem 1', 'Theorem 2', 'Theorem 3']
     >>> claims("k-DF")[2].to_dict()["cases"][0]["tasks"]
@@ -194,7 +193,6 @@ def summary(found: Iterable[Claim]) -> str:
 
     Examples
     --------
-    >>> from fairopt.properties.literature.claims import claims, summary
     >>> summary(claims("slides"))
     '6 claims: 5 proved, 1 refuted'
     """
@@ -212,7 +210,6 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
 
     Examples
     --------
-    >>> from fairopt.properties.literature.claims import claims, markdown
     >>> print(markdown(claims("slides")).splitlines()[2])
     | Jiang and Wu 2018, slide DRF | DRF satisfies pareto, sharing-incentive, envy-free | proved | proved, any n |
     """

@@ -189,12 +189,11 @@ def best_misreport(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.misreports.best import best_misreport
     >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
-    >>> lie = best_misreport(fo.FDS(1), cluster, "b")
+    >>> lie = fo.properties.best_misreport(fo.FDS(1), cluster, "b")
     >>> print(lie)
     user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
-    >>> best_misreport(fo.DRF(), cluster, "b") is None
+    >>> fo.properties.best_misreport(fo.DRF(), cluster, "b") is None
     True
     """
     require_instance(instance)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.instances.random import LARGEST, require
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 
 class GoogleServers(NamedTuple):

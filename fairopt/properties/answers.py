@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
@@ -16,13 +15,11 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy, label
 from fairopt.properties.feasible import require_feasible
 from fairopt.properties.units import quotient
+from fairopt.runtime.arrays import Bool, Float, Ints
 from fairopt.runtime.clock import Clock, Late, current
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.scale.many import allocate_batch
 from fairopt.solve.form.many_instances import Batch
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 SIDE_BY_SIDE = 2**10  # pools solved as servers of one instance: 1.9 microseconds a pool of 3 x 3, 3.4 with 2**17
 SAME = 1e-6  # of the tasks that a user could run alone: two calls of a deterministic mechanism agree to this
@@ -152,7 +149,7 @@ def non_deterministic(mechanism: Any, instance: Instance) -> bool:
     return difference(first, again) > SAME
 
 
-def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.int64]:
+def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> Ints:
     """Solve the pools that can be solved together; indices of the others."""
     everything = np.arange(len(pools))
     if isinstance(policy.objective, WeightedLog):

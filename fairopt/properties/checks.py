@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share
@@ -33,11 +32,10 @@ from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.properties.within import ASIDE, judged
 from fairopt.properties.work import Wording, Work, work_by
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import NOISE
-
-Float = NDArray[np.float64]
 
 MENTIONED_GAP = 1e-8  # a verdict on Pareto efficiency mentions larger gaps
 

@@ -12,7 +12,6 @@ from math import floor
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.properties.answers import Outcomes
@@ -21,11 +20,10 @@ from fairopt.properties.exact import pool as exact_pool
 from fairopt.properties.exact.pool import ExactAnswer, ExactPool, cut, own_slice
 from fairopt.properties.names import BY_NAME
 from fairopt.properties.units import TRACE
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import SUM_ROUNDING
 from fairopt.solve.form.many_instances import Batch
-
-Float = NDArray[np.float64]
 
 NEARLY_FULL = 1e-4  # relative leftover of a bottleneck in answers of numerical methods
 FULL = Fraction(1, 10**6)  # the same in recomputed answers

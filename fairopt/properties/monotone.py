@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, OutOfDomain
@@ -20,15 +19,14 @@ from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 from fairopt.properties.work import Wording, Work, work_by
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.program import require_instance
 
-Float = NDArray[np.float64]
-
 # The instance after a change, the previous indices of its users, the change in words, and a function that makes the
 # witness from the loser and its tasks before and after.
-Change = tuple[Instance, NDArray[np.intp], str, Callable[[str, float, float], "Departure | Growth"]]
+Change = tuple[Instance, Indices, str, Callable[[str, float, float], "Departure | Growth"]]
 
 FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
-
-Float = NDArray[np.float64]
 
 SAFETY = 2.0  # bounds are rounded, and hold to first order
 

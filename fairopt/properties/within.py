@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import expression_of, tiers_of
@@ -24,9 +23,8 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.names import OF_TEAMS
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-
-Float = NDArray[np.float64]
 
 WITHIN = "within the policy's constraints"
 ASIDE = "without the policy's constraints"

@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import EqualShares
@@ -20,10 +19,9 @@ from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.runtime.tolerances import NOISE
-
-Float = NDArray[np.float64]
 
 CORNERS = 2000  # combinations of constraints up to which all optimal vertices are computed in fractions
 SHOWN = 5  # users and resources named in a reason

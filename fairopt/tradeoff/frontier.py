@@ -26,6 +26,7 @@ from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
 from fairopt.properties.names import require_whole
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import LONG, shorter
 from fairopt.runtime.lazy import later, pandas
@@ -36,7 +37,6 @@ from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve
 if TYPE_CHECKING:
     import pandas as pd
 
-Float = NDArray[np.float64]
 
 FORMAT = "fairopt.frontier/1"
 SAME = 1e-4  # percentage points: the tolerance of certificates

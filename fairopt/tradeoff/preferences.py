@@ -21,6 +21,7 @@ from fairopt.instance import Instance
 from fairopt.instance.validation import as_floats
 from fairopt.policies.registry import named_family
 from fairopt.properties.names import require_whole
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later, ndimage, vq
 from fairopt.runtime.progress import tell
@@ -29,7 +30,6 @@ from fairopt.tradeoff.answers import Options, checked_options, order_of, read
 
 __all__ = ["Survey", "compatible", "consistency", "intervals", "read", "respondents"]
 
-Float = NDArray[np.float64]
 Family = str | Callable[..., Any]
 STARTS = 10  # of k-means
 LONGER = "give it more time_limit, or fewer points"

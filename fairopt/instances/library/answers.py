@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, Unbounded
 from fairopt.instance import Instance
@@ -20,7 +19,6 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
-Float = NDArray[np.float64]
 Number = Fraction | float
 
 OPTIMAL = "optimal"

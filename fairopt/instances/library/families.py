@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, UnknownName, nearest
 from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import google_servers
 from fairopt.instances.random import log_uniform, require
-
-Float = NDArray[np.float64]
 
 LONGEST_CHAIN = 10_000  # users, of a table of users and servers that takes 100 MB
 

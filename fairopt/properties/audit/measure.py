@@ -6,20 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.properties.answers import Outcomes, outcomes_of
 from fairopt.properties.margins import Margins, margins_of
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.units import first_largest
+from fairopt.runtime.arrays import Bool, Float, Ints, Rng
 from fairopt.solve.form.many_instances import Batch
 
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
-Rng = np.random.Generator
 
-
-def violations(margins: Margins, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
+def violations(margins: Margins, pools: Batch, found: Outcomes) -> tuple[Float, Ints]:
     """The largest margin of a property of allocations on each pool (0 without an answer) and its user, (n_pools,)."""
     with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0
         by_user = margins.of_many(pools, found)
@@ -34,11 +30,11 @@ class Measurement:
 
     pools: Batch
     margin: Float  # relative, positive where a user loses (or gains by a misreport), (n_pools,)
-    user: NDArray[np.int64]  # that user, (n_pools,)
+    user: Ints  # that user, (n_pools,)
     outside: Bool  # where the mechanism is not defined, (n_pools,)
     faults: tuple[tuple[Batch, Exception], ...] = ()  # single pools on which it failed
     lies: Float | None = None  # that user's report, (n_pools, n_resources)
-    leaver: NDArray[np.int64] | None = None  # the user who leaves, for population monotonicity, (n_pools,)
+    leaver: Ints | None = None  # the user who leaves, for population monotonicity, (n_pools,)
     room: Float | None = None  # the larger capacities, for resource monotonicity, (n_pools, n_resources)
     tallies: dict[str, Tally] = field(default_factory=dict)  # by family of reports
 

@@ -28,8 +28,6 @@ from fairopt.properties.misreports.families import legal
 from fairopt.runtime.clock import Clock, Late
 from fairopt.solve.form.many_instances import Batch
 
-Float = NDArray[np.float64]
-
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
 READABLE = 0.01  # preferred margin of a witness
 EXAMPLES = 60  # of Hypothesis: 400 took up to 4 times as long as 25, with the same result in four of seven searches

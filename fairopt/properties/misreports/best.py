@@ -21,14 +21,12 @@ from fairopt.properties.misreports.families import FAMILIES, climbs, legal, repo
 from fairopt.properties.names import given_labels, labelled, require_whole, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.work import Work, work_by
+from fairopt.runtime.arrays import Bool, Float, Ints, Rng
 from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import Listener, by_itself
 from fairopt.solve.form.many_instances import Batch, is_one_pool
 from fairopt.solve.form.program import require_instance
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 LEAST_GAIN = 1e-5  # relative: smaller ones are noise; batched prices were off by 1.6e-6 of the tasks on 3 x 3 pools
 FLOOR = 1e-7  # of the tasks that the user could run alone: smaller gains are noise
@@ -314,7 +312,7 @@ def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.in
 
 
 # From reports (n_rows, M) and their cases (n_rows,) to true tasks, NaN without an answer, and faults.
-TryReports = Callable[[Float, NDArray[np.int64]], tuple[Float, list[tuple[int, Exception]]]]
+TryReports = Callable[[Float, Ints], tuple[Float, list[tuple[int, Exception]]]]
 
 
 @dataclass
@@ -343,7 +341,7 @@ class MisreportSearch:
         tries: int,
         boosting: bool,
         positive: bool,
-        rng: np.random.Generator,
+        rng: Rng,
         tell: Listener,
     ) -> None:
         """Try all families, with three quarters of the tries, then climb."""
@@ -416,7 +414,7 @@ class MisreportSearch:
             found[name] = pays, better
         return found
 
-    def _attempt(self, reported: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]], int]:
+    def _attempt(self, reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]], int]:
         """Try reports, with a time limit in short batches; also the number tried."""
         if self.clock.time_limit is None:
             return *self.attempt(reported, case), len(reported)
@@ -433,12 +431,12 @@ class MisreportSearch:
         return tasks, faults, first
 
 
-def search_on_pools(policy: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
+def search_on_pools(policy: Any, pools: Batch, user: Ints, truthful: Float) -> MisreportSearch:
     """A search that tries reports in batches: a pool and the lying user for each case."""
     rows = np.arange(len(pools))
     truth, limit = pools.demands[rows, user], pools.limits[rows, user]
 
-    def attempt(reported: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
+    def attempt(reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]]]:
         rows, who = np.arange(len(case)), user[case]
         lied = pools[case]  # copies
         lied.demands[rows, who] = reported
@@ -456,7 +454,7 @@ def search_on_servers(
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
 
-    def attempt(reported: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
+    def attempt(reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]]]:
         tasks, faults = np.full(len(reported), np.nan), []
         for k, row in enumerate(reported):
             try:

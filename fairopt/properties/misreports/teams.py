@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share
@@ -20,9 +19,7 @@ from fairopt.properties.names import given_labels, labelled
 from fairopt.properties.teams import labels_read
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.work import Work, work_by
-
-Float = NDArray[np.float64]
-Rng = np.random.Generator
+from fairopt.runtime.arrays import Float, Rng
 
 LOSS = 1e-9  # of what a member could run alone: smaller losses are rounding
 SECOND = "{} (2)"  # the second user that one poses as

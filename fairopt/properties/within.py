@@ -23,6 +23,7 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.names import OF_TEAMS
+from fairopt.properties.units import quotient
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 
@@ -86,7 +87,7 @@ def most_gains(
     answer = program.allocate(instance, time_limit=time_limit)
     most = answer.objective * np.exp(answer.certificate.gap)
     others = factors @ floors - factors * floors
-    bounds = np.divide(most - others, factors, out=np.full(len(runs), np.inf), where=factors > 0) - runs
+    bounds = quotient(most - others, factors, np.inf) - runs
     return answer, np.maximum(bounds, 0.0)
 
 

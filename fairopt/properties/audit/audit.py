@@ -39,7 +39,7 @@ from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller
 from fairopt.properties.checks import check
 from fairopt.properties.exact.cluster import MEASURED, ExactJudge
 from fairopt.properties.exact.confirm import Counterexample, Verified, second_answer, verified
-from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
+from fairopt.properties.misreports.best import Misreport, Tally, best_misreport, lying_instance, tasks_on
 from fairopt.properties.misreports.teams import TeamLie, best_team_lie
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import (
@@ -204,7 +204,8 @@ def audit(
                 search.run(given)
                 findings.append(search.finding())
                 if prove and search.witness is None and not search.interrupted and not clock.late:
-                    findings[-1] = replace(findings[-1], proved=search.proved())
+                    proved = later("fairopt.properties.prove.prove:of_finding")(setting, name)
+                    findings[-1] = replace(findings[-1], proved=proved)
                 if found is not None:
                     found(findings[-1])
                 if search.interrupted:
@@ -360,7 +361,7 @@ class PropertySearch:
     faulty: int = 0  # instances without an answer; false reports may cause further faults
     n_faults: int = 0
     faults: list[Fault] = field(default_factory=list)
-    hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    hits: dict[str, Tally] = field(default_factory=dict)
     candidates: list[tuple[Measurement, int]] = field(default_factory=list)
     unproved: int = 0
     unconfirmed: list[Unconfirmed] = field(default_factory=list)
@@ -413,10 +414,6 @@ class PropertySearch:
         if self.witness is None:
             self._verify(case)
         return self.witness
-
-    def proved(self) -> str:
-        """What `prove` proves of the property, in words; empty if nothing."""
-        return str(later("fairopt.properties.prove.prove:of_finding")(self.setting, self.name))
 
     def finding(self) -> Finding:
         """The results so far, as a finding."""
@@ -536,10 +533,9 @@ class PropertySearch:
         outside = int(found.outside.sum())
         wrong = {p.demands.tobytes() for p, _ in found.faults}
         self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
-        self._count(family, len(pools) - outside, len(failing), self.clock.seconds if len(failing) else None)
+        self._count(family, len(pools) - outside, len(failing), self.clock.seconds)
         for kind, tally in found.tallies.items():
-            first = None if tally.first is None else begun + tally.first
-            self._count(f"lies: {kind}", tally.tried, tally.hits, first)
+            self._count(f"lies: {kind}", tally.tried, tally.hits, begun + (tally.seconds or 0.0))
         if len(failing):
             order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
             self.candidates += [(found, int(b)) for b in order[:2]]
@@ -552,9 +548,8 @@ class PropertySearch:
         self.tried += max(size - outside - faulty, 0)
         self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
 
-    def _count(self, family: str, tried: int, hits: int, seconds: float | None) -> None:
-        t, h, first = self.hits.get(family, (0, 0, None))
-        self.hits[family] = (t + tried, h + hits, seconds if first is None else first)
+    def _count(self, family: str, tried: int, hits: int, seconds: float) -> None:
+        self.hits[family] = self.hits.get(family, Tally()).plus(tried, hits, seconds)
 
     def _fail(self, faults: Sequence[Fault]) -> None:
         self.n_faults += len(faults)
@@ -610,14 +605,10 @@ class PropertySearch:
         if fault := isinstance(found, Exception) and not outside:
             self.faulty += 1
             self._fail([Fault(f"{type(found).__name__}: {found}", instance)])
-        self.tried += not outside and not fault
+        answered = not outside and not fault
+        self.tried += answered
         if small:
-            self._count(
-                "clusters" if s.servers > 1 else "pools",
-                int(not outside and not fault),
-                int(broken),
-                begun if broken else None,
-            )
+            self._count("clusters" if s.servers > 1 else "pools", int(answered), int(broken), begun)
         if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
             least = smaller_cluster(instance, fails, min(SHRINKING, self.clock.left or np.inf))
@@ -728,10 +719,9 @@ def search_instance(
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
-            return None if found is None else witness_of_lie(instance, found)
+            return witness_of(instance, found)
         if name == "team-strategy-proof":
-            together = best_team_lie(policy, instance, **options)
-            return None if together is None else witness_of_team(instance, together)
+            return witness_of(instance, best_team_lie(policy, instance, **options))
         search = population_monotone if name == "population-monotone" else resource_monotone
         verdict = search(policy, instance, share=share)
     except Exception as error:
@@ -742,16 +732,12 @@ def search_instance(
     return Witness(instance, verdict.sentence, verdict.margin, None, None, None, how)
 
 
-def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
-    """A profitable misreport as a witness."""
+def witness_of(instance: Instance, lie: Misreport | TeamLie | None) -> Witness | None:
+    """A profitable lie of a user or of a team as a witness; None for none."""
     how = "truth and lie solved again, with proof"
-    return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
-
-
-def witness_of_team(instance: Instance, lie: TeamLie) -> Witness:
-    """A profitable lie of a team as a witness."""
-    how = "truth and lie solved again, with proof"
-    return Witness(instance, str(lie), lie.gain, lie.team, None, None, how, lie.reported)
+    if isinstance(lie, TeamLie):
+        return Witness(instance, str(lie), lie.gain, lie.team, None, None, how, lie.reported)
+    return None if lie is None else Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
 def _search_allocation(policy: Any, name: str, instance: Instance, share: Share | None) -> Witness | Unconfirmed | None:

@@ -21,6 +21,7 @@ from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
 from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
+from fairopt.properties.misreports.best import Tally
 from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
 from fairopt.runtime.lazy import later
@@ -117,8 +118,8 @@ class Finding:
     seconds : float
         Seconds of the search.
     hits : dict of str to tuple
-        By family of instances or misreports: number tried, number of violations before verification, and seconds until
-        the first (None for none).
+        By family of instances or misreports: the number ``tried``, of ``hits`` (violations before verification), and
+        ``seconds`` until the first (None for none).
     faults : tuple of Fault
         Up to 5 of the instances on which the mechanism failed.
     n_faults : int
@@ -151,7 +152,7 @@ class Finding:
     witness: Witness | None
     searched: str
     seconds: float
-    hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    hits: dict[str, Tally] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     n_faults: int = 0
     interrupted: bool = False
@@ -198,8 +199,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain lists, numbers and strings."""
-        hits = {kind: dict(zip(("tried", "hits", "seconds"), one, strict=True)) for kind, one in self.hits.items()}
-        return {**plain(self), "verdict": self.verdict, "hits": hits}
+        return {**plain(self), "verdict": self.verdict, "hits": {kind: t._asdict() for kind, t in self.hits.items()}}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from fairopt.instance import Instance
 from fairopt.policies.parse import parse_policy, parse_share
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
-from fairopt.properties.audit.audit import search_instance, witness_of_lie, witness_of_team
+from fairopt.properties.audit.audit import search_instance, witness_of
 from fairopt.properties.audit.findings import (
     FORMAT,
     AuditReport,
@@ -29,7 +29,7 @@ from fairopt.properties.audit.findings import (
     plain,
 )
 from fairopt.properties.exact.confirm import Counterexample, verified
-from fairopt.properties.misreports.best import verified_misreport
+from fairopt.properties.misreports.best import Tally, verified_misreport
 from fairopt.properties.misreports.teams import verified_team_lie
 from fairopt.properties.names import OF_TEAMS, percent, property_name
 from fairopt.properties.within import decided_on_pools
@@ -140,7 +140,7 @@ def _finding(given: Any) -> Finding:
         None if witness is None else _witness(witness, name),
         str(given["searched"]),
         float(given["seconds"]),
-        {str(k): (int(h["tried"]), int(h["hits"]), h["seconds"]) for k, h in given["hits"].items()},
+        {str(k): Tally(int(h["tried"]), int(h["hits"]), h["seconds"]) for k, h in given["hits"].items()},
         tuple(Fault(str(f["message"]), Instance.from_dict(f["instance"])) for f in given["faults"]),
         int(given["n_faults"]),
         bool(given["interrupted"]),
@@ -211,12 +211,11 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
         margin, how, refutes = proof.margin, proof.how, proof.confirmed
     else:
         if lie is not None:
-            pays = verified_misreport(policy, instance, str(witness.user), lie, share=share)
-            found = None if pays is None else witness_of_lie(instance, pays)
+            found = witness_of(instance, verified_misreport(policy, instance, str(witness.user), lie, share=share))
         elif name == "team-strategy-proof":
             team = str(witness.user)
             lie = None if witness.changed is None else verified_team_lie(policy, instance, team, witness.changed, share)
-            found = None if lie is None else witness_of_team(instance, lie)
+            found = witness_of(instance, lie)
         else:
             found = search_instance(policy, name, instance, False, 0, share=share)
         refutes, how = isinstance(found, Witness), "could not be shown again"

@@ -127,10 +127,6 @@ class Shrinker:
         found = self._measure(pools)
         return found, np.flatnonzero((found.margin >= self.least) & self.accepts(pools))
 
-    @property
-    def _late(self) -> bool:
-        return self.clock.late
-
     def _drawn(self, pool: Batch) -> Batch | None:
         """A drawn pool of small integers on which the property fails, of the smallest shape."""
         rng = np.random.default_rng(self.seed)
@@ -138,7 +134,7 @@ class Shrinker:
         number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
         for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
             for shape in SMALL_SHAPES:
-                if self._late or shape > (pool.n_users, np.inf):
+                if self.clock.late or shape > (pool.n_users, np.inf):
                     break
                 pools = random_pools(rng, "integers", shape, number, positive=self.positive, **options)
                 pools = pools[self.accepts(pools)]
@@ -161,7 +157,7 @@ class Shrinker:
         """The pool reduced step by step while the property fails; None if it does not fail on the pool."""
         if pools is None or self._first_proved(pools) is None:
             return None
-        while not self._late:
+        while not self.clock.late:
             now = size_of(pools)
             steps = (self._first_proved(moves, now) for moves in self._moves(pools))
             smaller = next((step for step in steps if step is not None), None)
@@ -218,7 +214,7 @@ class Shrinker:
         )
         step = 4 if self.slow else size or 1
         for first in range(0, size, step):
-            if not self._late:
+            if not self.clock.late:
                 yield moves[first : first + step]
 
     def _proved(self, pools: Batch) -> tuple[Counterexample, Verified] | None:
@@ -243,7 +239,7 @@ class Shrinker:
             return None
         start = Batch.of_instance(case.instance)
         bound, best = size_of(start), None
-        if bound[0] or self._late:
+        if bound[0] or self.clock.late:
             return None
         n, m = case.instance.n_users, case.instance.n_resources
         top = int(max(case.instance.demands.max(), case.instance.capacities.max()))
@@ -263,7 +259,7 @@ class Shrinker:
 
         def breaks(pools: Batch) -> bool:
             nonlocal best, bound
-            if self._late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
+            if self.clock.late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
                 return False
             margin = float(self._measure(pools).margin[0])
             target(min(margin, 1e6), label="margin")

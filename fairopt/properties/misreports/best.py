@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,13 +104,20 @@ class Misreport:
         return f"user {self.user!r} reports ({reported}) and {has} instead of {truthful:.6g} ({by})"
 
 
-@dataclass
-class Tally:
-    """Results of one family of reports."""
+class Tally(NamedTuple):
+    """Results of one family of instances or of reports.
 
-    tried: int = 0  # reports, over all users
-    hits: int = 0  # users for whom one pays; for the climb, users for whom it pays more than all reports before
-    first: float | None = None  # seconds until the end of the first batch with a hit
+    A hit is a violation, unverified; of reports a user for whom one pays, or for whom the climb pays more than all
+    reports before.
+    """
+
+    tried: int = 0
+    hits: int = 0
+    seconds: float | None = None  # until the end of the first batch with a hit
+
+    def plus(self, tried: int, hits: int, seconds: float | None) -> Tally:
+        """The tally with another batch."""
+        return Tally(self.tried + tried, self.hits + hits, seconds if hits and not self.hits else self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,12 +371,11 @@ class MisreportSearch:
                     name: legal(make(where), truth, room, boosting, positive, self.servers)
                     for name, make in makers.items()
                 }
-                for name, (pays, better) in self.judge(where, made).items():
-                    tally = self.tallies[name]
-                    tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
+                for name, (tried, pays, better) in self.judge(where, made).items():
+                    hits = int((better & ~climbed[where] if name == "climb" else pays).sum())
                     climbed[where] |= better & (name == "climb")
-                    if tally.hits and tally.first is None:
-                        tally.first = time.perf_counter() - begun
+                    tally = self.tallies.get(name, Tally())
+                    self.tallies[name] = tally.plus(tried, hits, time.perf_counter() - begun)
 
         def members(name: str) -> Callable[[slice], Float]:
             return lambda w: reports(name, self.truth[w], self.room[w], rng, each, self.servers)
@@ -382,10 +388,10 @@ class MisreportSearch:
         for length in np.geomspace(LONGEST, SHORTEST, rounds):
             batch({"climb": around(float(length))}, per_round)
 
-    def judge(self, where: slice, made: dict[str, tuple[Float, Bool]]) -> dict[str, tuple[Bool, Bool]]:
+    def judge(self, where: slice, made: dict[str, tuple[Float, Bool]]) -> dict[str, tuple[int, Bool, Bool]]:
         """Try the false reports (n_cases, K, M) of all families together, and keep the best.
 
-        Returns by family masks of the cases in which one pays, and in which it pays more than any before.
+        Returns by family the number tried, and masks of the cases in which one pays, and pays more than any before.
         """
         all_reports = np.concatenate([reported for reported, _ in made.values()], axis=1)
         lies = np.concatenate([are for _, are in made.values()], axis=1)
@@ -400,7 +406,6 @@ class MisreportSearch:
         for name, (reported, are) in made.items():
             columns, first = slice(first, first + are.shape[1]), first + are.shape[1]
             own = lying[:, columns]
-            self.tallies.setdefault(name, Tally()).tried += int(lies[:, columns].sum())
             at = own.argmax(axis=1)
             most, chosen = own[rows, at], reported[rows, at]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -411,7 +416,7 @@ class MisreportSearch:
             self.gain[place], self.best[place], self.family[place] = gain[better], chosen[better], name
             if len(self.truth) == 1 and better.any():
                 self.kept.append((float(gain[0]), chosen[0], name))
-            found[name] = pays, better
+            found[name] = int(lies[:, columns].sum()), pays, better
         return found
 
     def _attempt(self, reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]], int]:

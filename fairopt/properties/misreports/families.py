@@ -11,7 +11,6 @@ import numpy as np
 from fairopt.properties.units import quotient
 from fairopt.runtime.arrays import Bool, Float, Rng
 
-FAMILIES = ("scale", "grid", "co-dominant", "single", "zero", "random")  # "climb" starts from the best of these
 SCALES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10)
 SINGLES = (0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.2, 1.35, 1.5, 2, 3, 5, 10, 100)
 NEAR = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2)  # times the largest other ratio
@@ -21,15 +20,7 @@ LARGEST_ENTRY = 8  # of integers in the grid
 
 def reports(family: str, truth: Float, room: Float, rng: Rng, most: int, servers: int = 1) -> Float:
     """Reports of one family, (n_cases, K, M), with K at most ``most``; `legal` tells which of them are false."""
-    make = {
-        "scale": _scaled,
-        "grid": _grid,
-        "co-dominant": _near_the_largest,
-        "single": _one_at_a_time,
-        "zero": _zeros,
-        "random": _random,
-    }[family]
-    made = make(truth, room, rng, most, servers)
+    made = MAKERS[family](truth, room, rng, most, servers)
     if made.shape[1] > most:
         made = made[:, np.sort(rng.choice(made.shape[1], most, replace=False))]
     return made
@@ -127,3 +118,14 @@ def _put(truth: Float, values: Float) -> Float:
     size, m = truth.shape
     here = np.eye(m, dtype=bool)[:, None]  # (M, 1, M)
     return np.where(here, values[:, None], truth[:, None, None]).reshape(size, -1, m)
+
+
+MAKERS = {
+    "scale": _scaled,
+    "grid": _grid,
+    "co-dominant": _near_the_largest,
+    "single": _one_at_a_time,
+    "zero": _zeros,
+    "random": _random,
+}
+FAMILIES = tuple(MAKERS)  # "climb" starts from the best of these

@@ -18,6 +18,7 @@ from fairopt.properties.misreports.families import FAMILIES, legal, reports
 from fairopt.properties.names import given_labels, labelled
 from fairopt.properties.teams import labels_read
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.units import quotient
 from fairopt.properties.work import Work, work_by
 from fairopt.runtime.arrays import Float, Rng
 
@@ -125,7 +126,7 @@ def _gain(truth: Allocation, lie: Allocation, team: str, work: Work | None) -> f
     if (after < before - LOSS * alone).any():
         return 0.0
     pays = after - before > np.maximum(LEAST_GAIN * before, FLOOR * alone)
-    gains = np.divide(after - before, before, out=np.full(len(members), np.inf), where=before > 0)
+    gains = quotient(after - before, before, np.inf)
     return float(gains[pays].max(initial=0.0))
 
 

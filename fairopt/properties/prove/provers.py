@@ -31,7 +31,6 @@ class Answer:
 
     query: Query
     answer: str
-    seconds: float
     values: dict[str, Fraction] = field(default_factory=dict)
     why: str = ""
 
@@ -85,18 +84,16 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     running.add(process)
-    begun = time.perf_counter()
 
     def wait() -> None:
         out, errors = process.communicate()
-        seconds = time.perf_counter() - begun
         running.discard(process)
         if process.returncode:
             why = (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
-            done.put(Answer(query, "unknown", seconds, why=why))
+            done.put(Answer(query, "unknown", why=why))
             return
         result = json.loads(out)
         values = {name: Fraction(value) for name, value in result.get("values", {}).items()}
-        done.put(Answer(query, result["answer"], seconds, values))
+        done.put(Answer(query, result["answer"], values))
 
     threading.Thread(target=wait, daemon=True).start()

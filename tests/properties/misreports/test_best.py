@@ -132,7 +132,7 @@ def test_every_family_finds_lies_that_pay_and_that_hold_when_solved_again(family
     demands, capacities = small(7, least=least)
     found = best_lies(policy, Batch.of(demands, capacities), families=(family,), tries=80)
     tally = found.tallies[family]
-    assert 0 < tally.hits <= found.gain.size and tally.first is not None and tally.tried > 0
+    assert 0 < tally.hits <= found.gain.size and tally.seconds is not None and tally.tried > 0
     b, j = np.argwhere(found.gain > 0)[0]
     lie = verified_misreport(policy, fo.Instance(demands[b], capacities[b]), int(j), found.demands[b, j])
     assert lie is not None and lie.gain == pytest.approx(found.gain[b, j], rel=1e-3)

@@ -81,21 +81,21 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     (array([ 1.923, 15.385]), array([False,  True]))
     """
     size, n, _ = pools.demands.shape
-    found = Outcomes(np.full((size, n), np.nan), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
+    outcomes = Outcomes(np.full((size, n), np.nan), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
     left = np.arange(size)
     if size and n and type(mechanism) is Policy:  # a subclass may override allocate
-        left = _solve_in_batch(mechanism, pools, found)
+        left = _solve_in_batch(mechanism, pools, outcomes)
     for b in left:
         instance = pools.instance(int(b))
         try:
             answer = checked(mechanism, instance)
         except OutOfDomain:
-            found.outside[b] = True
+            outcomes.outside[b] = True
         except Exception as error:
-            found.faults.append((int(b), error))
+            outcomes.faults.append((int(b), error))
         else:
-            found.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
-    return found
+            outcomes.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
+    return outcomes
 
 
 def checked(mechanism: Any, instance: Instance) -> Allocation:
@@ -149,7 +149,7 @@ def non_deterministic(mechanism: Any, instance: Instance) -> bool:
     return difference(first, again) > SAME
 
 
-def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> Ints:
+def _solve_in_batch(policy: Policy, pools: Batch, outcomes: Outcomes) -> Ints:
     """Solve the pools that can be solved together; indices of the others."""
     everything = np.arange(len(pools))
     if isinstance(policy.objective, WeightedLog):
@@ -158,14 +158,14 @@ def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> Ints:
         if blocks is None:
             return everything
         for where in np.array_split(everything[alike], -(-int(alike.sum()) // SIDE_BY_SIDE)) if alike.any() else ():
-            alike[where] = _solve_as_servers(blocks, pools[where], where, found)
+            alike[where] = _solve_as_servers(blocks, pools[where], where, outcomes)
         return everything[~alike]
     inside = _within_domain(policy, pools)
     if inside is None:
         return everything
     here = np.flatnonzero(inside)
     if not len(here):
-        found.outside[:] = True
+        outcomes.outside[:] = True
         return here
     try:
         many = allocate_batch(policy, pools[here], clock := Clock(_seconds_left()))
@@ -173,11 +173,11 @@ def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> Ints:
         return everything
     if clock.late and not many.ok.all():
         _seconds_left()
-    found.outside[:] = ~inside
-    found.keep(here[many.ok], many.tasks[many.ok])
+    outcomes.outside[:] = ~inside
+    outcomes.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):
         fault = NotCertified(f"{label(policy)}: gap {many.gap[b]:.2g}, violation {many.violation[b]:.2g}")
-        found.faults.append((int(here[b]), fault))
+        outcomes.faults.append((int(here[b]), fault))
     return everything[:0]
 
 
@@ -207,7 +207,7 @@ def _on_servers(policy: Policy) -> Policy | None:
     return Policy(objective, [*parts, *(c for c in policy.constraints if type(c) is AtMostRequested)])
 
 
-def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes) -> Bool:
+def _solve_as_servers(policy: Policy, pools: Batch, where: Any, outcomes: Outcomes) -> Bool:
     """Solve pools as servers of one instance; a mask of those with an answer."""
     room = pools.capacities
     together = Instance(np.ascontiguousarray(pools.demands.swapaxes(0, 1)), room)
@@ -218,5 +218,5 @@ def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes)
     held = answer.bundles.swapaxes(0, 1)
     good = (held.sum(axis=1) <= room * (1.0 + VIOLATION_TOLERANCE)).all(axis=1)
     tasks = np.minimum(answer.tasks_by_server.T, pools.limits)
-    found.keep(where[good], tasks[good], held[good])
+    outcomes.keep(where[good], tasks[good], held[good])
     return np.asarray(good)

@@ -165,26 +165,26 @@ def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
 
 def pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     """Whether no user can gain unless another loses."""
-    found, instance = dominating(allocation, tol, clock, work), allocation.instance
-    holds, say = found.margin <= tol, Wording(work)
+    better, instance = dominating(allocation, tol, clock, work), allocation.instance
+    holds, say = better.margin <= tol, Wording(work)
     words = f"no user can {say.more} unless another {say.fewer}"
-    if holds and found.bound > tol:
+    if holds and better.bound > tol:
         words = f"no user was found who can {say.more} unless another {say.fewer}, but a gain of "
-        words += f"{percent(found.bound)} is not ruled out {when_late(clock)}"
-        return Verdict("pareto", None, found.margin, found, words)
-    for user, gain in found.gains.items():  # of one user at most
+        words += f"{percent(better.bound)} is not ruled out {when_late(clock)}"
+        return Verdict("pareto", None, better.margin, better, words)
+    for user, gain in better.gains.items():  # of one user at most
         if not holds:
             has = float(_counted(allocation, work)[instance.user_index(user)])
             before, after = _numbers(has, has + gain)
             words = f"with no user {say.losing}, user {user!r} could {say.have(after)} instead of {before}"
-            words += _also(found.others + 1, "could gain", "could gain")
-        elif found.margin > NOISE:
-            words += f", but for {percent(found.margin)} of user {user!r}"
-    if found.assumed and holds:
-        words += f", assuming that {found.assumed}"
+            words += _also(better.others + 1, "could gain", "could gain")
+        elif better.margin > NOISE:
+            words += f", but for {percent(better.margin)} of user {user!r}"
+    if better.assumed and holds:
+        words += f", assuming that {better.assumed}"
     if holds and MENTIONED_GAP < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
-    return Verdict("pareto", holds, found.margin, found, words)
+    return Verdict("pareto", holds, better.margin, better, words)
 
 
 def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
@@ -208,57 +208,57 @@ def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Wo
 
 def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     """Whether each team and each user in its team has at least what its slice offers."""
-    name, found = "team-sharing-incentive", team_slices(allocation)
-    short = found.short
+    name, teams = "team-sharing-incentive", team_slices(allocation)
+    short = teams.short
     margin = float(short.max(initial=-1.0))
     if margin <= tol:
         words = "no team or user would hold a larger dominant share with one member's tasks on its slice of the servers"
-        return Verdict(name, True, margin, found, words)
+        return Verdict(name, True, margin, teams, words)
     k = int(first_largest(short))
-    now, would = _numbers(found.holds[k], found.slices[k])
-    is_user = found.names[k] in allocation.instance.users
+    now, would = _numbers(teams.holds[k], teams.slices[k])
+    is_user = teams.names[k] in allocation.instance.users
     what, where = ("user", "its own slice") if is_user else ("team", "one member's tasks on its own slice")
-    words = f"{what} {found.names[k]!r} holds a dominant share of {now}, where {where} would hold {would}: "
+    words = f"{what} {teams.names[k]!r} holds a dominant share of {now}, where {where} would hold {would}: "
     words += f"short by {percent(margin)}"
-    return Verdict(name, False, margin, found, words)
+    return Verdict(name, False, margin, teams, words)
 
 
 def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     work = work if name == "envy-free" else None
-    found = envy(allocation, COUNTINGS[name], tol, clock, work)
-    enviers = found.enviers(tol)
-    known = found.largest if found.left == 0 else np.minimum(found.largest, tol)
-    left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
+    envies = envy(allocation, COUNTINGS[name], tol, clock, work)
+    enviers = envies.enviers(tol)
+    known = envies.largest if envies.left == 0 else np.minimum(envies.largest, tol)
+    left = f"{envies.left:,} users (up to {envies.pairs_left:,} pairs) were not compared {when_late(clock)}"
     if len(enviers):
-        j = int(enviers[first_largest(found.largest[enviers])])
-        words = _envied(found, allocation, j, work, COUNTINGS[name])
+        j = int(enviers[first_largest(envies.largest[enviers])])
+        words = _envied(envies, allocation, j, work, COUNTINGS[name])
         words += _also(len(enviers), "envies another", "envy another")
-        words += f"; {left}" if found.left else ""
-        return Verdict(name, False, float(found.largest[j]), found, words)
+        words += f"; {left}" if envies.left else ""
+        return Verdict(name, False, float(envies.largest[j]), envies, words)
     words, margin = _UNENVIED[name].format(Wording(work).more), float(known.max(initial=-1.0))
-    if found.left:
-        return Verdict(name, None, margin, found, f"{words}, as far as is known: {left}")
-    return Verdict(name, True, margin, found, words)
+    if envies.left:
+        return Verdict(name, None, margin, envies, f"{words}, as far as is known: {left}")
+    return Verdict(name, True, margin, envies, words)
 
 
-def _envied(found: Envy, allocation: Allocation, j: int, work: Work | None, counting: Counting) -> str:
+def _envied(envies: Envy, allocation: Allocation, j: int, work: Work | None, counting: Counting) -> str:
     """The sentence about the envy of user j."""
-    has, would = _numbers(found.runs, found.would_run + counting.less_own)
+    has, would = _numbers(envies.runs, envies.would_run + counting.less_own)
     if counting.in_whole:
-        words = f"user {found.envier!r} could run {would} whole task{'s' * (would != '1')} on what {found.envied!r} "
+        words = f"user {envies.envier!r} could run {would} whole task{'s' * (would != '1')} on what {envies.envied!r} "
         return f"{words}holds{' less one task' * counting.less_theirs}, but runs {has}"
     say, slices = Wording(work), allocation.instance.own_slices if work is None else work.slices
-    words = f"user {found.envier!r} would {say.have(would)} on what {found.envied!r} holds, but {say.verb} {has}: "
-    return f"{words}envy of {percent(found.largest[j])}{' of its own slice' * bool(slices[j] > found.runs)}"
+    words = f"user {envies.envier!r} would {say.have(would)} on what {envies.envied!r} holds, but {say.verb} {has}: "
+    return f"{words}envy of {percent(envies.largest[j])}{' of its own slice' * bool(slices[j] > envies.runs)}"
 
 
 def bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
     """Whether each user has its entitlement of a full resource, or all it asks for."""
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
-    found = bottleneck_fairness(allocation, tol)
-    margin = 0.0 if found.holds else 1.0 - found.best_share / found.entitlement
-    return Verdict("bottleneck", found.holds, margin, found, str(found))
+    result = bottleneck_fairness(allocation, tol)
+    margin = 0.0 if result.holds else 1.0 - result.best_share / result.entitlement
+    return Verdict("bottleneck", result.holds, margin, result, str(result))
 
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}

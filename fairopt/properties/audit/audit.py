@@ -407,9 +407,9 @@ class PropertySearch:
     def confirmed(self, case: Counterexample) -> Witness | None:
         """The witness of a given counterexample, shrunk if the search measures a violation on its instance."""
         s = self.setting
-        found = measure(s.policy, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
-        if found.margin[0] > LEAST_MARGIN:
-            self.candidates.append((found, 0))
+        measured = measure(s.policy, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
+        if measured.margin[0] > LEAST_MARGIN:
+            self.candidates.append((measured, 0))
             self._prove()
         if self.witness is None:
             self._verify(case)
@@ -527,26 +527,26 @@ class PropertySearch:
     def _measure(self, family: str, pools: Batch) -> None:
         s, begun = self.setting, self.clock.seconds
         tries = TRIES if self.each < SLOW else FEW_TRIES
-        found = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
+        measured = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
         self.each = (self.clock.seconds - begun) / len(pools)
-        failing = np.flatnonzero(found.margin > LEAST_MARGIN)
-        outside = int(found.outside.sum())
-        wrong = {p.demands.tobytes() for p, _ in found.faults}
-        self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
+        failing = np.flatnonzero(measured.margin > LEAST_MARGIN)
+        outside = int(measured.outside.sum())
+        wrong = {p.demands.tobytes() for p, _ in measured.faults}
+        self._counted(measured, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
         self._count(family, len(pools) - outside, len(failing), self.clock.seconds)
-        for kind, tally in found.tallies.items():
+        for kind, tally in measured.tallies.items():
             self._count(f"lies: {kind}", tally.tried, tally.hits, begun + (tally.seconds or 0.0))
         if len(failing):
-            order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
-            self.candidates += [(found, int(b)) for b in order[:2]]
+            order = failing[np.argsort(-np.minimum(measured.margin[failing], 1e6), kind="stable")]
+            self.candidates += [(measured, int(b)) for b in order[:2]]
 
-    def _counted(self, found: Measurement, size: int, faulty: int) -> None:
+    def _counted(self, measured: Measurement, size: int, faulty: int) -> None:
         """Count measured pools, and keep their faults."""
-        outside = int(found.outside.sum())
+        outside = int(measured.outside.sum())
         self.skipped += outside
         self.faulty += faulty
         self.tried += max(size - outside - faulty, 0)
-        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in measured.faults])
 
     def _count(self, family: str, tried: int, hits: int, seconds: float) -> None:
         self.hits[family] = self.hits.get(family, Tally()).plus(tried, hits, seconds)
@@ -560,10 +560,10 @@ class PropertySearch:
         s = self.setting
         s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
-        for found, b in self.candidates[:ATTEMPTS]:
+        for measured, b in self.candidates[:ATTEMPTS]:
             seconds = min(s.shrinking, self.clock.left or np.inf)
             shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts_pools, s.seed, seconds, s.each_answer)
-            self._record(*shrinker.smallest(found, b))
+            self._record(*shrinker.smallest(measured, b))
             if self.witness is not None:
                 break
         self.candidates.clear()
@@ -571,16 +571,16 @@ class PropertySearch:
     def _on_pool(self, instance: Instance) -> Measurement:
         """Measure one pool, and verify a violation."""
         s = self.setting
-        found = measure(s.policy, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
-        if found.margin[0] > (LEAST_MARGIN if self.name != "pareto" else LEAST_PARETO):
-            case = counterexample_of(self.name, found, 0)  # then with the labels and server rows of the instance
+        measured = measure(s.policy, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
+        if measured.margin[0] > (LEAST_MARGIN if self.name != "pareto" else LEAST_PARETO):
+            case = counterexample_of(self.name, measured, 0)  # then with the labels and server rows of the instance
             changed = case.changed
-            if found.leaver is not None:
-                changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
+            if measured.leaver is not None:
+                changed = instance.select_users([j for j in range(instance.n_users) if j != measured.leaver[0]])
             elif changed is not None:
                 changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
             self._verify(replace(case, instance=instance, changed=changed))
-        return found
+        return measured
 
     def _look_at_servers(self, instance: Instance, small: bool) -> None:
         s, budget = self.setting, ON_SERVERS if small else None

@@ -154,9 +154,9 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
         some = instance if len(part) == instance.n_users else taking_part(instance, part)
-        found = _of_policy(policy, some)
-        if found is not None:
-            return found if len(part) == instance.n_users else _with_users_left_out(found, part, instance)
+        answers = _of_policy(policy, some)
+        if answers is not None:
+            return answers if len(part) == instance.n_users else _with_users_left_out(answers, part, instance)
     return _by_second_way(mechanism, instance)
 
 
@@ -184,10 +184,10 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
         return Recomputed(tuple(_exact(pool, tasks, error) for tasks in corners), how + many)
     near = policy.allocate(instance).tasks
-    found = alpha_fair(pool, per_task, term.alpha, near.tolist())
-    if found is None:
+    tasks = alpha_fair(pool, per_task, term.alpha, near.tolist())
+    if tasks is None:
         return None
-    return Recomputed((_exact(pool, found, ROOTS),), "optimality conditions to 30 digits")
+    return Recomputed((_exact(pool, tasks, ROOTS),), "optimality conditions to 30 digits")
 
 
 def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instance: Instance) -> Recomputed | None:
@@ -209,10 +209,10 @@ def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, st
     """Coefficients of a share by its definition, their relative error, and how they were computed."""
     if not share.states_exactly:
         return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
-    found = [row[0] for row in share.enclosed(instance.derived.of_floats(), WIDTH)]
-    if all(low == high for low, high in found):
-        return [low for low, _ in found], Fraction(0), "exact fractions"
-    return [low for low, _ in found], ROOTS, "fractions of roots to 50 digits"
+    bounds = [row[0] for row in share.enclosed(instance.derived.of_floats(), WIDTH)]
+    if all(low == high for low, high in bounds):
+        return [low for low, _ in bounds], Fraction(0), "exact fractions"
+    return [low for low, _ in bounds], ROOTS, "fractions of roots to 50 digits"
 
 
 # -- by running it --------------------------------------------------------------------------------------------------
@@ -221,12 +221,12 @@ def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, st
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
     """The answer on which two methods agree, or that of a second run."""
     first = checked(mechanism, instance.replace())
-    found = second_answer(mechanism, first)
-    if found is None:
+    second = second_answer(mechanism, first)
+    if second is None:
         return _by_running_again(mechanism, first)
-    if (apart := difference(first, found[0])) > APART:
+    if (apart := difference(first, second[0])) > APART:
         raise _TiedError(f"two methods differ by {apart:.1g} of what a user could run alone", first)
-    return _with_error(first, *found)
+    return _with_error(first, *second)
 
 
 def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
@@ -268,7 +268,7 @@ def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | Non
     return ExactAnswer(tasks, held, [part * alone(pool, j) for j in range(len(tasks))])
 
 
-def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
+def _with_users_left_out(truth: Recomputed, part: list[int], instance: Instance) -> Recomputed:
     """The answers extended to users with a task limit of 0."""
     where = {j: k for k, j in enumerate(part)}
     zero, nothing = Fraction(0), [Fraction(0)] * instance.n_resources
@@ -276,8 +276,8 @@ def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance)
     def whole(values: list[Any], otherwise: Any) -> list[Any]:
         return [values[where[j]] if j in where else otherwise for j in range(instance.n_users)]
 
-    parts = ((whole(a.tasks, zero), whole(a.bundles, nothing), whole(a.error, zero)) for a in found.answers)
-    return Recomputed(tuple(ExactAnswer(*part) for part in parts), found.how)
+    parts = ((whole(a.tasks, zero), whole(a.bundles, nothing), whole(a.error, zero)) for a in truth.answers)
+    return Recomputed(tuple(ExactAnswer(*part) for part in parts), truth.how)
 
 
 # -- margins ----------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from fairopt.properties.exact.pool import ExactPool, max_sum
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.runtime.tolerances import NOISE
+from fairopt.solve.form.program import require_instance
 
 CORNERS = 2000  # combinations of constraints up to which all optimal vertices are computed in fractions
 SHOWN = 5  # users and resources named in a reason
@@ -137,8 +138,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     >>> found.holds, found.always
     (True, False)
     """
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"no_tradeoff({type(instance).__name__}): give an Instance, or fairopt.read(path)")
+    require_instance(instance)
     share = DominantShare() if share is None else share
     require_share(share, no_tradeoff)
     part = np.flatnonzero(instance.task_limits > 0)
@@ -291,8 +291,7 @@ def heterogeneity(
     >>> round(fo.tradeoff.heterogeneity(fo.Instance([[1, 2, 4], [2, 4, 8]], [9, 18, 5])).log_ratio_variance, 12)
     0.0
     """
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"heterogeneity({type(instance).__name__}): give an Instance, or fairopt.read(path)")
+    require_instance(instance)
     for name, given in (("users", users), ("resources", resources)):
         if given is not None and (isinstance(given, str) or len(given) != 2):
             raise InvalidBlock(f"{name} are {given!r}; give two names, as {getattr(instance, name)[:2]}")

@@ -32,6 +32,7 @@ from fairopt.runtime.display import LONG, shorter
 from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.problem import natural_problem
+from fairopt.solve.form.program import require_instance
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 if TYPE_CHECKING:
@@ -324,8 +325,7 @@ def frontier(
     >>> [row["error"] and row["error"][:32] for row in plane.rows()]
     ['InvalidBlock: beta is 0, where t', 'InvalidBlock: beta is 0, where t', None, 'InvalidBlock: (beta, lam) = (2, ']
     """
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"frontier(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
+    require_instance(instance)
     require_whole(processes, "processes")
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)

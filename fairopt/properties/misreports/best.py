@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
-from fairopt.errors import FairoptError, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.errors import FairoptError, InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
@@ -208,7 +208,7 @@ def best_misreport(
     require_whole(tries, "budget")
     clock = Clock(time_limit)
     work = work_by(share, policy, instance)
-    truthful = _truth(policy, instance, j, clock, work)
+    truthful = tasks_on(clock.run(lambda: checked(policy, instance)).bundles[j], instance, j, work)
     left = None if clock.left is None else max(clock.left - AGAIN * clock.seconds, SHORTEST_LIMIT)
     if one_pool:
         search = search_on_pools(policy, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
@@ -239,18 +239,6 @@ def best_misreport(
             stacklevel=2,
         )
     return None
-
-
-def _truth(policy: Any, instance: Instance, j: int, clock: Clock, work: Work | None) -> float:
-    """Tasks, or work, of a user who reports its demands."""
-    try:
-        with clock.enforced():
-            answer = checked(policy, instance)
-    except Late:
-        if not clock.late:  # the limit of the search that calls this one
-            raise
-        raise NotCertified(f"the truth was not solved {when_late(clock)}. Fix: give it more time_limit") from None
-    return tasks_on(answer.bundles[j], instance, j, work)
 
 
 def verified_misreport(

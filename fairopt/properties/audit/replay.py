@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.json_text import read_json_text
 from fairopt.policies.parse import parse_policy, parse_share
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
@@ -228,16 +228,10 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
 
 def _read(path: Path) -> dict[str, Any]:
     """The data of a saved audit; `InvalidInstance` for another file, or one that does not match its digest."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInstance(
-            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
-        ) from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    expected = "give a file that AuditReport.save wrote"
+    data = read_json_text(path, expected)
+    if data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); {expected}")
     if "digest" in data and data["digest"] != digest(data):
         raise InvalidInstance(
             f"{path}: it was changed after it was saved (its digest does not match); save the audit again, or remove "

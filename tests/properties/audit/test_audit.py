@@ -727,7 +727,7 @@ def test_an_edited_file_is_refused(case: str, saved: Any) -> None:
 
 def test_what_is_no_file_of_ours_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    with pytest.raises(fo.errors.InvalidInstance, match="no file"):
+    with pytest.raises(fo.errors.InvalidInstance, match="No such file"):
         replay(path)
     for text in ("", "[1", "[]", '{"format": 1}', "\x00"):
         path.write_text(text)

@@ -86,7 +86,7 @@ def of_notion(words: str) -> set[str]:
 def contradict(notion: Any, kind: str, m: int, weights: bool, examples: int) -> None:
     """Draw pools on which the property might fail; `AssertionError` if it does."""
     shapes = tuple((n, m) for n in (2, 3, 4, 5))
-    setting = AuditSettings(notion, ("positive demands",), weights, False, 1, examples, 1, None, tell, shapes, True)
+    setting = AuditSettings(notion, ("positive demands",), weights, False, 1, examples, 1, tell, shapes, True)
     search = PropertySearch(setting, kind)
     search.run(None)
     assert search.witness is None, f"proved, and refuted: {search.witness}"

@@ -118,7 +118,7 @@ WRONG = {
     "no folder": (["audit", "drf", "--save", "nowhere/x.json"], "create the folder nowhere first"),
     "no servers": (["audit", "drf", "--servers", "0"], "servers is 0"),
     "ending": (["audit", "drf", "--save", "x.csv"], "ends in .json"),
-    "no file": (["replay", "nowhere.json"], "no file nowhere.json"),
+    "no file": (["replay", "nowhere.json"], "nowhere.json cannot be read (No such file"),
 }
 
 

@@ -123,9 +123,7 @@ def test_a_lie_is_told_in_the_names_of_resources() -> None:
 
 
 def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
-    lie = fo.properties.Misreport.on(
-        CLUSTER, 1, ((2.0, 1.0), (3.0, 0.5)), gain=0.5, truthful=1.0, lying=1.5, family="near"
-    )
+    lie = fo.properties.Misreport.on(CLUSTER, 1, ((2.0, 1.0), (3.0, 0.5)), truthful=1.0, lying=1.5, family="near")
     assert str(lie) == (
         "user 'bob' reports (lion (cores 2, memory 1), newt (cores 3, memory 0.5)) and runs 1.5 tasks instead of 1 "
         "(+50.000%)"
@@ -134,7 +132,7 @@ def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
 
 def test_without_names_a_lie_is_told_in_numbers() -> None:
     lie = fo.properties.Misreport.on(
-        fo.Instance([[1, 3], [3, 1]], [2, 4]), 1, (2.0, 3.0), gain=0.5, truthful=1.0, lying=1.5, family="near"
+        fo.Instance([[1, 3], [3, 1]], [2, 4]), 1, (2.0, 3.0), truthful=1.0, lying=1.5, family="near"
     )
     assert str(lie).startswith("user 'user2' reports (2, 3) and runs")
 

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.instances.random import LARGEST, require
-
-__all__ = ["GoogleServers", "google_servers"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 
 class GoogleServers(NamedTuple):

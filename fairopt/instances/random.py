@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-
-__all__ = ["log_uniform"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 LARGEST = 1e300  # bound of parameters without another upper bound
 

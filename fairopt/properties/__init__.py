@@ -11,7 +11,8 @@ The names for users, beside `fairopt.check`, `fairopt.audit` and `fairopt.prove`
 The files:
 
 * `names`: names of properties, numbers in sentences. `verdicts`: `Verdict`, and tables by property.
-* `checks`: properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
+* `checks`: properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix. `feasible`: whether an
+  allocation keeps capacities and limits.
 * `margins`: violations of properties, of many pools in floats and of one answer in fractions.
 * `teams`: labels that policies read, and slices of teams.
 * `within`: the constraints of a policy in judgements of its answers.

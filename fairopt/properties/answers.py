@@ -7,31 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, feasibility
-from fairopt.blocks.bundle_model import tasks_within
+from fairopt.allocation import Allocation
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
+from fairopt.properties.feasible import require_feasible
 from fairopt.properties.units import quotient
+from fairopt.runtime.arrays import Bool, Float, Ints
 from fairopt.runtime.clock import Clock, Late, current
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.scale.many import allocate_batch
 from fairopt.solve.form.many_instances import Batch
-
-__all__ = [
-    "Outcomes",
-    "checked",
-    "differing",
-    "non_deterministic",
-    "outcomes_of",
-    "time_left",
-]
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 SIDE_BY_SIDE = 2**10  # pools solved as servers of one instance: 1.9 microseconds a pool of 3 x 3, 3.4 with 2**17
 SAME = 1e-6  # of the tasks that a user could run alone: two calls of a deterministic mechanism agree to this
@@ -87,28 +75,27 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.answers import outcomes_of
     >>> pools = Batch.of([[[40, 8, 8], [8, 5, 1]], [[1, 2, 0], [1, 0, 0]]], [200, 200, 200])
     >>> both = outcomes_of(fo.KDF(2), pools)
     >>> both.tasks[0].round(3), both.outside
     (array([ 1.923, 15.385]), array([False,  True]))
     """
     size, n, _ = pools.demands.shape
-    found = Outcomes(np.full((size, n), np.nan), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
+    outcomes = Outcomes(np.full((size, n), np.nan), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
     left = np.arange(size)
     if size and n and type(mechanism) is Policy:  # a subclass may override allocate
-        left = _solve_in_batch(mechanism, pools, found)
+        left = _solve_in_batch(mechanism, pools, outcomes)
     for b in left:
         instance = pools.instance(int(b))
         try:
             answer = checked(mechanism, instance)
         except OutOfDomain:
-            found.outside[b] = True
+            outcomes.outside[b] = True
         except Exception as error:
-            found.faults.append((int(b), error))
+            outcomes.faults.append((int(b), error))
         else:
-            found.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
-    return found
+            outcomes.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
+    return outcomes
 
 
 def checked(mechanism: Any, instance: Instance) -> Allocation:
@@ -128,59 +115,41 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
         raise InvalidBlock(f"{name} answered {type(answer).__name__}; give an Allocation with tasks of shape {shape}")
     if answer.instance is not instance:
         answer = replace(answer, instance=instance)
-    held = answer.bundles
-    wrong = ~np.isfinite(held).all(axis=(1, 2)) | ~np.isfinite(answer.tasks_by_server).all(axis=1)
-    if wrong.any():
-        user = instance.users[int(wrong.argmax())]
-        raise NotCertified(f"{name} gives user {user!r} a number that is not finite", best=answer)
-    room = instance.capacities * instance.counts[:, None]
-    over = np.divide(answer.usage - room, room, out=np.where(answer.usage > 0, np.inf, 0.0), where=room > 0)
-    if over.max(initial=0.0) > VIOLATION_TOLERANCE:
-        s, i = np.unravel_index(int(over.argmax()), over.shape)
-        raise NotCertified(
-            f"{name} allocates {answer.usage[s, i]:.10g} of {instance.resources[i]!r} on server "
-            f"{instance.servers[s]!r}, which has {room[s, i]:.10g}",
-            best=answer,
-        )
-    violation = feasibility(instance, np.asarray(answer.tasks_by_server, dtype=float))
-    if violation > VIOLATION_TOLERANCE:
-        negative = np.argwhere(answer.tasks_by_server < 0)
-        if len(negative):
-            j, s = negative[0].tolist()
-            what = f"gives user {instance.users[j]!r} {answer.tasks_by_server[j, s]:.6g} tasks, which is negative"
-        else:
-            what = f"exceeds a capacity or a task limit by {violation:.2g} (or places tasks where they cannot run)"
-        raise NotCertified(f"{name} {what}", best=answer)
+    try:
+        require_feasible(answer, VIOLATION_TOLERANCE)
+    except InvalidInstance as error:
+        raise NotCertified(f"{name}: {error}", best=answer) from error
     if not answer.certificate.ok:
         raise NotCertified(f"{name} answered, but {answer.certificate}", best=answer)
     return answer
 
 
-def differing(mechanism: Any, pools: Batch) -> NDArray[np.int64]:
-    """Indices of pools on which two calls of a mechanism differ: it is non-deterministic or has state."""
-    first, again = (outcomes_of(mechanism, pools) for _ in range(2))
-    room = pools.capacities[:, None]
-    alone = tasks_within(room, pools.demands)
-    other = (first.ok != again.ok) | (first.outside != again.outside)
-    both = first.ok & again.ok
-    differs = np.abs(first.tasks[both] - again.tasks[both]) > SAME * alone[both]
-    if first.bundles is not None and again.bundles is not None:
-        differs |= (np.abs(first.bundles[both] - again.bundles[both]) > SAME * room[both]).any(axis=2)
-    other[both] |= differs.any(axis=1)
-    return np.flatnonzero(other)
+def difference(one: Allocation, other: Allocation) -> float:
+    """The largest difference of two answers: of tasks, relative to a user's alone, or of bundles, to capacities."""
+    instance = one.instance
+    alone = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
+    worst = float(quotient(np.abs(one.tasks - other.tasks), alone).max(initial=0.0))
+    if one.given_bundles is not None and other.given_bundles is not None:
+        room = instance.capacities * instance.counts[:, None]
+        worst = max(worst, float(quotient(np.abs(one.given_bundles - other.given_bundles), room).max(initial=0.0)))
+    return worst
 
 
 def non_deterministic(mechanism: Any, instance: Instance) -> bool:
-    """Whether two calls of a mechanism differ on an instance; False where it raises."""
-    try:
-        first, again = (checked(mechanism, instance.replace()) for _ in range(2))
-    except Exception:  # the search reports it
-        return False
-    alone = instance.tasks_alone.sum(axis=1)
-    return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
+    """Whether two calls of a mechanism differ on an instance, such as by an exception in one of them."""
+    answers: list[Allocation | None] = []
+    for _ in range(2):
+        try:
+            answers.append(checked(mechanism, instance.replace()))
+        except Exception:  # the search reports it
+            answers.append(None)
+    first, again = answers
+    if first is None or again is None:
+        return first is not again
+    return difference(first, again) > SAME
 
 
-def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.int64]:
+def _solve_in_batch(policy: Policy, pools: Batch, outcomes: Outcomes) -> Ints:
     """Solve the pools that can be solved together; indices of the others."""
     everything = np.arange(len(pools))
     if isinstance(policy.objective, WeightedLog):
@@ -189,14 +158,14 @@ def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np
         if blocks is None:
             return everything
         for where in np.array_split(everything[alike], -(-int(alike.sum()) // SIDE_BY_SIDE)) if alike.any() else ():
-            alike[where] = _solve_as_servers(blocks, pools[where], where, found)
+            alike[where] = _solve_as_servers(blocks, pools[where], where, outcomes)
         return everything[~alike]
     inside = _within_domain(policy, pools)
     if inside is None:
         return everything
     here = np.flatnonzero(inside)
     if not len(here):
-        found.outside[:] = True
+        outcomes.outside[:] = True
         return here
     try:
         many = allocate_batch(policy, pools[here], clock := Clock(_seconds_left()))
@@ -204,11 +173,11 @@ def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np
         return everything
     if clock.late and not many.ok.all():
         _seconds_left()
-    found.outside[:] = ~inside
-    found.keep(here[many.ok], many.tasks[many.ok])
+    outcomes.outside[:] = ~inside
+    outcomes.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):
         fault = NotCertified(f"{label(policy)}: gap {many.gap[b]:.2g}, violation {many.violation[b]:.2g}")
-        found.faults.append((int(here[b]), fault))
+        outcomes.faults.append((int(here[b]), fault))
     return everything[:0]
 
 
@@ -238,7 +207,7 @@ def _on_servers(policy: Policy) -> Policy | None:
     return Policy(objective, [*parts, *(c for c in policy.constraints if type(c) is AtMostRequested)])
 
 
-def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes) -> Bool:
+def _solve_as_servers(policy: Policy, pools: Batch, where: Any, outcomes: Outcomes) -> Bool:
     """Solve pools as servers of one instance; a mask of those with an answer."""
     room = pools.capacities
     together = Instance(np.ascontiguousarray(pools.demands.swapaxes(0, 1)), room)
@@ -249,5 +218,5 @@ def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes)
     held = answer.bundles.swapaxes(0, 1)
     good = (held.sum(axis=1) <= room * (1.0 + VIOLATION_TOLERANCE)).all(axis=1)
     tasks = np.minimum(answer.tasks_by_server.T, pools.limits)
-    found.keep(where[good], tasks[good], held[good])
+    outcomes.keep(where[good], tasks[good], held[good])
     return np.asarray(good)

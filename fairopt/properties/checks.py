@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share
-from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
+from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Envy, envy
+from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Counting, Envy, envy
+from fairopt.properties.feasible import require_feasible
 from fairopt.properties.names import (
     BY_NAME,
     OF_ALLOCATIONS,
@@ -23,6 +22,7 @@ from fairopt.properties.names import (
     USUAL_CHECKS,
     percent,
     property_name,
+    texts,
     when_late,
     zero_if_noise,
 )
@@ -32,13 +32,10 @@ from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.properties.within import ASIDE, judged
 from fairopt.properties.work import Wording, Work, work_by
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import NOISE
-
-__all__ = ["OwnSlices", "check"]
-
-Float = NDArray[np.float64]
 
 MENTIONED_GAP = 1e-8  # a verdict on Pareto efficiency mentions larger gaps
 
@@ -119,9 +116,8 @@ def check(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> print(check(fo.KDF(2).allocate(cluster)))
+    >>> print(fo.check(fo.KDF(2).allocate(cluster)))
     2-DF on Instance(2 users x 3 resources on 1 server)
       yes pareto             no user can run more tasks unless another runs fewer
       NO  sharing-incentive  user 'batch' runs 1.923 tasks, where its own slice would run 2.5: short by 23.1%
@@ -132,9 +128,9 @@ def check(
 
     >>> hours = fo.Instance([[1], [1]], [[1], [1]], task_limits=2, rates=[[1, 10], [1, 1.1]])
     >>> equal = fo.Policy(fo.Leximin(fo.Tasks())).allocate(hours)
-    >>> check(equal, "pareto").ok
+    >>> fo.check(equal, "pareto").ok
     True
-    >>> print(check(equal, "pareto", share=fo.ThroughputShare())["pareto"])
+    >>> print(fo.check(equal, "pareto", share=fo.ThroughputShare())["pareto"])
     with no user losing any, user 'user1' could have a ThroughputShare() of 1.736 instead of 1
     """
     given: Any = allocation
@@ -146,25 +142,21 @@ def check(
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:
         raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
     clock, names = Clock(time_limit), _chosen(properties, allocation)
-    _require_feasible(allocation, float(tol))
+    require_feasible(allocation, float(tol))
     work = work_by(share, allocation.policy, allocation.instance)
     checks = [later(f"fairopt.properties.{BY_NAME[p].check}") for p in names]
-    verdicts = tuple(_within(one(allocation, float(tol), clock, work), allocation) for one in checks)
-    if allocation.certificate.whole:
-        verdicts = tuple(
-            v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
-            for v in verdicts
-        )
+    verdicts = tuple(_qualified(one(allocation, float(tol), clock, work), allocation) for one in checks)
     by = "" if work is None else f", by {work.share!r}"
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
 
 
-def _within(verdict: Verdict, allocation: Allocation) -> Verdict:
-    """The verdict, with a sentence that says what the policy's constraints mean for it."""
-    words = judged(verdict.name, allocation.policy, allocation.instance)
-    if not words:
-        return verdict
-    sentence = f"{verdict.sentence} ({words})" if words == ASIDE else f"{words}, {verdict.sentence}"
+def _qualified(verdict: Verdict, allocation: Allocation) -> Verdict:
+    """The verdict, with a sentence that says what constraints and whole tasks mean for it."""
+    sentence, words = verdict.sentence, judged(verdict.name, allocation.policy, allocation.instance)
+    if words:
+        sentence = f"{sentence} ({words})" if words == ASIDE else f"{words}, {sentence}"
+    if allocation.certificate.whole and verdict.holds is False and not COUNTINGS.get(verdict.name, TASKS).in_whole:
+        sentence += " (in divisible tasks)"
     return replace(verdict, sentence=sentence)
 
 
@@ -172,29 +164,31 @@ def _within(verdict: Verdict, allocation: Allocation) -> Verdict:
 
 
 def pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
-    found, instance = dominating(allocation, tol, clock, work), allocation.instance
-    holds, say = found.margin <= tol, Wording(work)
+    """Whether no user can gain unless another loses."""
+    better, instance = dominating(allocation, tol, clock, work), allocation.instance
+    holds, say = better.margin <= tol, Wording(work)
     words = f"no user can {say.more} unless another {say.fewer}"
-    if holds and found.bound > tol:
+    if holds and better.bound > tol:
         words = f"no user was found who can {say.more} unless another {say.fewer}, but a gain of "
-        words += f"{percent(found.bound)} is not ruled out {when_late(clock)}"
-        return Verdict("pareto", None, found.margin, found, words)
-    for user, gain in found.gains.items():  # of one user at most
+        words += f"{percent(better.bound)} is not ruled out {when_late(clock)}"
+        return Verdict("pareto", None, better.margin, better, words)
+    for user, gain in better.gains.items():  # of one user at most
         if not holds:
             has = float(_counted(allocation, work)[instance.user_index(user)])
             before, after = _numbers(has, has + gain)
             words = f"with no user {say.losing}, user {user!r} could {say.have(after)} instead of {before}"
-            words += _also(found.others + 1, "could gain", "could gain")
-        elif found.margin > NOISE:
-            words += f", but for {percent(found.margin)} of user {user!r}"
-    if found.assumed and holds:
-        words += f", assuming that {found.assumed}"
+            words += _also(better.others + 1, "could gain", "could gain")
+        elif better.margin > NOISE:
+            words += f", but for {percent(better.margin)} of user {user!r}"
+    if better.assumed and holds:
+        words += f", assuming that {better.assumed}"
     if holds and MENTIONED_GAP < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
-    return Verdict("pareto", holds, found.margin, found, words)
+    return Verdict("pareto", holds, better.margin, better, words)
 
 
 def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    """Whether each user has at least what its own slice offers."""
     instance, has, say = allocation.instance, _counted(allocation, work), Wording(work)
     slices = instance.own_slices if work is None else work.slices
     short = quotient(slices - has, own_units(slices, has), -1.0)
@@ -213,76 +207,66 @@ def sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Wo
 
 
 def team_sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
-    name, found = "team-sharing-incentive", team_slices(allocation)
-    short = found.short
+    """Whether each team and each user in its team has at least what its slice offers."""
+    name, teams = "team-sharing-incentive", team_slices(allocation)
+    short = teams.short
     margin = float(short.max(initial=-1.0))
     if margin <= tol:
         words = "no team or user would hold a larger dominant share with one member's tasks on its slice of the servers"
-        return Verdict(name, True, margin, found, words)
+        return Verdict(name, True, margin, teams, words)
     k = int(first_largest(short))
-    now, would = _numbers(found.holds[k], found.slices[k])
-    is_user = found.names[k] in allocation.instance.users
+    now, would = _numbers(teams.holds[k], teams.slices[k])
+    is_user = teams.names[k] in allocation.instance.users
     what, where = ("user", "its own slice") if is_user else ("team", "one member's tasks on its own slice")
-    words = f"{what} {found.names[k]!r} holds a dominant share of {now}, where {where} would hold {would}: "
+    words = f"{what} {teams.names[k]!r} holds a dominant share of {now}, where {where} would hold {would}: "
     words += f"short by {percent(margin)}"
-    return Verdict(name, False, margin, found, words)
+    return Verdict(name, False, margin, teams, words)
 
 
 def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
     work = work if name == "envy-free" else None
-    found = envy(allocation, COUNTINGS[name], tol, clock, work)
-    enviers = found.enviers(tol)
-    known = found.largest if found.left == 0 else np.minimum(found.largest, tol)
-    left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
+    envies = envy(allocation, COUNTINGS[name], tol, clock, work)
+    enviers = envies.enviers(tol)
+    known = envies.largest if envies.left == 0 else np.minimum(envies.largest, tol)
+    left = f"{envies.left:,} users (up to {envies.pairs_left:,} pairs) were not compared {when_late(clock)}"
     if len(enviers):
-        j = int(enviers[first_largest(found.largest[enviers])])
-        words = _ENVIED[name](found, allocation, j, work) + _also(len(enviers), "envies another", "envy another")
-        words += f"; {left}" if found.left else ""
-        return Verdict(name, False, float(found.largest[j]), found, words)
+        j = int(enviers[first_largest(envies.largest[enviers])])
+        words = _envied(envies, allocation, j, work, COUNTINGS[name])
+        words += _also(len(enviers), "envies another", "envy another")
+        words += f"; {left}" if envies.left else ""
+        return Verdict(name, False, float(envies.largest[j]), envies, words)
     words, margin = _UNENVIED[name].format(Wording(work).more), float(known.max(initial=-1.0))
-    if found.left:
-        return Verdict(name, None, margin, found, f"{words}, as far as is known: {left}")
-    return Verdict(name, True, margin, found, words)
+    if envies.left:
+        return Verdict(name, None, margin, envies, f"{words}, as far as is known: {left}")
+    return Verdict(name, True, margin, envies, words)
 
 
-def _more_tasks(found: Envy, allocation: Allocation, j: int, work: Work | None) -> str:
-    """The sentence about the envy of user j, in divisible tasks or in work."""
-    (has, would), say = _numbers(found.runs, found.would_run), Wording(work)
-    words = (
-        f"user {found.envier!r} would {say.have(would)} on what {found.envied!r} holds, but {say.verb} {has}: envy of "
-    )
-    words += percent(found.largest[j])
-    slices = allocation.instance.own_slices if work is None else work.slices
-    return words + " of its own slice" * bool(slices[j] > found.runs)
-
-
-def _more_whole_tasks(found: Envy, _: Allocation, __: int, ___: None, theirs: bool) -> str:
-    """The sentence about the envy of a user in whole tasks, less one of the other's (``theirs``) or of its own."""
-    runs, could = _numbers(found.runs, found.would_run + (not theirs))
-    words = f"user {found.envier!r} could run {could} whole task{'s' * (could != '1')} on what {found.envied!r} holds"
-    return words + " less one task" * theirs + f", but runs {runs}"
+def _envied(envies: Envy, allocation: Allocation, j: int, work: Work | None, counting: Counting) -> str:
+    """The sentence about the envy of user j."""
+    has, would = _numbers(envies.runs, envies.would_run + counting.less_own)
+    if counting.in_whole:
+        words = f"user {envies.envier!r} could run {would} whole task{'s' * (would != '1')} on what {envies.envied!r} "
+        return f"{words}holds{' less one task' * counting.less_theirs}, but runs {has}"
+    say, slices = Wording(work), allocation.instance.own_slices if work is None else work.slices
+    words = f"user {envies.envier!r} would {say.have(would)} on what {envies.envied!r} holds, but {say.verb} {has}: "
+    return f"{words}envy of {percent(envies.largest[j])}{' of its own slice' * bool(slices[j] > envies.runs)}"
 
 
 def bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
+    """Whether each user has its entitlement of a full resource, or all it asks for."""
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
-    found = bottleneck_fairness(allocation, tol)
-    margin = 0.0 if found.holds else 1.0 - found.best_share / found.entitlement
-    return Verdict("bottleneck", found.holds, margin, found, str(found))
+    result = bottleneck_fairness(allocation, tol)
+    margin = 0.0 if result.holds else 1.0 - result.best_share / result.entitlement
+    return Verdict("bottleneck", result.holds, margin, result, str(result))
 
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
-_ENVIED: dict[str, Callable[..., str]] = {
-    "envy-free": _more_tasks,
-    "ef1": partial(_more_whole_tasks, theirs=True),
-    "ef1-own": partial(_more_whole_tasks, theirs=False),
-}
 _UNENVIED = {
     "envy-free": "no user would {} on what another holds",
     "ef1": "no user could run more whole tasks on what another holds, less one of the other's tasks",
     "ef1-own": "no user could run more whole tasks on what another holds, after one of its own",
 }
-WHOLE = ("ef1", "ef1-own")  # properties that count whole tasks
 envy_free, ef1, ef1_own = (partial(_envy, name) for name in COUNTINGS)
 
 
@@ -295,9 +279,7 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
         pool, limited = allocation.instance.merged().n_servers == 1, bool(allocation.instance.limits)
         left_out = {"bottleneck"} if not (pool or limited) else {"bottleneck", "pareto"} if limited else set[str]()
         return [p for p in USUAL_CHECKS if p not in left_out]
-    if not isinstance(properties, (str, Iterable)):
-        raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
-    names = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
+    names = set(map(property_name, texts(properties, "properties")))
     if not names:
         raise InvalidBlock(f"no property to check; name some of {', '.join(OF_ALLOCATIONS)}, or leave properties out")
     for name in sorted(names - set(OF_ALLOCATIONS)):
@@ -316,50 +298,6 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
             "it out, or check an allocation of instance.pooled()"
         )
     return [p for p in PROPERTIES if p in names]
-
-
-def _require_feasible(allocation: Allocation, tol: float) -> None:
-    """`InvalidInstance` for an allocation that is infeasible by more than ``tol``."""
-    instance, tasks = allocation.instance, np.asarray(allocation.tasks_by_server)
-    if tasks.shape != (instance.n_users, instance.n_servers):
-        wanted = instance.n_users, instance.n_servers
-        raise InvalidInstance(f"tasks_by_server has shape {tasks.shape}; give {wanted}, a row per user")
-    holds = None if allocation.given_bundles is None else np.asarray(allocation.given_bundles)
-    if holds is not None and holds.shape != (*tasks.shape, instance.n_resources):
-        raise InvalidInstance(f"bundles have shape {holds.shape}; give {(*tasks.shape, instance.n_resources)}")
-    if not instance.n_users:
-        return
-    units = instance.own_slices[:, None]
-    for wrong, fix in (
-        (~np.isfinite(tasks), "give a finite number of tasks"),
-        (tasks < -tol * units, "give 0 tasks or more"),
-        (~instance.eligible & (np.abs(tasks) > tol * units), "it may not run there: give 0"),
-    ):
-        if wrong.any():
-            j, s = np.argwhere(wrong)[0].tolist()
-            raise InvalidInstance(
-                f"user {instance.users[j]!r} has {tasks[j, s]} tasks on server {instance.servers[s]!r}; {fix}"
-            )
-    limits, total = instance.task_limits, tasks.sum(axis=1)
-    over = np.flatnonzero(total > limits * (1.0 + tol))
-    if len(over):
-        j = int(over[0])
-        raise InvalidInstance(f"user {instance.users[j]!r} runs {total[j]:.8g} tasks; its limit is {limits[j]:.8g}")
-    if holds is not None and len(bad := np.argwhere(~np.isfinite(holds) | (holds < -tol * instance.capacities))):
-        j, s, i = bad[0].tolist()
-        raise InvalidInstance(
-            f"user {instance.users[j]!r} holds {holds[j, s, i]} of {instance.resources[i]!r} on server "
-            f"{instance.servers[s]!r}; give a finite number, 0 or more"
-        )
-    room = instance.capacities * instance.counts[:, None]
-    for what, used in (("tasks use", allocation.task_usage), ("users hold", allocation.usage)):
-        beyond = np.argwhere(used > room * (1.0 + tol))
-        if len(beyond):
-            s, i = beyond[0].tolist()
-            raise InvalidInstance(
-                f"{what} {used[s, i]:.8g} of {instance.resources[i]!r} on server {instance.servers[s]!r}, which has "
-                f"{room[s, i]:.8g}; scale the allocation down first"
-            )
 
 
 # -- sentences ------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
@@ -23,16 +22,11 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.work import Work
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp, spatial
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import EPS, NOISE
-
-__all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Bool = NDArray[np.bool_]
 
 WHOLE = 5_000  # users up to whom all pairs are compared, and the matrix is kept: 200 MB
 BLOCK = 262_144  # pairs compared at a time

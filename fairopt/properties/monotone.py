@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, OutOfDomain
@@ -20,17 +19,14 @@ from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
 from fairopt.properties.work import Wording, Work, work_by
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
-
-Float = NDArray[np.float64]
-
 # The instance after a change, the previous indices of its users, the change in words, and a function that makes the
 # witness from the loser and its tasks before and after.
-Change = tuple[Instance, NDArray[np.intp], str, Callable[[str, float, float], "Departure | Growth"]]
+Change = tuple[Instance, Indices, str, Callable[[str, float, float], "Departure | Growth"]]
 
 FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)
 
@@ -89,11 +85,10 @@ def population_monotone(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.monotone import population_monotone
     >>> cluster = fo.Instance([[1, 1], [3, 1], [1, 3]], [7, 5], users=["a", "b", "c"])
-    >>> print(population_monotone(fo.FDS(1), cluster))
+    >>> print(fo.properties.population_monotone(fo.FDS(1), cluster))
     FDS(alpha=1): when user 'c' leaves, user 'b' runs 1.16667 tasks instead of 1.57735 (-26.036%)
-    >>> population_monotone(fo.DRF(), cluster).holds
+    >>> fo.properties.population_monotone(fo.DRF(), cluster).holds
     True
     """
     part, users = np.flatnonzero(instance.task_limits > 0), instance.users
@@ -147,9 +142,8 @@ def resource_monotone(
     the other:
 
     >>> import fairopt as fo
-    >>> from fairopt.properties.monotone import resource_monotone
     >>> cluster = fo.Instance([[3, 1], [1, 3]], [4, 4], users=["a", "b"], resources=["bandwidth", "memory"])
-    >>> print(resource_monotone(fo.DRF(), cluster))
+    >>> print(fo.properties.resource_monotone(fo.DRF(), cluster))
     DRF: with 4 times as much 'bandwidth', user 'b' runs 0.666667 tasks instead of 1 (-33.333%)
     """
     grown = tuple(float(f) for f in factors)

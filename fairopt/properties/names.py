@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.tolerances import NOISE
-
-__all__ = [
-    "ALIASES",
-    "BY_NAME",
-    "OF_ALLOCATIONS",
-    "OF_TEAMS",
-    "PROPERTIES",
-    "USUAL_CHECKS",
-    "canonical",
-    "given_labels",
-    "labelled",
-    "percent",
-    "property_name",
-    "when_late",
-    "zero_if_noise",
-]
 
 
 @dataclass(frozen=True)
@@ -133,7 +120,6 @@ def property_name(text: object) -> str:
 
     Examples
     --------
-    >>> from fairopt.properties.names import property_name
     >>> property_name("PE"), property_name("envy_free"), property_name("sp-boosting")
     ('pareto', 'envy-free', 'strategy-proof-boosting')
     """
@@ -141,6 +127,21 @@ def property_name(text: object) -> str:
     if name is None:
         raise InvalidBlock(f"no property {text!r}; {nearest(text, (*PROPERTIES, *ALIASES))}")
     return name
+
+
+def texts(given: Any, what: str, usual: Iterable[str] = ()) -> list[str]:
+    """Names given as one text or several; the usual ones for None."""
+    if given is None:
+        return list(usual)
+    if not isinstance(given, (str, Iterable)):
+        raise InvalidBlock(f"{what} are {given!r}; give a name or a list of names")
+    return [given] if isinstance(given, str) else list(given)
+
+
+def require_whole(value: Any, name: str, least: int = 1) -> None:
+    """`InvalidBlock` unless a value is a whole number, ``least`` or more."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
 
 
 def given_labels(labels: tuple[str, ...], kind: str) -> tuple[str, ...]:

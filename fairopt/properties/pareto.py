@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share, Tasks
@@ -32,18 +31,15 @@ from fairopt.properties.units import gain_units, own_units, quotient
 from fairopt.properties.within import constraints_of, most_gains
 from fairopt.properties.work import Work
 from fairopt.runtime import subprocesses
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, EPS, NOISE, SUM_ROUNDING
 from fairopt.solve.form.program import servers_symmetric
 
-__all__ = ["Dominating", "dominating"]
-
 log = logging.getLogger("fairopt")
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the smallest of HiGHS
 ALWAYS = 0.01  # of the user's tasks, or of those on its own slice: a larger gain counts whatever the gap
@@ -273,7 +269,7 @@ class _GainSearch:
                     "Fix: give check(...) a larger tol"
                 )
 
-    def _in_question(self) -> NDArray[np.bool_]:
+    def _in_question(self) -> Bool:
         """Users whose bounds exceed the gain that was found."""
         known = self.margin + self.tol * max(self.margin, 1.0) if self.margin > self.tol else self.tol
         return self.most > np.maximum(self.problem.counts, known)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, units_of
 from fairopt.blocks.base import as_given, blocks_within
@@ -14,10 +13,8 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.instance import Instance
 from fairopt.properties.units import own_units, quotient
+from fairopt.runtime.arrays import Float
 
-__all__ = ["TeamSlices", "labels_read", "reads_guarantees", "team_slices"]
-
-Float = NDArray[np.float64]
 Path = tuple[Any, ...]
 
 AT_LIMIT = 1e-9  # relative: users this close to their limits ask for no more

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
+from fairopt.properties.units import quotient
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
-
-__all__ = ["error_bound", "left_open"]
-
-Float = NDArray[np.float64]
 
 SAFETY = 2.0  # bounds are rounded, and hold to first order
 
@@ -45,8 +42,7 @@ def left_open(answer: Allocation, share: Share | None = None) -> tuple[float, Fl
     proved, more = _proved(answer), np.zeros(answer.instance.n_users)
     gap = SAFETY * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # also if it is NaN
     if term is not None and term.alpha is not None and term.share._is_plain and share in (None, term.share):
-        part = _parts(answer, term.share, term.alpha)
-        np.divide(gap, part, out=more, where=part > 0)
+        more = quotient(gap, _parts(answer, term.share, term.alpha))
     return gap, more
 
 

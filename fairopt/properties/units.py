@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
-
-__all__ = ["TRACE", "first_largest", "gain_units", "own_units", "quotient"]
-
-Float = NDArray[np.float64]
 
 TRACE = 1e-9  # of its own slice: a user who runs less counts as running nothing
 

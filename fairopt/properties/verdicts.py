@@ -15,8 +15,6 @@ from fairopt.runtime.lazy import later, pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ByProperty", "PropertyReport", "Verdict"]
-
 T = TypeVar("T")
 
 WORDS = {True: "yes", False: "NO", None: "open"}
@@ -86,6 +84,9 @@ class ByProperty(Mapping[str, T]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def __str__(self) -> str:
+        return "\n".join([self._heading(), *(f"  {entry}" for entry in self.values())])
+
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         from rich import box
         from rich.table import Table
@@ -124,9 +125,8 @@ class Verdict:
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> verdict = check(fo.KDF(2).allocate(cluster))["sharing-incentive"]
+    >>> verdict = fo.check(fo.KDF(2).allocate(cluster))["sharing-incentive"]
     >>> verdict.holds, round(verdict.margin, 4), verdict.witness.worst
     (False, 0.2308, 'batch')
     """
@@ -176,9 +176,8 @@ class PropertyReport(ByProperty[Verdict]):
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> report = check(fo.MostTasks().allocate(cluster), ["pe", "si"])
+    >>> report = fo.check(fo.MostTasks().allocate(cluster), ["pe", "si"])
     >>> list(report), report["pe"].holds, report["si"].holds
     (['pareto', 'sharing-incentive'], True, False)
     >>> print(report["si"])

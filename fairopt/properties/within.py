@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import expression_of, tiers_of
@@ -24,11 +23,9 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.names import OF_TEAMS
+from fairopt.properties.units import quotient
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-
-__all__ = ["ASIDE", "WITHIN", "constraints_of", "decided_on_pools", "judged", "most_gains"]
-
-Float = NDArray[np.float64]
 
 WITHIN = "within the policy's constraints"
 ASIDE = "without the policy's constraints"
@@ -90,7 +87,7 @@ def most_gains(
     answer = program.allocate(instance, time_limit=time_limit)
     most = answer.objective * np.exp(answer.certificate.gap)
     others = factors @ floors - factors * floors
-    bounds = np.divide(most - others, factors, out=np.full(len(runs), np.inf), where=factors > 0) - runs
+    bounds = quotient(most - others, factors, np.inf) - runs
     return answer, np.maximum(bounds, 0.0)
 
 

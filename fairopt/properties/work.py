@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import ChangedByHand
 from fairopt.blocks.bundle_model import tasks_within
@@ -16,11 +15,7 @@ from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
-
-__all__ = ["Wording", "Work", "first_share", "work_by"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from fairopt.runtime.arrays import Bool, Float, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +62,7 @@ class Work:
         return self.most(self.instance.tasks_alone)
 
     @cached_property
-    def limited(self) -> NDArray[np.bool_]:
+    def limited(self) -> Bool:
         """Users whose limit bounds tasks but not work, because a task counts more on some servers than on others."""
         return np.isfinite(self.instance.task_limits) & _differs(self.per_task, self.instance)
 
@@ -130,7 +125,7 @@ def first_share(policy: Any) -> Share | None:
     )
 
 
-def _differs(c: Float, instance: Instance) -> NDArray[np.bool_]:
+def _differs(c: Float, instance: Instance) -> Bool:
     """Users whose coefficients differ between eligible servers."""
     least, most = (f(np.where(instance.eligible, c, o), axis=1) for f, o in ((np.min, np.inf), (np.max, -np.inf)))
     return np.asarray(least < most)

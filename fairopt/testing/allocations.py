@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidInstance
@@ -16,11 +16,8 @@ from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.properties.misreports.best import lying_instance, tasks_on
 from fairopt.properties.units import quotient
+from fairopt.runtime.arrays import Float
 from fairopt.testing.instances import instances, whole
-
-__all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]
-
-Float = NDArray[np.float64]
 
 
 @st.composite

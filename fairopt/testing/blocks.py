@@ -27,8 +27,6 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFairness
 from fairopt.policy import Policy
 
-__all__ = ["notions", "objectives", "policies", "shares"]
-
 Shipped = TypeVar("Shipped", bound=Block)
 
 

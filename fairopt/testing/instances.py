@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
-__all__ = ["instances"]
-
 Size = int | tuple[int, int]
 Number = int | float
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import EqualShares
@@ -20,12 +19,10 @@ from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.runtime.tolerances import NOISE
-
-__all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
-
-Float = NDArray[np.float64]
+from fairopt.solve.form.program import require_instance
 
 CORNERS = 2000  # combinations of constraints up to which all optimal vertices are computed in fractions
 SHOWN = 5  # users and resources named in a reason
@@ -141,8 +138,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     >>> found.holds, found.always
     (True, False)
     """
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"no_tradeoff({type(instance).__name__}): give an Instance, or fairopt.read(path)")
+    require_instance(instance)
     share = DominantShare() if share is None else share
     require_share(share, no_tradeoff)
     part = np.flatnonzero(instance.task_limits > 0)
@@ -166,10 +162,10 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
         for s, i in np.argwhere(full)
     )
     square, condition = len(tight) == len(part), full.any() and np.ptp(sums[full]) <= NOISE * sums[full].max()
-    found = TradeoffReport(
+    report = TradeoffReport(
         shortfall, always, most, equal, sums, tight, square, bool(condition), _idle(some), exactly is not None, ()
     )
-    return replace(found, reasons=tuple(_reasons(found, sums[full])))
+    return replace(report, reasons=tuple(_reasons(report, sums[full])))
 
 
 def _exactly(instance: Instance, share: Share) -> tuple[float, bool] | None:
@@ -198,32 +194,32 @@ def _idle(instance: Instance) -> tuple[tuple[str, str], ...]:
     return tuple((instance.users[j], instance.users[k[0]]) for j, k in less if len(k))
 
 
-def _reasons(found: TradeoffReport, sums: Float) -> Iterator[str]:
+def _reasons(report: TradeoffReport, sums: Float) -> Iterator[str]:
     """The reasons in words; ``sums`` are those of tight capacities."""
-    fair, best = float(found.equal.tasks.sum()), float(found.most_tasks.tasks.sum())
-    if found.holds:
+    fair, best = float(report.equal.tasks.sum()), float(report.most_tasks.tasks.sum())
+    if report.holds:
         yield f"Equal shares run {fair:.6g} tasks, and no allocation runs more."
-        if found.always is False:
+        if report.always is False:
             yield "Other allocations, with unequal shares, run as many."
         return
     yield f"Equal shares run {fair:.6g} tasks, and another allocation runs {best:.6g}."
-    for j, k in found.idle[:SHOWN]:
+    for j, k in report.idle[:SHOWN]:
         yield f"{j} needs more of everything than {k}, so {j} runs no tasks where most run."
-    if len(found.idle) > SHOWN:
-        yield f"So do {len(found.idle) - SHOWN} more users."
-    users = found.most_tasks.instance.users
-    held = found.equal.tasks >= (1 - NOISE) * found.equal.instance.task_limits
-    for j in np.flatnonzero(held & (found.equal.tasks > 0))[:SHOWN]:
+    if len(report.idle) > SHOWN:
+        yield f"So do {len(report.idle) - SHOWN} more users."
+    users = report.most_tasks.instance.users
+    held = report.equal.tasks >= (1 - NOISE) * report.equal.instance.task_limits
+    for j in np.flatnonzero(held & (report.equal.tasks > 0))[:SHOWN]:
         yield f"Equal shares cannot grow beyond the task limit of {users[j]}."
-    without = [users[j] for j in np.flatnonzero(found.most_tasks.tasks <= NOISE * best)]
-    if without and not found.idle:
+    without = [users[j] for j in np.flatnonzero(report.most_tasks.tasks <= NOISE * best)]
+    if without and not report.idle:
         names = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
         yield f"Most tasks run where {names} run{'s' if len(without) == 1 else ''} none."
-    names = ", ".join(found.tight[:SHOWN])
-    if found.square and not np.isnan(sums).any():
-        parts = ", ".join(f"{name} {x:.4g}" for name, x in zip(found.tight[:SHOWN], sums, strict=False))
+    names = ", ".join(report.tight[:SHOWN])
+    if report.square and not np.isnan(sums).any():
+        parts = ", ".join(f"{name} {x:.4g}" for name, x in zip(report.tight[:SHOWN], sums, strict=False))
         yield f"Most tasks use up {names}, of which equal shares take unequal parts: {parts}."
-    elif found.tight:
+    elif report.tight:
         yield f"Most tasks use up {names} only, fewer than there are users."
 
 
@@ -295,8 +291,7 @@ def heterogeneity(
     >>> round(fo.tradeoff.heterogeneity(fo.Instance([[1, 2, 4], [2, 4, 8]], [9, 18, 5])).log_ratio_variance, 12)
     0.0
     """
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"heterogeneity({type(instance).__name__}): give an Instance, or fairopt.read(path)")
+    require_instance(instance)
     for name, given in (("users", users), ("resources", resources)):
         if given is not None and (isinstance(given, str) or len(given) != 2):
             raise InvalidBlock(f"{name} are {given!r}; give two names, as {getattr(instance, name)[:2]}")

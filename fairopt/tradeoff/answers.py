@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import MinTasks
 from fairopt.blocks.objectives import Total
@@ -18,11 +17,9 @@ from fairopt.instance.labels import by_label, refuse_labels
 from fairopt.instance.validation import as_floats, labels
 from fairopt.io.tables import Column, read_table
 from fairopt.policy import Policy
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = ["Options", "checked_options", "order_of", "read"]
-
-Float = NDArray[np.float64]
 Questions = dict[str, tuple[dict[str, dict[str, float]], dict[str, list[str]]]]
 ENOUGH = 1e300  # capacity if no instance is given
 

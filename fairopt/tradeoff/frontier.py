@@ -25,19 +25,19 @@ from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
+from fairopt.properties.names import require_whole
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import LONG, shorter
 from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.problem import natural_problem
+from fairopt.solve.form.program import require_instance
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Frontier", "frontier"]
-
-Float = NDArray[np.float64]
 
 FORMAT = "fairopt.frontier/1"
 SAME = 1e-4  # percentage points: the tolerance of certificates
@@ -325,10 +325,8 @@ def frontier(
     >>> [row["error"] and row["error"][:32] for row in plane.rows()]
     ['InvalidBlock: beta is 0, where t', 'InvalidBlock: beta is 0, where t', None, 'InvalidBlock: (beta, lam) = (2, ']
     """
-    if not isinstance(instance, Instance):
-        raise InvalidBlock(f"frontier(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
-    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
-        raise InvalidBlock(f"processes is {processes!r}; give a whole number, 1 or more")
+    require_instance(instance)
+    require_whole(processes, "processes")
     make, name = _family(family)
     axes = _checked_grid(grid, make, name)
     grid_points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]

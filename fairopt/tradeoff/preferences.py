@@ -20,6 +20,8 @@ from fairopt.errors import InvalidBlock, InvalidInstance, OutOfTime, nearest
 from fairopt.instance import Instance
 from fairopt.instance.validation import as_floats
 from fairopt.policies.registry import named_family
+from fairopt.properties.names import require_whole
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later, ndimage, vq
 from fairopt.runtime.progress import tell
@@ -28,7 +30,6 @@ from fairopt.tradeoff.answers import Options, checked_options, order_of, read
 
 __all__ = ["Survey", "compatible", "consistency", "intervals", "read", "respondents"]
 
-Float = NDArray[np.float64]
 Family = str | Callable[..., Any]
 STARTS = 10  # of k-means
 LONGER = "give it more time_limit, or fewer points"
@@ -258,8 +259,7 @@ class Survey:
         k-means on coordinates over their standard deviations, the best of ten seeded starts; the order of people does
         not matter. There are at most as many clusters as distinct tastes.
         """
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-            raise InvalidBlock(f"number of clusters is {number!r}; give a whole number >= 1")
+        require_whole(number, "number of clusters")
         tastes = self.tastes
         spread = tastes.std(axis=0)
         scaled = tastes / np.where(spread > NOISE * np.abs(tastes).max(), spread, np.inf)

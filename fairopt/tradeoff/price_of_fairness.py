@@ -15,8 +15,6 @@ from fairopt.policy import Policy
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import NOISE
 
-__all__ = ["largest_price", "price_bound"]
-
 
 def largest_price(alpha: float, n: int) -> float:
     """The bound on the price of alpha-fairness (infinity: leximin) among n users whose largest shares are equal.

@@ -30,8 +30,6 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve import dispatch
 from fairopt.tradeoff.price_of_fairness import price_bound
 
-__all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
-
 Point: TypeAlias = tuple[int, dict[str, Any], Any]  # index in the grid, parameters, mechanism
 Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user", or "error" alone
 

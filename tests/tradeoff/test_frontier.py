@@ -462,7 +462,7 @@ def test_bad_families_and_grids_are_refused_before_anything_is_solved(family: An
 
 
 def test_other_bad_arguments() -> None:
-    with pytest.raises(fo.errors.InvalidBlock, match="Instance second"):
+    with pytest.raises(fo.errors.InvalidBlock, match="not an instance"):
         fo.frontier(fo.FDS, [[1]], {"alpha": [1]})  # type: ignore[arg-type]
     for wrong in (0, True, 1.5):
         with pytest.raises(fo.errors.InvalidBlock, match="processes is"):

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, Unbounded
 from fairopt.instance import Instance
@@ -20,9 +19,6 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
-__all__ = ["Agreement", "Answer"]
-
-Float = NDArray[np.float64]
 Number = Fraction | float
 
 OPTIMAL = "optimal"
@@ -111,16 +107,9 @@ class Answer:
         >>> fo.datasets.library()["ghodsi-2011-example"].answers["drf"].to_dict()["tasks"]
         ['3', '2']
         """
-        found: dict[str, Any] = {"policy": self.policy, "status": self.status}
-        for name in ("reason", "exact", "value", "interval", "levels", "tasks", "unit", "gap", "proof"):
-            given = getattr(self, name)
-            if given is None or given == "" or given is False:
-                continue
-            if name in ("levels", "tasks", "interval"):
-                found[name] = list(map(_plain, given))
-            else:
-                found[name] = _plain(given)
-        return found
+        known = {name: value for name, value in vars(self).items() if value is not None and value is not False}
+        del known["notion"]
+        return {name: _plain(value) for name, value in known.items() if value != ""}
 
 
 @dataclass(frozen=True)
@@ -174,10 +163,13 @@ def answer_of(notion: str, entry: Mapping[str, Any]) -> Answer:
 def compared(answer: Answer, instance: Instance, found: Any) -> Agreement:
     """How an allocation, an error, or tasks by user or by user and server compare with an answer."""
     if isinstance(found, BaseException):
-        return _of_error(answer, found)
+        agrees = answer.status != OPTIMAL and isinstance(found, ERRORS[answer.status])
+        reason = "" if agrees else f"{type(found).__name__}, where the library says {answer}"
+        return Agreement(agrees, reason=reason)
     if answer.status != OPTIMAL:
         return Agreement(False, reason=f"the library says {answer}")
-    allocation = found if _answers(answer, instance, found) else _measured(answer, instance, found)
+    comparable = hasattr(found, "certificate") and found.instance == instance and found.policy == answer.make()
+    allocation = found if comparable else _measured(answer, instance, found)
     violation = _violation(instance, allocation)
     shortfall, excess = _shortfall(answer, allocation)
     difference = _difference(answer, allocation)
@@ -191,18 +183,6 @@ def compared(answer: Answer, instance: Instance, found: Any) -> Agreement:
     elif excess > GAP_TOLERANCE:
         reason = f"it is {excess:.1e} above the optimum {answer}"
     return Agreement(not reason, shortfall, violation, difference, reason)
-
-
-def _answers(answer: Answer, instance: Instance, found: Any) -> bool:
-    """Whether this is an allocation by the policy of an answer on the instance, whose value and shares compare."""
-    return hasattr(found, "certificate") and found.instance == instance and found.policy == answer.make()
-
-
-def _of_error(answer: Answer, error: BaseException) -> Agreement:
-    said = next((status for status, kind in ERRORS.items() if isinstance(error, kind)), None)
-    if said == answer.status:
-        return Agreement(True)
-    return Agreement(False, reason=f"{type(error).__name__}, where the library says {answer}")
 
 
 def _measured(answer: Answer, instance: Instance, tasks: Any) -> Allocation:
@@ -257,5 +237,8 @@ def _number(given: Any) -> Number:
     return Fraction(given) if isinstance(given, str) else float(given)
 
 
-def _plain(given: Any) -> Any:
-    return str(given) if isinstance(given, Fraction) else given
+def _plain(value: Any) -> Any:
+    """Fractions as text, tuples as lists."""
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return str(value) if isinstance(value, Fraction) else value

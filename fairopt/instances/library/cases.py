@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,8 +13,6 @@ from fairopt.instance import Instance
 from fairopt.instances.library.answers import Agreement, Answer, answer_of, compared
 from fairopt.instances.library.families import made
 from fairopt.runtime.lazy import later
-
-__all__ = ["Answers", "Case", "Source"]
 
 
 @dataclass(frozen=True)
@@ -74,26 +73,19 @@ class Source:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-class Answers(Mapping[str, Answer]):
+class Answers(dict[str, Answer]):
     """The answers of a case by notion."""
 
     def __init__(self, answers: Mapping[str, Answer], case: str) -> None:
-        self._answers, self._case = dict(answers), case
+        super().__init__(answers)
+        self._case = case
 
-    def __getitem__(self, notion: str) -> Answer:
-        if notion not in self._answers:
-            known = nearest(notion, self._answers) if self._answers else "generated instances have none"
-            raise UnknownName(f"{self._case!r} has no answer of {notion!r}; {known}")
-        return self._answers[notion]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._answers)
-
-    def __len__(self) -> int:
-        return len(self._answers)
+    def __missing__(self, notion: str) -> Answer:
+        known = nearest(notion, self) if self else "generated instances have none"
+        raise UnknownName(f"{self._case!r} has no answer of {notion!r}; {known}")
 
     def __repr__(self) -> str:
-        return f"Answers({', '.join(self._answers)})"
+        return f"Answers({', '.join(self)})"
 
 
 class Case:
@@ -138,12 +130,11 @@ class Case:
         self.tags: tuple[str, ...] = tuple(entry["tags"])
         self.command: str = entry["command"]
         self.size: tuple[int, int, int] = tuple(entry["size"])
-        self._read, self._made = data, instance
+        self._entry, self._read, self._made = entry, data, instance
 
     @cached_property
     def _data(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._read()
-        return found
+        return self._read()
 
     @cached_property
     def instance(self) -> Instance:
@@ -210,14 +201,7 @@ class Case:
         >>> fo.datasets.library()["ghodsi-2011-example"].to_entry()["size"]
         [2, 2, 1]
         """
-        return {
-            "name": self.name,
-            "title": self.title,
-            "source": self.source.to_dict(),
-            "tags": list(self.tags),
-            "command": self.command,
-            "size": list(self.size),
-        }
+        return dict(deepcopy(self._entry))
 
     def to_dict(self) -> dict[str, Any]:
         """The case as plain data, in the format of its file (``fo.report.schema("fairopt.case/1")``).
@@ -228,13 +212,9 @@ class Case:
         >>> sorted(fo.datasets.library()["ghodsi-2011-example"].to_dict())
         ['answers', 'command', 'instance', 'name', 'size', 'source', 'tags', 'title']
         """
-        found = self.to_entry()
-        if "family" in self._data:
-            found["family"] = dict(self._data["family"])
-        else:
-            found["instance"] = dict(self._data["instance"])
-        found["answers"] = {name: answer.to_dict() for name, answer in self.answers.items()}
-        return found
+        question = {name: dict(self._data[name]) for name in ("family", "instance") if name in self._data}
+        answers = {name: answer.to_dict() for name, answer in self.answers.items()}
+        return {**self.to_entry(), **question, "answers": answers}
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
         yield from later("fairopt.report.library:case_parts")(self)

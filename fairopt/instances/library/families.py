@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, UnknownName, nearest
 from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import google_servers
 from fairopt.instances.random import log_uniform, require
-
-__all__ = ["FAMILIES", "case_of", "family_of", "generated", "made"]
-
-Float = NDArray[np.float64]
 
 LONGEST_CHAIN = 10_000  # users, of a table of users and servers that takes 100 MB
 
@@ -159,68 +154,26 @@ FAMILIES: dict[str, Callable[..., Instance]] = {
 }
 
 
-class Family(NamedTuple):
-    """A family by name."""
-
-    name: str
-    make: Callable[..., Instance]
-
-    @property
-    def summary(self) -> str:
-        """What its instances are, and what else it takes."""
-        first, *_ = (inspect.getdoc(self.make) or "").splitlines()
-        return f"{first} ({', '.join(self.parameters)})"
-
-    @property
-    def parameters(self) -> list[str]:
-        """Its parameters, with their defaults."""
-        return [str(one).partition(": ")[0] + _default(one) for one in inspect.signature(self.make).parameters.values()]
+def summary_of(name: str) -> str:
+    """What the instances of a family are."""
+    return (inspect.getdoc(FAMILIES[name]) or "").splitlines()[0]
 
 
-def _default(parameter: inspect.Parameter) -> str:
-    return "" if parameter.default is inspect.Parameter.empty else f"={parameter.default!r}"
-
-
-def family_of(name: str) -> Family:
-    """The family of a name."""
-    if name not in FAMILIES:
-        raise UnknownName(f"no family {name!r}; {nearest(name, FAMILIES)}")
-    return Family(name, FAMILIES[name])
+def parameters_of(name: str) -> str:
+    """The parameters of a family, with their defaults."""
+    known = inspect.signature(FAMILIES[name]).parameters.values()
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in known)
 
 
 def made(name: str, **parameters: Any) -> Instance:
     """An instance of a family."""
-    family = family_of(name)
+    if name not in FAMILIES:
+        raise UnknownName(f"no family {name!r}; {nearest(name, FAMILIES)}")
     try:
-        inspect.signature(family.make).bind(**parameters)
+        inspect.signature(FAMILIES[name]).bind(**parameters)
     except TypeError as error:
-        raise InvalidInstance(f"family {name!r}: {error}; it takes {', '.join(family.parameters)}") from None
-    return family.make(**parameters)
-
-
-def generated(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-    """A case of a family, as `Case` takes it."""
-    instance = made(name, **parameters)
-    words = "".join(f", {key}={value!r}" for key, value in parameters.items())
-    command = f"fo.datasets.library().family({name!r}{words})"
-    title = (inspect.getdoc(FAMILIES[name]) or "").splitlines()[0].rstrip(".")
-    data = {"family": {"name": name, **parameters}}
-    return case_of(f"{name}({words.removeprefix(', ')})", title, command, ("generated",), instance, data)
-
-
-def case_of(
-    name: str, title: str, command: str, tags: tuple[str, ...], instance: Instance, data: dict[str, Any]
-) -> tuple[Any, ...]:
-    """The entry, the data and the instance of a case without answers, as `Case` takes them."""
-    entry = {
-        "name": name,
-        "title": title,
-        "source": {"where": command},
-        "tags": tags,
-        "command": command,
-        "size": (instance.n_users, instance.n_resources, int(instance.counts.sum())),
-    }
-    return entry, lambda: data or {"instance": instance.to_dict()}, instance
+        raise InvalidInstance(f"family {name!r}: {error}; it takes {parameters_of(name)}") from None
+    return FAMILIES[name](**parameters)
 
 
 def _rng(seed: int) -> np.random.Generator:

@@ -11,15 +11,14 @@ from importlib import resources as package_files
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import UnknownName, nearest
+from fairopt.instance import Instance
 from fairopt.instances.library.answers import Answer
 from fairopt.instances.library.cases import Case
-from fairopt.instances.library.families import FAMILIES, case_of, family_of, generated
+from fairopt.instances.library.families import FAMILIES, made, parameters_of, summary_of
 from fairopt.runtime.lazy import later, pandas
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Library", "library"]
 
 
 def library() -> Library:
@@ -43,7 +42,7 @@ def library() -> Library:
     return Library({entry["name"]: Case(entry, partial(_read, entry)) for entry in read_data("index")["cases"]})
 
 
-class Library(Mapping[str, Case]):
+class Library(dict[str, Case]):
     """Named instances: a mapping from names to cases.
 
     Parameters
@@ -60,18 +59,10 @@ class Library(Mapping[str, Case]):
     """
 
     def __init__(self, cases: Mapping[str, Case]) -> None:
-        self._cases = dict(cases)
+        super().__init__(cases)
 
-    def __getitem__(self, name: str) -> Case:
-        if name not in self._cases:
-            raise UnknownName(f"the library has no {name!r}; {nearest(name, self._cases)}")
-        return self._cases[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._cases)
-
-    def __len__(self) -> int:
-        return len(self._cases)
+    def __missing__(self, name: str) -> Case:
+        raise UnknownName(f"the library has no {name!r}; {nearest(name, self)}")
 
     @property
     def tags(self) -> dict[str, int]:
@@ -166,7 +157,8 @@ class Library(Mapping[str, Case]):
         >>> fo.datasets.library().family("shared-pool", n_users=1000, seed=0).instance
         Instance(1000 users x 4 resources on 1 server)
         """
-        return Case(*generated(name, parameters))
+        instance, data = made(name, **parameters), {"family": {"name": name, **parameters}}
+        return _unanswered(name, "family", name, parameters, summary_of(name).rstrip("."), instance, data)
 
     def openb(self, folder: str | os.PathLike[str], **options: Any) -> Case:
         """The openb trace of a production cluster from a folder of yours; it has no answers.
@@ -196,10 +188,9 @@ class Library(Mapping[str, Case]):
         fairopt.errors.InvalidInstance: ...
         """
         instance = later("fairopt.datasets:openb")(folder, **options)
-        words = "".join(f", {key}={value!r}" for key, value in options.items())
-        command = f"fo.datasets.library().openb({os.fspath(folder)!r}{words})"
         title = "Requests of the openb trace of a cluster of GPUs"
-        return Case(*case_of(f"openb({words.removeprefix(', ')})", title, command, ("trace",), instance, {}))
+        data = {"instance": instance.to_dict()}
+        return _unanswered("openb", "openb", os.fspath(folder), options, title, instance, data)
 
     def families(self) -> dict[str, str]:
         """The families of generated instances, and what each is.
@@ -210,7 +201,7 @@ class Library(Mapping[str, Case]):
         >>> list(fo.datasets.library().families())[:2]
         ['shared-pool', 'servers']
         """
-        return {name: family_of(name).summary for name in FAMILIES}
+        return {name: f"{summary_of(name)} ({parameters_of(name)})" for name in FAMILIES}
 
     def to_frame(self) -> pd.DataFrame:
         """A row per case.
@@ -227,18 +218,7 @@ class Library(Mapping[str, Case]):
         >>> fo.datasets.library().to_frame().loc["ghodsi-2011-example", "source"]
         'Ghodsi et al. 2011, the example of DRF'
         """
-        rows = [
-            {
-                "name": case.name,
-                "title": case.title,
-                "source": str(case.source),
-                "tags": " ".join(case.tags),
-                "users": case.size[0],
-                "resources": case.size[1],
-                "servers": case.size[2],
-            }
-            for case in self.values()
-        ]
+        rows = [(case.name, case.title, str(case.source), " ".join(case.tags), *case.size) for case in self.values()]
         columns = ["name", "title", "source", "tags", "users", "resources", "servers"]
         return pandas().DataFrame(rows, columns=columns).set_index("name")
 
@@ -256,19 +236,33 @@ class Library(Mapping[str, Case]):
 
 def kind_of(entry: Mapping[str, Any]) -> str:
     """The name of the file in ``data`` that contains a case, which is the first tag of the case."""
-    kind: str = entry["tags"][0]
-    return kind
+    return entry["tags"][0]
 
 
 @cache
 def read_data(kind: str) -> dict[str, Any]:
     """A file of the folder ``data``: cases of one kind by name, or the index of all."""
     file = package_files.files("fairopt.instances.library") / "data" / f"{kind}.json"
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _read(entry: Mapping[str, Any]) -> dict[str, Any]:
     """A case, from the file of its kind."""
-    found: dict[str, Any] = read_data(kind_of(entry))[entry["name"]]
-    return found
+    return read_data(kind_of(entry))[entry["name"]]
+
+
+def _unanswered(
+    name: str, method: str, first: str, options: Mapping[str, Any], title: str, instance: Instance, data: dict[str, Any]
+) -> Case:
+    """A case without answers, which a method of `Library` makes from its first argument and options."""
+    words = [f"{key}={value!r}" for key, value in options.items()]
+    command = f"fo.datasets.library().{method}({', '.join([repr(first), *words])})"
+    entry = {
+        "name": f"{name}({', '.join(words)})",
+        "title": title,
+        "source": {"where": command},
+        "tags": ["generated" if method == "family" else "trace"],
+        "command": command,
+        "size": [instance.n_users, instance.n_resources, int(instance.counts.sum())],
+    }
+    return Case(entry, lambda: data, instance)

@@ -23,12 +23,7 @@ from fairopt.blocks.shares import Share, require_share
 from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.answers import (
-    checked,
-    differing,
-    non_deterministic,
-    outcomes_of,
-)
+from fairopt.properties.answers import checked, non_deterministic, outcomes_of
 from fairopt.properties.audit import shrink
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
@@ -44,10 +39,18 @@ from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller
 from fairopt.properties.checks import check
 from fairopt.properties.exact.cluster import MEASURED, ExactJudge
 from fairopt.properties.exact.confirm import Counterexample, Verified, second_answer, verified
-from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
+from fairopt.properties.misreports.best import Misreport, Tally, best_misreport, lying_instance, tasks_on
 from fairopt.properties.misreports.teams import TeamLie, best_team_lie
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.properties.names import OF_ALLOCATIONS, OF_TEAMS, percent, property_name, zero_if_noise
+from fairopt.properties.names import (
+    OF_ALLOCATIONS,
+    OF_TEAMS,
+    percent,
+    property_name,
+    require_whole,
+    texts,
+    zero_if_noise,
+)
 from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
@@ -57,18 +60,6 @@ from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
 from fairopt.solve.form.many_instances import Batch, is_one_pool
-
-__all__ = [
-    "CONDITIONS",
-    "USUAL",
-    "AuditSettings",
-    "PropertySearch",
-    "audit",
-    "require_whole",
-    "search_instance",
-    "witness_of_lie",
-    "witness_of_team",
-]
 
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
@@ -87,6 +78,7 @@ SLOW = 0.02
 ON_SERVERS = 40  # false reports of each user on each drawn cluster
 SMALL_FIRST = 8  # pools drawn one by one before a larger shape joins
 SHRINKING = 10.0  # seconds for one candidate; strategy-proofness of FDS(1) took 4
+TRIED_TWICE = ((2, 2), (3, 3), (5, 4))  # users and resources of pools on which two calls are compared
 DIFFERS = "non-deterministic: two calls differ"
 TWO_RATES = Instance([[1, 1]], [[1, 1], [1, 1]], rates=[[1, 2]])  # servers that differ for shares that read rates only
 
@@ -165,8 +157,7 @@ def audit(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.audit.audit import audit
-    >>> report = audit(fo.KDF(2), ["si", "pe"], positive=True, max_examples=200)
+    >>> report = fo.audit(fo.KDF(2), ["si", "pe"], positive=True, max_examples=200)
     >>> report["pe"].verdict
     'not refuted on 200 instances'
     >>> print(report["si"].witness)
@@ -176,13 +167,13 @@ def audit(
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
         raise InvalidBlock(f"audit({brief(policy)}): {fix}")
     usual = USUAL_OF_TEAMS if labels_read(policy) else USUAL
-    names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", usual))))
+    names = list(dict.fromkeys(map(property_name, texts(properties, "properties", usual))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
     if share is not None:
         require_share(share, "an audit")
-    require_whole(max_examples, "max_examples", 1)
-    require_whole(servers, "servers", 1)
+    require_whole(max_examples, "max_examples")
+    require_whole(servers, "servers")
     require_whole(seed, "seed", 0)
     known = _conditions(conditions, positive)
     if "boosting only" in known:
@@ -199,22 +190,12 @@ def audit(
         shrink.load()
     clock = begin(time_limit)
     with by_itself() as tell:
-        setting = AuditSettings(
-            policy,
-            known,
-            bool(weights),
-            bool(limits),
-            int(servers),
-            int(max_examples),
-            int(seed),
-            None,
-            tell,
-            share=share,
-        )
+        draws = bool(weights), bool(limits), int(servers), int(max_examples), int(seed)
+        setting = AuditSettings(policy, known, *draws, tell, share=share)
         findings: list[Finding] = []
+        random: tuple[Fault, ...] = ()
         stopped = False
         try:
-            random: tuple[Fault, ...] = ()
             with contextlib.suppress(Late), clock.enforced():  # the searches report it
                 random = setting.random_faults(given)
             for k, name in enumerate(names):
@@ -223,7 +204,8 @@ def audit(
                 search.run(given)
                 findings.append(search.finding())
                 if prove and search.witness is None and not search.interrupted and not clock.late:
-                    findings[-1] = replace(findings[-1], proved=search.proved())
+                    proved = later("fairopt.properties.prove.prove:of_finding")(setting, name)
+                    findings[-1] = replace(findings[-1], proved=proved)
                 if found is not None:
                     found(findings[-1])
                 if search.interrupted:
@@ -233,22 +215,8 @@ def audit(
         return AuditReport(label(policy), policy, tuple(findings), known, setting.seed, stopped, share)
 
 
-def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
-    if given is None:
-        return list(usual)
-    if not isinstance(given, (str, Iterable)):
-        raise InvalidBlock(f"{name} are {given!r}; give a name or a list of names")
-    return [given] if isinstance(given, str) else list(given)
-
-
-def require_whole(value: Any, name: str, least: int) -> None:
-    """`InvalidBlock` unless a value is a whole number, ``least`` or more."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
-
-
 def _conditions(given: Any, positive: bool) -> tuple[str, ...]:
-    names = _texts(given, "conditions", ())
+    names = texts(given, "conditions")
     for condition in names:
         if condition not in CONDITIONS:
             raise InvalidBlock(f"no condition {condition!r}; {nearest(str(condition), CONDITIONS)}")
@@ -269,7 +237,6 @@ class AuditSettings:
     servers: int
     max_examples: int
     seed: int
-    seconds: float | None
     tell: Listener
     shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
     only: bool = False  # whether witnesses must have one of these shapes too
@@ -370,19 +337,16 @@ class AuditSettings:
 
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
         """Instances on which two calls of the mechanism differ."""
-        if given is not None:
-            again = [x for x in given if self.accepts_instance(x) and non_deterministic(self.policy, x)]
-            return tuple(Fault(DIFFERS, x) for x in again)
+        some: Iterable[Instance]
         rng = np.random.default_rng(self.seed)
-        if self.labels or self.guarantees:
+        if given is not None:
+            some = filter(self.accepts_instance, given)
+        elif self.labels or self.guarantees:
             some = (self.drawn(rng, self.labels, k) for k in range(0, SMALL_FIRST * len(self.shapes), SMALL_FIRST))
-            return tuple(Fault(DIFFERS, x) for x in some if non_deterministic(self.policy, x))
-        faults: list[Fault] = []
-        for shape in ((2, 2), (3, 3), (5, 4)):
-            pools = random_pools(rng, "binding integers", shape, 4, positive=True)
-            places = differing(self.policy, pools)
-            faults += [Fault(DIFFERS, pools.instance(int(b))) for b in places]
-        return tuple(faults)
+        else:
+            drawn = (random_pools(rng, "binding integers", shape, 4, positive=True) for shape in TRIED_TWICE)
+            some = (pools.instance(b) for pools in drawn for b in range(len(pools)))
+        return tuple(Fault(DIFFERS, x) for x in some if non_deterministic(self.policy, x))
 
 
 @dataclass
@@ -397,7 +361,7 @@ class PropertySearch:
     faulty: int = 0  # instances without an answer; false reports may cause further faults
     n_faults: int = 0
     faults: list[Fault] = field(default_factory=list)
-    hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    hits: dict[str, Tally] = field(default_factory=dict)
     candidates: list[tuple[Measurement, int]] = field(default_factory=list)
     unproved: int = 0
     unconfirmed: list[Unconfirmed] = field(default_factory=list)
@@ -405,11 +369,10 @@ class PropertySearch:
     interrupted: bool = False
     late: bool = False
     each: float = 0.0  # seconds per instance
-    seconds: float | None = None  # time limit, instead of that of the setting
+    seconds: float | None = None  # time limit
 
     def __post_init__(self) -> None:
-        seconds = self.setting.seconds if self.seconds is None else self.seconds
-        self.clock = Clock(None if seconds is None else max(seconds, SHORTEST))
+        self.clock = Clock(None if self.seconds is None else max(self.seconds, SHORTEST))
         self.rng, self.lies = np.random.default_rng(self.setting.seed).spawn(2)
         self.shapes: list[tuple[int, int]] = []
         self.where = ""
@@ -444,17 +407,13 @@ class PropertySearch:
     def confirmed(self, case: Counterexample) -> Witness | None:
         """The witness of a given counterexample, shrunk if the search measures a violation on its instance."""
         s = self.setting
-        found = measure(s.policy, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
-        if found.margin[0] > LEAST_MARGIN:
-            self.candidates.append((found, 0))
+        measured = measure(s.policy, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
+        if measured.margin[0] > LEAST_MARGIN:
+            self.candidates.append((measured, 0))
             self._prove()
         if self.witness is None:
             self._verify(case)
         return self.witness
-
-    def proved(self) -> str:
-        """What `prove` proves of the property, in words; empty if nothing."""
-        return str(later("fairopt.properties.prove.prove:of_finding")(self.setting, self.name))
 
     def finding(self) -> Finding:
         """The results so far, as a finding."""
@@ -568,31 +527,29 @@ class PropertySearch:
     def _measure(self, family: str, pools: Batch) -> None:
         s, begun = self.setting, self.clock.seconds
         tries = TRIES if self.each < SLOW else FEW_TRIES
-        found = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
+        measured = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
         self.each = (self.clock.seconds - begun) / len(pools)
-        failing = np.flatnonzero(found.margin > LEAST_MARGIN)
-        outside = int(found.outside.sum())
-        wrong = {p.demands.tobytes() for p, _ in found.faults}
-        self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
-        self._count(family, len(pools) - outside, len(failing), self.clock.seconds if len(failing) else None)
-        for kind, tally in found.tallies.items():
-            first = None if tally.first is None else begun + tally.first
-            self._count(f"lies: {kind}", tally.tried, tally.hits, first)
+        failing = np.flatnonzero(measured.margin > LEAST_MARGIN)
+        outside = int(measured.outside.sum())
+        wrong = {p.demands.tobytes() for p, _ in measured.faults}
+        self._counted(measured, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
+        self._count(family, len(pools) - outside, len(failing), self.clock.seconds)
+        for kind, tally in measured.tallies.items():
+            self._count(f"lies: {kind}", tally.tried, tally.hits, begun + (tally.seconds or 0.0))
         if len(failing):
-            order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
-            self.candidates += [(found, int(b)) for b in order[:2]]
+            order = failing[np.argsort(-np.minimum(measured.margin[failing], 1e6), kind="stable")]
+            self.candidates += [(measured, int(b)) for b in order[:2]]
 
-    def _counted(self, found: Measurement, size: int, faulty: int) -> None:
+    def _counted(self, measured: Measurement, size: int, faulty: int) -> None:
         """Count measured pools, and keep their faults."""
-        outside = int(found.outside.sum())
+        outside = int(measured.outside.sum())
         self.skipped += outside
         self.faulty += faulty
         self.tried += max(size - outside - faulty, 0)
-        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in found.faults])
+        self._fail([Fault(f"{type(error).__name__}: {error}", at.instance(0)) for at, error in measured.faults])
 
-    def _count(self, family: str, tried: int, hits: int, seconds: float | None) -> None:
-        t, h, first = self.hits.get(family, (0, 0, None))
-        self.hits[family] = (t + tried, h + hits, seconds if first is None else first)
+    def _count(self, family: str, tried: int, hits: int, seconds: float) -> None:
+        self.hits[family] = self.hits.get(family, Tally()).plus(tried, hits, seconds)
 
     def _fail(self, faults: Sequence[Fault]) -> None:
         self.n_faults += len(faults)
@@ -603,10 +560,10 @@ class PropertySearch:
         s = self.setting
         s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
-        for found, b in self.candidates[:ATTEMPTS]:
+        for measured, b in self.candidates[:ATTEMPTS]:
             seconds = min(s.shrinking, self.clock.left or np.inf)
             shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts_pools, s.seed, seconds, s.each_answer)
-            self._record(*shrinker.smallest(found, b))
+            self._record(*shrinker.smallest(measured, b))
             if self.witness is not None:
                 break
         self.candidates.clear()
@@ -614,16 +571,16 @@ class PropertySearch:
     def _on_pool(self, instance: Instance) -> Measurement:
         """Measure one pool, and verify a violation."""
         s = self.setting
-        found = measure(s.policy, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
-        if found.margin[0] > (LEAST_MARGIN if self.name != "pareto" else LEAST_PARETO):
-            case = counterexample_of(self.name, found, 0)  # then with the labels and server rows of the instance
+        measured = measure(s.policy, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
+        if measured.margin[0] > (LEAST_MARGIN if self.name != "pareto" else LEAST_PARETO):
+            case = counterexample_of(self.name, measured, 0)  # then with the labels and server rows of the instance
             changed = case.changed
-            if found.leaver is not None:
-                changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
+            if measured.leaver is not None:
+                changed = instance.select_users([j for j in range(instance.n_users) if j != measured.leaver[0]])
             elif changed is not None:
                 changed = instance.with_capacities(changed.capacities / instance.counts[:, None])
             self._verify(replace(case, instance=instance, changed=changed))
-        return found
+        return measured
 
     def _look_at_servers(self, instance: Instance, small: bool) -> None:
         s, budget = self.setting, ON_SERVERS if small else None
@@ -648,14 +605,10 @@ class PropertySearch:
         if fault := isinstance(found, Exception) and not outside:
             self.faulty += 1
             self._fail([Fault(f"{type(found).__name__}: {found}", instance)])
-        self.tried += not outside and not fault
+        answered = not outside and not fault
+        self.tried += answered
         if small:
-            self._count(
-                "clusters" if s.servers > 1 else "pools",
-                int(not outside and not fault),
-                int(broken),
-                begun if broken else None,
-            )
+            self._count("clusters" if s.servers > 1 else "pools", int(answered), int(broken), begun)
         if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
             least = smaller_cluster(instance, fails, min(SHRINKING, self.clock.left or np.inf))
@@ -724,8 +677,7 @@ def sentence_of(policy: Any, case: Counterexample) -> str | None:
     if case.lie is not None:
         lied = checked(policy, lying_instance(instance, case.user, np.array(case.lie)))
         runs = tasks_on(lied.bundles[case.user], instance, case.user)
-        report, gain = tuple(map(float, case.lie)), runs / truth - 1 if truth > 0 else np.inf
-        return str(Misreport.on(instance, case.user, report, gain=gain, truthful=truth, lying=runs, family=""))
+        return str(Misreport.on(instance, case.user, tuple(map(float, case.lie)), truth, runs))
     if case.changed is not None:
         after = checked(policy, case.changed)
         runs = float(after.tasks[case.changed.users.index(user)])
@@ -767,10 +719,9 @@ def search_instance(
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
-            return None if found is None else witness_of_lie(instance, found)
+            return witness_of(instance, found)
         if name == "team-strategy-proof":
-            together = best_team_lie(policy, instance, **options)
-            return None if together is None else witness_of_team(instance, together)
+            return witness_of(instance, best_team_lie(policy, instance, **options))
         search = population_monotone if name == "population-monotone" else resource_monotone
         verdict = search(policy, instance, share=share)
     except Exception as error:
@@ -781,16 +732,12 @@ def search_instance(
     return Witness(instance, verdict.sentence, verdict.margin, None, None, None, how)
 
 
-def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
-    """A profitable misreport as a witness."""
+def witness_of(instance: Instance, lie: Misreport | TeamLie | None) -> Witness | None:
+    """A profitable lie of a user or of a team as a witness; None for none."""
     how = "truth and lie solved again, with proof"
-    return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
-
-
-def witness_of_team(instance: Instance, lie: TeamLie) -> Witness:
-    """A profitable lie of a team as a witness."""
-    how = "truth and lie solved again, with proof"
-    return Witness(instance, str(lie), lie.gain, lie.team, None, None, how, lie.reported)
+    if isinstance(lie, TeamLie):
+        return Witness(instance, str(lie), lie.gain, lie.team, None, None, how, lie.reported)
+    return None if lie is None else Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
 def _search_allocation(policy: Any, name: str, instance: Instance, share: Share | None) -> Witness | Unconfirmed | None:

@@ -6,9 +6,10 @@ import builtins
 import contextlib
 import hashlib
 import json
+import math
 import platform
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+import sys
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,10 @@ from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
 from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
+from fairopt.properties.misreports.best import Tally
 from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
 from fairopt.runtime.lazy import later
-
-__all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
 FORMAT = "fairopt.audit/1"
 
@@ -118,8 +118,8 @@ class Finding:
     seconds : float
         Seconds of the search.
     hits : dict of str to tuple
-        By family of instances or misreports: number tried, number of violations before verification, and seconds until
-        the first (None for none).
+        By family of instances or misreports: the number ``tried``, of ``hits`` (violations before verification), and
+        ``seconds`` until the first (None for none).
     faults : tuple of Fault
         Up to 5 of the instances on which the mechanism failed.
     n_faults : int
@@ -152,7 +152,7 @@ class Finding:
     witness: Witness | None
     searched: str
     seconds: float
-    hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
+    hits: dict[str, Tally] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
     n_faults: int = 0
     interrupted: bool = False
@@ -199,39 +199,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain lists, numbers and strings."""
-        w = self.witness
-        return {
-            "property": self.property,
-            "refuted": self.refuted,
-            "verdict": self.verdict,
-            "instances": self.instances,
-            "skipped": self.skipped,
-            "searched": self.searched,
-            "seconds": self.seconds,
-            "interrupted": self.interrupted,
-            "late": self.late,
-            "proved": self.proved,
-            "judged": self.judged,
-            "unverified": self.unverified,
-            "hits": {k: {"tried": t, "hits": h, "seconds": s} for k, (t, h, s) in self.hits.items()},
-            "witness": None
-            if w is None
-            else {
-                "instance": w.instance.to_dict(),
-                "sentence": w.sentence,
-                "margin": plain(w.margin),
-                "user": w.user,
-                "misreport": None if w.misreport is None else list(w.misreport),
-                "gain": None if w.gain is None else plain(w.gain),
-                "verified": w.verified,
-                "changed": None if w.changed is None else w.changed.to_dict(),
-            },
-            "unconfirmed": [
-                {"instance": u.instance.to_dict(), "sentence": u.sentence, "reason": u.reason} for u in self.unconfirmed
-            ],
-            "n_faults": self.n_faults,
-            "faults": [{"message": f.message, "instance": f.instance.to_dict()} for f in self.faults],
-        }
+        return {**plain(self), "verdict": self.verdict, "hits": {kind: t._asdict() for kind, t in self.hits.items()}}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -336,11 +304,11 @@ class AuditReport(ByProperty[Finding]):
         where = Path(path)
         if where.suffix.lower() != ".json":
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
-        versions = {"python": platform.python_version(), "numpy": np.__version__}
-        try:
-            versions["fairopt"] = version("fairopt")
-        except PackageNotFoundError:  # run from a folder
-            versions["fairopt"] = "unknown"
+        versions = {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "fairopt": sys.modules["fairopt"].__version__,
+        }
         data = {"format": FORMAT, **self.to_dict(), "policy": _policy_text(self.policy), "versions": versions}
         data["digest"] = digest(data)
         write_whole(where, json.dumps(data, indent=1, allow_nan=False) + "\n")
@@ -372,11 +340,7 @@ class AuditReport(ByProperty[Finding]):
         >>> fo.properties.AuditReport.load(file)["ef"].verdict
         'refuted'
         """
-        found: AuditReport = later("fairopt.properties.audit.replay:load")(Path(path), policy, share)
-        return found
-
-    def __str__(self) -> str:
-        return "\n".join([self._heading(), *(f"  {f}" for f in self.findings)])
+        return later("fairopt.properties.audit.replay:load")(Path(path), policy, share)
 
     def __repr__(self) -> str:
         words = ", ".join(f"{f.property}: {f.verdict}" for f in self.findings)
@@ -426,9 +390,15 @@ def numbers(instance: Instance) -> str:
     return "; ".join(words)
 
 
-def plain(value: float) -> float | str:
-    """A number that JSON can hold."""
-    return value if abs(value) < float("inf") else repr(value)
+def plain(value: Any) -> Any:
+    """What JSON can hold of a value: dicts for instances and dataclasses, text for what is not finite."""
+    if isinstance(value, Instance):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple):
+        return list(map(plain, value))
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest(data: dict[str, Any]) -> str:

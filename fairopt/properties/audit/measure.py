@@ -6,26 +6,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.properties.answers import Outcomes, outcomes_of
 from fairopt.properties.margins import Margins, margins_of
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.units import first_largest
+from fairopt.runtime.arrays import Bool, Float, Ints, Rng
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["Measurement", "measure", "violations"]
 
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
-Rng = np.random.Generator
-
-
-def violations(margins: Margins, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
+def violations(margins: Margins, pools: Batch, outcomes: Outcomes) -> tuple[Float, Ints]:
     """The largest margin of a property of allocations on each pool (0 without an answer) and its user, (n_pools,)."""
     with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0
-        by_user = margins.of_many(pools, found)
-    by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
+        by_user = margins.of_many(pools, outcomes)
+    by_user = np.where(outcomes.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
     user = first_largest(by_user)
     return by_user[np.arange(len(pools)), user], user
 
@@ -36,11 +30,11 @@ class Measurement:
 
     pools: Batch
     margin: Float  # relative, positive where a user loses (or gains by a misreport), (n_pools,)
-    user: NDArray[np.int64]  # that user, (n_pools,)
+    user: Ints  # that user, (n_pools,)
     outside: Bool  # where the mechanism is not defined, (n_pools,)
     faults: tuple[tuple[Batch, Exception], ...] = ()  # single pools on which it failed
     lies: Float | None = None  # that user's report, (n_pools, n_resources)
-    leaver: NDArray[np.int64] | None = None  # the user who leaves, for population monotonicity, (n_pools,)
+    leaver: Ints | None = None  # the user who leaves, for population monotonicity, (n_pools,)
     room: Float | None = None  # the larger capacities, for resource monotonicity, (n_pools, n_resources)
     tallies: dict[str, Tally] = field(default_factory=dict)  # by family of reports
 
@@ -63,12 +57,12 @@ def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, t
 def _measure_lies(mechanism: Any, pools: Batch, rng: Rng, positive: bool, boosting: bool, tries: int) -> Measurement:
     """The most profitable misreport of any user on each pool."""
     seed = int(rng.integers(2**32))
-    found = best_lies(mechanism, pools, boosting=boosting, positive=positive, tries=tries, seed=seed)
-    gain = np.nan_to_num(found.gain, nan=0.0, posinf=np.inf)
+    best = best_lies(mechanism, pools, boosting=boosting, positive=positive, tries=tries, seed=seed)
+    gain = np.nan_to_num(best.gain, nan=0.0, posinf=np.inf)
     rows, user = np.arange(len(pools)), gain.argmax(axis=1)
-    faults = tuple((replace(pools[b : b + 1], demands=stated[None]), error) for b, stated, error in found.faults)
-    lies = found.demands[rows, user]
-    return Measurement(pools, gain[rows, user], user, found.outside, faults, lies, tallies=found.tallies)
+    faults = tuple((replace(pools[b : b + 1], demands=stated[None]), error) for b, stated, error in best.faults)
+    lies = best.demands[rows, user]
+    return Measurement(pools, gain[rows, user], user, best.outside, faults, lies, tallies=best.tallies)
 
 
 def _measure_losses(mechanism: Any, pools: Batch, truth: Outcomes, faults: Any, grows: Rng | None) -> Measurement:
@@ -79,11 +73,11 @@ def _measure_losses(mechanism: Any, pools: Batch, truth: Outcomes, faults: Any, 
     changes = range(m) if grows is not None else range(n) if n > 1 else ()
     for k in changes:
         changed = pools.without_user(k) if grows is None else _grown(pools, k, grows)
-        found = outcomes_of(mechanism, changed)
-        faults += tuple((changed[b : b + 1], error) for b, error in found.faults)
+        after = outcomes_of(mechanism, changed)
+        faults += tuple((changed[b : b + 1], error) for b, error in after.faults)
         before = np.delete(truth.tasks, k, axis=1) if grows is None else truth.tasks
-        loss = np.where(before > 0, 1.0 - found.tasks / np.where(before > 0, before, 1.0), 0.0)
-        loss = np.where((truth.ok & found.ok)[:, None], np.nan_to_num(loss, nan=0.0), 0.0)
+        loss = np.where(before > 0, 1.0 - after.tasks / np.where(before > 0, before, 1.0), 0.0)
+        loss = np.where((truth.ok & after.ok)[:, None], np.nan_to_num(loss, nan=0.0), 0.0)
         who = loss.argmax(axis=1)
         most = loss[np.arange(size), who]
         more = most > margin

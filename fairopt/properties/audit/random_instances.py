@@ -7,15 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Rng
 from fairopt.solve.form.many_instances import Batch
-
-__all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools", "with_guarantees", "with_teams"]
-
-Float = NDArray[np.float64]
-Rng = np.random.Generator
 
 LARGEST = 8  # largest integer drawn, so that witnesses can be checked by hand
 SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (4, 2), (4, 3), (2, 4), (5, 4))  # users and resources

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ import numpy as np
 from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.json_text import read_json_text
 from fairopt.policies.parse import parse_policy, parse_share
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
-from fairopt.properties.audit.audit import search_instance, witness_of_lie, witness_of_team
+from fairopt.properties.audit.audit import search_instance, witness_of
 from fairopt.properties.audit.findings import (
     FORMAT,
     AuditReport,
@@ -29,14 +29,12 @@ from fairopt.properties.audit.findings import (
     plain,
 )
 from fairopt.properties.exact.confirm import Counterexample, verified
-from fairopt.properties.misreports.best import verified_misreport
+from fairopt.properties.misreports.best import Tally, verified_misreport
 from fairopt.properties.misreports.teams import verified_team_lie
 from fairopt.properties.names import OF_TEAMS, percent, property_name
 from fairopt.properties.within import decided_on_pools
 from fairopt.runtime.progress import by_itself
 from fairopt.solve.form.many_instances import is_one_pool
-
-__all__ = ["Replayed", "replay"]
 
 SAME = 1e-6  # relative difference of margins from which the file or the mechanism has changed
 
@@ -64,16 +62,7 @@ class Replayed:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, numbers and strings."""
-        return {
-            "property": self.property,
-            "mechanism": self.mechanism,
-            "refutes": self.refutes,
-            "verdict": self.verdict,
-            "margin": plain(self.margin),
-            "saved": plain(self.saved),
-            "verified": self.verified,
-            "instance": self.instance.to_dict(),
-        }
+        return {**plain(self), "verdict": self.verdict}
 
 
 def replay(path: str | Path, policy: Any = None, share: Share | None = None) -> tuple[Replayed, ...]:
@@ -102,11 +91,9 @@ def replay(path: str | Path, policy: Any = None, share: Share | None = None) -> 
     Examples
     --------
     >>> import fairopt as fo, tempfile, pathlib
-    >>> from fairopt.properties.audit.audit import audit
-    >>> from fairopt.properties.audit.replay import replay
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = audit(fo.KDF(2), ["si"], max_examples=100).save(pathlib.Path(folder) / "kdf.json")
-    ...     print(replay(path)[0].verdict)
+    ...     path = fo.audit(fo.KDF(2), ["si"], max_examples=100).save(pathlib.Path(folder) / "kdf.json")
+    ...     print(fo.properties.replay(path)[0].verdict)
     still refutes
     """
     report = load(Path(path), policy, share)
@@ -153,7 +140,7 @@ def _finding(given: Any) -> Finding:
         None if witness is None else _witness(witness, name),
         str(given["searched"]),
         float(given["seconds"]),
-        {str(k): (int(h["tried"]), int(h["hits"]), h["seconds"]) for k, h in given["hits"].items()},
+        {str(k): Tally(int(h["tried"]), int(h["hits"]), h["seconds"]) for k, h in given["hits"].items()},
         tuple(Fault(str(f["message"]), Instance.from_dict(f["instance"])) for f in given["faults"]),
         int(given["n_faults"]),
         bool(given["interrupted"]),
@@ -224,12 +211,11 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
         margin, how, refutes = proof.margin, proof.how, proof.confirmed
     else:
         if lie is not None:
-            pays = verified_misreport(policy, instance, str(witness.user), lie, share=share)
-            found = None if pays is None else witness_of_lie(instance, pays)
+            found = witness_of(instance, verified_misreport(policy, instance, str(witness.user), lie, share=share))
         elif name == "team-strategy-proof":
             team = str(witness.user)
             lie = None if witness.changed is None else verified_team_lie(policy, instance, team, witness.changed, share)
-            found = None if lie is None else witness_of_team(instance, lie)
+            found = witness_of(instance, lie)
         else:
             found = search_instance(policy, name, instance, False, 0, share=share)
         refutes, how = isinstance(found, Witness), "could not be shown again"
@@ -242,16 +228,10 @@ def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | Non
 
 def _read(path: Path) -> dict[str, Any]:
     """The data of a saved audit; `InvalidInstance` for another file, or one that does not match its digest."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        raise InvalidInstance(f"no file {path}; give one that AuditReport.save wrote") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInstance(
-            f"{path}: cannot be read as a saved audit ({error}); give one that AuditReport.save wrote"
-        ) from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); give one that AuditReport.save wrote")
+    expected = "give a file that AuditReport.save wrote"
+    data = read_json_text(path, expected)
+    if data.get("format") != FORMAT:
+        raise InvalidInstance(f"{path}: not a saved audit (no format {FORMAT!r}); {expected}")
     if "digest" in data and data["digest"] != digest(data):
         raise InvalidInstance(
             f"{path}: it was changed after it was saved (its digest does not match); save the audit again, or remove "

@@ -28,10 +28,6 @@ from fairopt.properties.misreports.families import legal
 from fairopt.runtime.clock import Clock, Late
 from fairopt.solve.form.many_instances import Batch
 
-__all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
-
-Float = NDArray[np.float64]
-
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
 READABLE = 0.01  # preferred margin of a witness
 EXAMPLES = 60  # of Hypothesis: 400 took up to 4 times as long as 25, with the same result in four of seven searches
@@ -46,15 +42,15 @@ def load() -> None:
         import hypothesis  # noqa: F401
 
 
-def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
+def counterexample_of(name: str, measured: Measurement, b: int) -> Counterexample:
     """One of the measured pools as a counterexample."""
-    instance, changed = found.pools.instance(b), None
-    if found.leaver is not None:
-        changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[b]])
-    if found.room is not None:
-        changed = instance.with_capacities(found.room[b])
-    lie = None if found.lies is None else tuple(found.lies[b].tolist())
-    return Counterexample(name, instance, int(found.user[b]), lie, changed)
+    instance, changed = measured.pools.instance(b), None
+    if measured.leaver is not None:
+        changed = instance.select_users([j for j in range(instance.n_users) if j != measured.leaver[b]])
+    if measured.room is not None:
+        changed = instance.with_capacities(measured.room[b])
+    lie = None if measured.lies is None else tuple(measured.lies[b].tolist())
+    return Counterexample(name, instance, int(measured.user[b]), lie, changed)
 
 
 def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
@@ -96,29 +92,29 @@ class Shrinker:
         self.slow = self.each > SLOW
         self.tries = 12 if self.slow else 60
 
-    def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
+    def smallest(self, measured: Measurement, b: int) -> tuple[Counterexample, Verified]:
         """The smallest counterexample found from a measured pool, with its verification.
 
         If no smaller pool fails it is the pool itself, which may not be confirmed. `Late` is raised if the time is over
         before any is verified.
         """
         try:
-            return self._smallest(found, b)
+            return self._smallest(measured, b)
         except Late:
             if self.best is None:
                 raise
             return self.best
 
-    def _smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
-        self.least = min(READABLE, float(found.margin[b]) / 2)
-        pool = found.pools[b : b + 1]
+    def _smallest(self, measured: Measurement, b: int) -> tuple[Counterexample, Verified]:
+        self.least = min(READABLE, float(measured.margin[b]) / 2)
+        pool = measured.pools[b : b + 1]
         simpler = (step(pool) for step in (self._drawn, self._rounded))
         for made in itertools.chain(simpler, (pool,)):
             reduced = self._reduced(made)
             proof = None if reduced is None else self._proved(reduced)
             if proof is not None:
                 return self._simplest_lie(*(self._by_hypothesis(proof[0]) or proof))
-        start = counterexample_of(self.name, found, b)
+        start = counterexample_of(self.name, measured, b)
         return start, verified(self.mechanism, start)
 
     # -- steps ------------------------------------------------------------------------------------------------
@@ -128,12 +124,8 @@ class Shrinker:
 
     def _failing(self, pools: Batch) -> tuple[Measurement, NDArray[np.int64]]:
         """The measurement of pools, and the indices of those that are allowed and fail."""
-        found = self._measure(pools)
-        return found, np.flatnonzero((found.margin >= self.least) & self.accepts(pools))
-
-    @property
-    def _late(self) -> bool:
-        return self.clock.late
+        measured = self._measure(pools)
+        return measured, np.flatnonzero((measured.margin >= self.least) & self.accepts(pools))
 
     def _drawn(self, pool: Batch) -> Batch | None:
         """A drawn pool of small integers on which the property fails, of the smallest shape."""
@@ -142,7 +134,7 @@ class Shrinker:
         number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
         for options in ({}, {"weights": weights, "limits": limits}) if weights or limits else ({},):
             for shape in SMALL_SHAPES:
-                if self._late or shape > (pool.n_users, np.inf):
+                if self.clock.late or shape > (pool.n_users, np.inf):
                     break
                 pools = random_pools(rng, "integers", shape, number, positive=self.positive, **options)
                 pools = pools[self.accepts(pools)]
@@ -165,7 +157,7 @@ class Shrinker:
         """The pool reduced step by step while the property fails; None if it does not fail on the pool."""
         if pools is None or self._first_proved(pools) is None:
             return None
-        while not self._late:
+        while not self.clock.late:
             now = size_of(pools)
             steps = (self._first_proved(moves, now) for moves in self._moves(pools))
             smaller = next((step for step in steps if step is not None), None)
@@ -176,10 +168,10 @@ class Shrinker:
 
     def _first_proved(self, pools: Batch, below: tuple[Any, ...] | None = None) -> Batch | None:
         """The smallest pool with a verified violation, among ``PROOFS`` candidates."""
-        found, failing = self._failing(pools)
+        measured, failing = self._failing(pools)
         sizes = {int(b): size_of(pools, int(b)) for b in failing}
         for b in sorted((b for b in sizes if below is None or sizes[b] < below), key=lambda b: sizes[b])[:PROOFS]:
-            case = counterexample_of(self.name, found, b)
+            case = counterexample_of(self.name, measured, b)
             proof = verified(self.mechanism, case)
             if proof.confirmed:
                 self._keep(case, proof)
@@ -222,15 +214,15 @@ class Shrinker:
         )
         step = 4 if self.slow else size or 1
         for first in range(0, size, step):
-            if not self._late:
+            if not self.clock.late:
                 yield moves[first : first + step]
 
     def _proved(self, pools: Batch) -> tuple[Counterexample, Verified] | None:
         """The verified counterexample on one pool, or None."""
-        found, failing = self._failing(pools)
+        measured, failing = self._failing(pools)
         if not len(failing):
             return None
-        case = counterexample_of(self.name, found, int(failing[0]))
+        case = counterexample_of(self.name, measured, int(failing[0]))
         proof = verified(self.mechanism, case)
         if not proof.confirmed:
             return None
@@ -247,7 +239,7 @@ class Shrinker:
             return None
         start = Batch.of_instance(case.instance)
         bound, best = size_of(start), None
-        if bound[0] or self._late:
+        if bound[0] or self.clock.late:
             return None
         n, m = case.instance.n_users, case.instance.n_resources
         top = int(max(case.instance.demands.max(), case.instance.capacities.max()))
@@ -267,7 +259,7 @@ class Shrinker:
 
         def breaks(pools: Batch) -> bool:
             nonlocal best, bound
-            if self._late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
+            if self.clock.late or (best is None and not size_of(pools) < bound) or not self.accepts(pools)[0]:
                 return False
             margin = float(self._measure(pools).margin[0])
             target(min(margin, 1e6), label="margin")
@@ -302,12 +294,12 @@ class Shrinker:
         demands = many.demands.copy()
         demands[:, case.user] = reports
         try:
-            found = outcomes_of(self.mechanism, replace(many, demands=demands))
+            outcomes = outcomes_of(self.mechanism, replace(many, demands=demands))
             truth = outcomes_of(self.mechanism, start).tasks[0, case.user]
         except FairoptError:
             return case, proof
         limit = start.limits[0, case.user]
-        runs = np.where(found.ok, true_tasks(found.received(demands)[:, case.user], true, limit), 0.0)
+        runs = np.where(outcomes.ok, true_tasks(outcomes.received(demands)[:, case.user], true, limit), 0.0)
         floor = max(truth, 1e-9) * (1 + max(self.least, min(proof.margin, 1e6) / 4))
         for lie in sorted(reports[runs >= floor].tolist(), key=lambda lie: (max(lie), sum(lie), lie))[:5]:
             simple = replace(case, lie=tuple(lie))

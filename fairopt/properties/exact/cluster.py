@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.model import Pairs
@@ -20,12 +19,10 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policy import Policy
 from fairopt.properties.exact.pool import tasks_within
-
-__all__ = ["MEASURED", "ExactJudge"]
+from fairopt.runtime.arrays import Float
 
 Row = list[Fraction]
 Table = list[Row]
-Float = NDArray[np.float64]
 
 MEASURED = ("pareto", "sharing-incentive", "envy-free")
 ZERO, ONE = Fraction(0), Fraction(1)

@@ -14,16 +14,14 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.shares import (
-    Share,
-)
+from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
-from fairopt.properties.answers import checked, time_left
+from fairopt.properties.answers import checked, difference, time_left
 from fairopt.properties.exact.pool import (
     ExactAnswer,
     ExactPool,
@@ -39,19 +37,8 @@ from fairopt.properties.exact.pool import (
 from fairopt.properties.margins import exact_envy, margins_of
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
-from fairopt.properties.units import quotient
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.solvers import CONE_CHAIN, installed
-
-__all__ = [
-    "Counterexample",
-    "Recomputed",
-    "Verified",
-    "coefficients_of",
-    "recomputed",
-    "second_answer",
-    "verified",
-]
 
 Row = list[Fraction]
 
@@ -167,9 +154,9 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
         some = instance if len(part) == instance.n_users else taking_part(instance, part)
-        found = _of_policy(policy, some)
-        if found is not None:
-            return found if len(part) == instance.n_users else _with_users_left_out(found, part, instance)
+        answers = _of_policy(policy, some)
+        if answers is not None:
+            return answers if len(part) == instance.n_users else _with_users_left_out(answers, part, instance)
     return _by_second_way(mechanism, instance)
 
 
@@ -197,10 +184,10 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
         return Recomputed(tuple(_exact(pool, tasks, error) for tasks in corners), how + many)
     near = policy.allocate(instance).tasks
-    found = alpha_fair(pool, per_task, term.alpha, near.tolist())
-    if found is None:
+    tasks = alpha_fair(pool, per_task, term.alpha, near.tolist())
+    if tasks is None:
         return None
-    return Recomputed((_exact(pool, found, ROOTS),), "optimality conditions to 30 digits")
+    return Recomputed((_exact(pool, tasks, ROOTS),), "optimality conditions to 30 digits")
 
 
 def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instance: Instance) -> Recomputed | None:
@@ -222,10 +209,10 @@ def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, st
     """Coefficients of a share by its definition, their relative error, and how they were computed."""
     if not share.states_exactly:
         return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
-    found = [row[0] for row in share.enclosed(instance.derived.of_floats(), WIDTH)]
-    if all(low == high for low, high in found):
-        return [low for low, _ in found], Fraction(0), "exact fractions"
-    return [low for low, _ in found], ROOTS, "fractions of roots to 50 digits"
+    bounds = [row[0] for row in share.enclosed(instance.derived.of_floats(), WIDTH)]
+    if all(low == high for low, high in bounds):
+        return [low for low, _ in bounds], Fraction(0), "exact fractions"
+    return [low for low, _ in bounds], ROOTS, "fractions of roots to 50 digits"
 
 
 # -- by running it --------------------------------------------------------------------------------------------------
@@ -234,20 +221,19 @@ def coefficients_of(share: Share, instance: Instance) -> tuple[Row, Fraction, st
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
     """The answer on which two methods agree, or that of a second run."""
     first = checked(mechanism, instance.replace())
-    found = second_answer(mechanism, first)
-    if found is None:
+    second = second_answer(mechanism, first)
+    if second is None:
         return _by_running_again(mechanism, first)
-    difference = _difference(first, found[0])
-    if difference > APART:
-        raise _TiedError(f"two methods differ by {difference:.1g} of what a user could run alone", first)
-    return _with_error(first, *found)
+    if (apart := difference(first, second[0])) > APART:
+        raise _TiedError(f"two methods differ by {apart:.1g} of what a user could run alone", first)
+    return _with_error(first, *second)
 
 
 def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
     """The answer, compared with that of a second run."""
     second = checked(mechanism, first.instance.replace())
-    if (difference := _difference(first, second)) > float(AGAIN):
-        raise _NotDeterministicError(f"two calls differ by {difference:.1g} of what a user runs alone")
+    if (apart := difference(first, second)) > float(AGAIN):
+        raise _NotDeterministicError(f"two calls differ by {apart:.1g} of what a user runs alone")
     how = "run again, and measured in fractions"
     return _with_error(first, second, f"its own answer, {how}; {instead}" if instead else how)
 
@@ -255,7 +241,7 @@ def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> R
 def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     """An answer, with its error estimated from a second one and from both gaps."""
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
-    granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
+    granted = max(TIMES * Fraction(difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
     error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
     if first.certificate.whole and (first.tasks_by_server == second.tasks_by_server).all():
@@ -282,17 +268,7 @@ def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | Non
     return ExactAnswer(tasks, held, [part * alone(pool, j) for j in range(len(tasks))])
 
 
-def _difference(one: Allocation, other: Allocation) -> float:
-    alone = np.minimum(one.instance.tasks_alone[:, 0], one.instance.task_limits)
-    differing = np.abs(one.tasks - other.tasks)
-    worst = float(quotient(differing, alone).max(initial=0.0))
-    if one.given_bundles is not None and other.given_bundles is not None:
-        held = np.abs(one.given_bundles - other.given_bundles)[:, 0] / np.maximum(one.instance.total_capacities, 1e-300)
-        worst = max(worst, float(held.max(initial=0.0)))
-    return worst
-
-
-def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
+def _with_users_left_out(truth: Recomputed, part: list[int], instance: Instance) -> Recomputed:
     """The answers extended to users with a task limit of 0."""
     where = {j: k for k, j in enumerate(part)}
     zero, nothing = Fraction(0), [Fraction(0)] * instance.n_resources
@@ -300,8 +276,8 @@ def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance)
     def whole(values: list[Any], otherwise: Any) -> list[Any]:
         return [values[where[j]] if j in where else otherwise for j in range(instance.n_users)]
 
-    parts = ((whole(a.tasks, zero), whole(a.bundles, nothing), whole(a.error, zero)) for a in found.answers)
-    return Recomputed(tuple(ExactAnswer(*part) for part in parts), found.how)
+    parts = ((whole(a.tasks, zero), whole(a.bundles, nothing), whole(a.error, zero)) for a in truth.answers)
+    return Recomputed(tuple(ExactAnswer(*part) for part in parts), truth.how)
 
 
 # -- margins ----------------------------------------------------------------------------------------------------------

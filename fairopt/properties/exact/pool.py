@@ -19,20 +19,6 @@ from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import ROUNDING
 
-__all__ = [
-    "ExactAnswer",
-    "ExactPool",
-    "alone",
-    "alpha_fair",
-    "cut",
-    "ffmra",
-    "leximin",
-    "max_sum",
-    "mlf_drs",
-    "own_slice",
-    "tasks_within",
-]
-
 Row = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices

@@ -26,8 +26,6 @@ from fairopt.properties.names import PROPERTIES
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["OTHER", "PAPERS", "Case", "Claim", "claims", "markdown", "summary", "tables"]
-
 PAPERS = {
     "Ghodsi et al. 2011": "Dominant Resource Fairness (DRF, CEEI), NSDI",
     "Wang et al. 2014": "Dominant Resource Fairness with Heterogeneous Servers (DRFH), INFOCOM",
@@ -176,7 +174,6 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
 
     Examples
     --------
-    >>> from fairopt.properties.literature.claims import claims
     >>> [claim.where for claim in claims("MLF-DRS") if claim.verdict == "refuted"][:3]
     ['Theorem 1', 'Theorem 2', 'Theorem 3']
     >>> claims("k-DF")[2].to_dict()["cases"][0]["tasks"]
@@ -196,7 +193,6 @@ def summary(found: Iterable[Claim]) -> str:
 
     Examples
     --------
-    >>> from fairopt.properties.literature.claims import claims, summary
     >>> summary(claims("slides"))
     '6 claims: 5 proved, 1 refuted'
     """
@@ -214,7 +210,6 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
 
     Examples
     --------
-    >>> from fairopt.properties.literature.claims import claims, markdown
     >>> print(markdown(claims("slides")).splitlines()[2])
     | Jiang and Wu 2018, slide DRF | DRF satisfies pareto, sharing-incentive, envy-free | proved | proved, any n |
     """

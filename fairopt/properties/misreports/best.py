@@ -7,41 +7,26 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.shares import Share
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.errors import FairoptError, InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
-from fairopt.properties.names import given_labels, labelled, when_late, zero_if_noise
+from fairopt.properties.names import given_labels, labelled, require_whole, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.work import Work, work_by
+from fairopt.runtime.arrays import Bool, Float, Ints, Rng
 from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import Listener, by_itself
 from fairopt.solve.form.many_instances import Batch, is_one_pool
 from fairopt.solve.form.program import require_instance
-
-__all__ = [
-    "FLOOR",
-    "Lies",
-    "Misreport",
-    "Tally",
-    "best_lies",
-    "best_misreport",
-    "lying_instance",
-    "tasks_on",
-    "true_tasks",
-    "verified_misreport",
-]
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 LEAST_GAIN = 1e-5  # relative: smaller ones are noise; batched prices were off by 1.6e-6 of the tasks on 3 x 3 pools
 FLOOR = 1e-7  # of the tasks that the user could run alone: smaller gains are noise
@@ -97,16 +82,14 @@ class Misreport:
         instance: Instance,
         user: int,
         demands: tuple[Any, ...],
-        *,
-        gain: float,
         truthful: float,
         lying: float,
-        family: str,
+        family: str = "",
         work: Work | None = None,
     ) -> Misreport:
         """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
-        share = "" if work is None else repr(work.share)
+        gain, share = lying / truthful - 1.0 if truthful > 0 else np.inf, "" if work is None else repr(work.share)
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names, share)
 
     def __str__(self) -> str:
@@ -121,13 +104,20 @@ class Misreport:
         return f"user {self.user!r} reports ({reported}) and {has} instead of {truthful:.6g} ({by})"
 
 
-@dataclass
-class Tally:
-    """Results of one family of reports."""
+class Tally(NamedTuple):
+    """Results of one family of instances or of reports.
 
-    tried: int = 0  # reports, over all users
-    hits: int = 0  # users for whom one pays; for the climb, users for whom it pays more than all reports before
-    first: float | None = None  # seconds until the end of the first batch with a hit
+    A hit is a violation, unverified; of reports a user for whom one pays, or for whom the climb pays more than all
+    reports before.
+    """
+
+    tried: int = 0
+    hits: int = 0
+    seconds: float | None = None  # until the end of the first batch with a hit
+
+    def plus(self, tried: int, hits: int, seconds: float | None) -> Tally:
+        """The tally with another batch."""
+        return Tally(self.tried + tried, self.hits + hits, seconds if hits and not self.hits else self.seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,23 +194,21 @@ def best_misreport(
     Examples
     --------
     >>> import fairopt as fo
-    >>> from fairopt.properties.misreports.best import best_misreport
     >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
-    >>> lie = best_misreport(fo.FDS(1), cluster, "b")
+    >>> lie = fo.properties.best_misreport(fo.FDS(1), cluster, "b")
     >>> print(lie)
     user 'b' reports (2, 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
-    >>> best_misreport(fo.DRF(), cluster, "b") is None
+    >>> fo.properties.best_misreport(fo.DRF(), cluster, "b") is None
     True
     """
     require_instance(instance)
     j = instance.user_index(user)
     one_pool = is_one_pool(instance)
     tries = budget if budget is not None else 3000 if one_pool else 300
-    if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
-        raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
+    require_whole(tries, "budget")
     clock = Clock(time_limit)
     work = work_by(share, policy, instance)
-    truthful = _truth(policy, instance, j, clock, work)
+    truthful = tasks_on(clock.run(lambda: checked(policy, instance)).bundles[j], instance, j, work)
     left = None if clock.left is None else max(clock.left - AGAIN * clock.seconds, SHORTEST_LIMIT)
     if one_pool:
         search = search_on_pools(policy, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
@@ -253,18 +241,6 @@ def best_misreport(
     return None
 
 
-def _truth(policy: Any, instance: Instance, j: int, clock: Clock, work: Work | None) -> float:
-    """Tasks, or work, of a user who reports its demands."""
-    try:
-        with clock.enforced():
-            answer = checked(policy, instance)
-    except Late:
-        if not clock.late:  # the limit of the search that calls this one
-            raise
-        raise NotCertified(f"the truth was not solved {when_late(clock)}. Fix: give it more time_limit") from None
-    return tasks_on(answer.bundles[j], instance, j, work)
-
-
 def verified_misreport(
     policy: Any,
     instance: Instance,
@@ -285,10 +261,8 @@ def verified_misreport(
     unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
     if lying - truthful <= max(LEAST_GAIN * truthful, FLOOR * tasks_alone(instance, j, work), unsure):
         return None
-    gain = lying / truthful - 1.0 if truthful > 0 else np.inf
-    rows: list[Any] = reported.tolist()
-    row = tuple(tuple(r) if isinstance(r, list) else r for r in rows)
-    return Misreport.on(instance, j, row, gain=float(gain), truthful=truthful, lying=lying, family=family, work=work)
+    rows = tuple(tuple(row) if isinstance(row, list) else row for row in reported.tolist())
+    return Misreport.on(instance, j, rows, truthful, lying, family, work)
 
 
 def best_lies(
@@ -333,7 +307,7 @@ def true_tasks(received: ArrayLike, demands: ArrayLike, limit: ArrayLike = np.in
 
 
 # From reports (n_rows, M) and their cases (n_rows,) to true tasks, NaN without an answer, and faults.
-TryReports = Callable[[Float, NDArray[np.int64]], tuple[Float, list[tuple[int, Exception]]]]
+TryReports = Callable[[Float, Ints], tuple[Float, list[tuple[int, Exception]]]]
 
 
 @dataclass
@@ -348,9 +322,7 @@ class MisreportSearch:
     servers: int = 1
     faults: list[tuple[int, Float, Exception]] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
-    kept: list[tuple[float, Float, str]] = field(
-        default_factory=list
-    )  # for a single case: all that were the best so far
+    kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: all best ones so far
     clock: Clock = field(default_factory=lambda: Clock(None))
     late: bool = False  # whether the clock ended the search
 
@@ -364,7 +336,7 @@ class MisreportSearch:
         tries: int,
         boosting: bool,
         positive: bool,
-        rng: np.random.Generator,
+        rng: Rng,
         tell: Listener,
     ) -> None:
         """Try all families, with three quarters of the tries, then climb."""
@@ -387,12 +359,11 @@ class MisreportSearch:
                     name: legal(make(where), truth, room, boosting, positive, self.servers)
                     for name, make in makers.items()
                 }
-                for name, (pays, better) in self.judge(where, made).items():
-                    tally = self.tallies[name]
-                    tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
+                for name, (tried, pays, better) in self.judge(where, made).items():
+                    hits = int((better & ~climbed[where] if name == "climb" else pays).sum())
                     climbed[where] |= better & (name == "climb")
-                    if tally.hits and tally.first is None:
-                        tally.first = time.perf_counter() - begun
+                    tally = self.tallies.get(name, Tally())
+                    self.tallies[name] = tally.plus(tried, hits, time.perf_counter() - begun)
 
         def members(name: str) -> Callable[[slice], Float]:
             return lambda w: reports(name, self.truth[w], self.room[w], rng, each, self.servers)
@@ -405,10 +376,10 @@ class MisreportSearch:
         for length in np.geomspace(LONGEST, SHORTEST, rounds):
             batch({"climb": around(float(length))}, per_round)
 
-    def judge(self, where: slice, made: dict[str, tuple[Float, Bool]]) -> dict[str, tuple[Bool, Bool]]:
+    def judge(self, where: slice, made: dict[str, tuple[Float, Bool]]) -> dict[str, tuple[int, Bool, Bool]]:
         """Try the false reports (n_cases, K, M) of all families together, and keep the best.
 
-        Returns by family masks of the cases in which one pays, and in which it pays more than any before.
+        Returns by family the number tried, and masks of the cases in which one pays, and pays more than any before.
         """
         all_reports = np.concatenate([reported for reported, _ in made.values()], axis=1)
         lies = np.concatenate([are for _, are in made.values()], axis=1)
@@ -423,7 +394,6 @@ class MisreportSearch:
         for name, (reported, are) in made.items():
             columns, first = slice(first, first + are.shape[1]), first + are.shape[1]
             own = lying[:, columns]
-            self.tallies.setdefault(name, Tally()).tried += int(lies[:, columns].sum())
             at = own.argmax(axis=1)
             most, chosen = own[rows, at], reported[rows, at]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -434,10 +404,10 @@ class MisreportSearch:
             self.gain[place], self.best[place], self.family[place] = gain[better], chosen[better], name
             if len(self.truth) == 1 and better.any():
                 self.kept.append((float(gain[0]), chosen[0], name))
-            found[name] = pays, better
+            found[name] = int(lies[:, columns].sum()), pays, better
         return found
 
-    def _attempt(self, reported: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]], int]:
+    def _attempt(self, reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]], int]:
         """Try reports, with a time limit in short batches; also the number tried."""
         if self.clock.time_limit is None:
             return *self.attempt(reported, case), len(reported)
@@ -454,12 +424,12 @@ class MisreportSearch:
         return tasks, faults, first
 
 
-def search_on_pools(policy: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
+def search_on_pools(policy: Any, pools: Batch, user: Ints, truthful: Float) -> MisreportSearch:
     """A search that tries reports in batches: a pool and the lying user for each case."""
     rows = np.arange(len(pools))
     truth, limit = pools.demands[rows, user], pools.limits[rows, user]
 
-    def attempt(reported: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
+    def attempt(reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]]]:
         rows, who = np.arange(len(case)), user[case]
         lied = pools[case]  # copies
         lied.demands[rows, who] = reported
@@ -477,7 +447,7 @@ def search_on_servers(
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
 
-    def attempt(reported: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]]]:
+    def attempt(reported: Float, case: Ints) -> tuple[Float, list[tuple[int, Exception]]]:
         tasks, faults = np.full(len(reported), np.nan), []
         for k, row in enumerate(reported):
             try:

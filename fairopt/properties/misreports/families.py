@@ -7,16 +7,10 @@ server and resource where demands differ by server.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.properties.units import quotient
+from fairopt.runtime.arrays import Bool, Float, Rng
 
-__all__ = ["FAMILIES", "climbs", "legal", "reports"]
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
-
-FAMILIES = ("scale", "grid", "co-dominant", "single", "zero", "random")  # "climb" starts from the best of these
 SCALES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10)
 SINGLES = (0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.2, 1.35, 1.5, 2, 3, 5, 10, 100)
 NEAR = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2)  # times the largest other ratio
@@ -24,17 +18,9 @@ FROM_ZERO = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.99, 1.0, 1.01, 1
 LARGEST_ENTRY = 8  # of integers in the grid
 
 
-def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int = 1) -> Float:
+def reports(family: str, truth: Float, room: Float, rng: Rng, most: int, servers: int = 1) -> Float:
     """Reports of one family, (n_cases, K, M), with K at most ``most``; `legal` tells which of them are false."""
-    make = {
-        "scale": _scaled,
-        "grid": _grid,
-        "co-dominant": _near_the_largest,
-        "single": _one_at_a_time,
-        "zero": _zeros,
-        "random": _random,
-    }[family]
-    made = make(truth, room, rng, most, servers)
+    made = MAKERS[family](truth, room, rng, most, servers)
     if made.shape[1] > most:
         made = made[:, np.sort(rng.choice(made.shape[1], most, replace=False))]
     return made
@@ -61,7 +47,7 @@ def legal(
     return reported, somewhere.all(axis=2) & fine & (reported != true).any(axis=2)
 
 
-def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Float:
+def climbs(best: Float, step: float, rng: Rng, most: int) -> Float:
     """Reports around the best, (n_cases, K <= most, M): steps of one logarithm, and random steps of all."""
     m = best.shape[1]
     alone = np.eye(m) * step
@@ -69,7 +55,7 @@ def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Flo
     return best[:, None] * np.exp(moves)
 
 
-def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+def _scaled(truth: Float, room: Float, rng: Rng, most: int, servers: int) -> Float:
     """The row scaled; where demands differ by server, also the row of each server alone."""
     factors = np.array(SCALES)
     whole = truth[:, None] * factors[:, None]
@@ -80,7 +66,7 @@ def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, serv
     return np.concatenate([whole, each], axis=1)
 
 
-def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+def _grid(truth: Float, room: Float, rng: Rng, most: int, servers: int) -> Float:
     """Rows of small integers: all, or a random choice if they are many."""
     m = truth.shape[1]
     largest = int(min(max(truth.max(initial=1.0) + 1, 2), LARGEST_ENTRY))
@@ -92,7 +78,7 @@ def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, server
     return np.broadcast_to(rows, (len(truth), *rows.shape))
 
 
-def _near_the_largest(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+def _near_the_largest(truth: Float, room: Float, rng: Rng, most: int, servers: int) -> Float:
     """One ratio moved to just below, at and just above the largest of the others."""
     m = truth.shape[1]
     ratios = quotient(truth, room)
@@ -102,12 +88,12 @@ def _near_the_largest(truth: Float, room: Float, rng: np.random.Generator, most:
     return _put(truth, np.where(keep, truth, target)[:, None] * np.where(keep[:, None], 1.0, np.array(NEAR)[:, None]))
 
 
-def _one_at_a_time(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+def _one_at_a_time(truth: Float, room: Float, rng: Rng, most: int, servers: int) -> Float:
     """One number scaled."""
     return _put(truth, truth[:, None] * np.array(SINGLES)[:, None])
 
 
-def _zeros(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+def _zeros(truth: Float, room: Float, rng: Rng, most: int, servers: int) -> Float:
     """A zero made positive, up to beyond the dominant ratio; a positive number made zero."""
     ratios = quotient(truth, room)
     top = ratios.max(axis=1)[:, None, None] * room[:, None]
@@ -117,7 +103,7 @@ def _zeros(truth: Float, room: Float, rng: np.random.Generator, most: int, serve
     return _put(truth, values)
 
 
-def _random(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
+def _random(truth: Float, room: Float, rng: Rng, most: int, servers: int) -> Float:
     """All numbers times random factors; some zeros made positive."""
     size, m = truth.shape
     width = rng.choice([0.05, 0.3, 1.0], size=(size, most, 1))
@@ -132,3 +118,14 @@ def _put(truth: Float, values: Float) -> Float:
     size, m = truth.shape
     here = np.eye(m, dtype=bool)[:, None]  # (M, 1, M)
     return np.where(here, values[:, None], truth[:, None, None]).reshape(size, -1, m)
+
+
+MAKERS = {
+    "scale": _scaled,
+    "grid": _grid,
+    "co-dominant": _near_the_largest,
+    "single": _one_at_a_time,
+    "zero": _zeros,
+    "random": _random,
+}
+FAMILIES = tuple(MAKERS)  # "climb" starts from the best of these

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import Share
@@ -19,12 +18,9 @@ from fairopt.properties.misreports.families import FAMILIES, legal, reports
 from fairopt.properties.names import given_labels, labelled
 from fairopt.properties.teams import labels_read
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.units import quotient
 from fairopt.properties.work import Work, work_by
-
-__all__ = ["TeamLie", "best_team_lie", "verified_team_lie"]
-
-Float = NDArray[np.float64]
-Rng = np.random.Generator
+from fairopt.runtime.arrays import Float, Rng
 
 LOSS = 1e-9  # of what a member could run alone: smaller losses are rounding
 SECOND = "{} (2)"  # the second user that one poses as
@@ -130,7 +126,7 @@ def _gain(truth: Allocation, lie: Allocation, team: str, work: Work | None) -> f
     if (after < before - LOSS * alone).any():
         return 0.0
     pays = after - before > np.maximum(LEAST_GAIN * before, FLOOR * alone)
-    gains = np.divide(after - before, before, out=np.full(len(members), np.inf), where=before > 0)
+    gains = quotient(after - before, before, np.inf)
     return float(gains[pays].max(initial=0.0))
 
 

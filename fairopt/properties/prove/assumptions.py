@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
@@ -20,11 +19,8 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.audit.random_instances import random_pools
 from fairopt.properties.prove.statements import Builder, Kind, Question
+from fairopt.runtime.arrays import Float, Rng
 from fairopt.runtime.clock import Clock
-
-__all__ = ["degree_of", "require_consistent", "seems_alike"]
-
-Float = NDArray[np.float64]
 
 DRAWN = 8  # pools of small integers
 WIDE_SHARES, WIDE_ANSWERS = 64, 12  # pools of ratios over many decades, for user-defined blocks
@@ -100,7 +96,7 @@ def _drawn(question: Question) -> Iterator[Instance]:
             yield wide_pool(question, rng, k)
 
 
-def wide_pool(kind: Kind, rng: np.random.Generator, k: int) -> Instance:
+def wide_pool(kind: Kind, rng: Rng, k: int) -> Instance:
     """A pool of log-uniform ratios over many decades, with ties, ratios at the ends, and zeros where allowed."""
     n, m = kind.users or USERS[k % len(USERS)], kind.resources
     low, high = DECADES[k % len(DECADES)]

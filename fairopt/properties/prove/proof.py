@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
-from fairopt.properties.audit.findings import AuditReport, Finding, Witness
+from fairopt.properties.audit.findings import AuditReport, Finding, Witness, plain
 from fairopt.properties.prove.statements import Query, comment, glossary
 from fairopt.properties.verdicts import ByProperty
-
-__all__ = ["Proof", "ProofReport"]
 
 READING = (  # the heading of an exported proof
     "Each check below must answer unsat. The last statement is a relaxation of the property's failure: every pool of "
@@ -99,20 +97,9 @@ number of users, demands above 0, equal weights and no task limits
 
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain lists, numbers and strings."""
-        return {
-            "mechanism": self.mechanism,
-            "policy": repr(self.policy),
-            "property": self.property,
-            "verdict": self.verdict,
-            "statement": self.statement,
-            "assumption": self.assumption,
-            "tried": list(self.tried),
-            "provers": list(self.provers),
-            "seconds": self.seconds,
-            "interrupted": self.interrupted,
-            "witness": None if self.witness is None else self.finding().to_dict()["witness"],
-            "smt": [query.text for query in self.queries],
-        }
+        known = plain(replace(self, policy=repr(self.policy), queries=()))
+        del known["queries"]
+        return {**known, "smt": [query.text for query in self.queries]}
 
     def finding(self) -> Finding:
         """The proof as a finding of an audit."""
@@ -211,9 +198,6 @@ class ProofReport(ByProperty[Proof]):
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and strings."""
         return {"mechanism": self.mechanism, "about": self.about, "proofs": [p.to_dict() for p in self.proofs]}
-
-    def __str__(self) -> str:
-        return "\n".join([self._heading(), *(f"  {p}" for p in self.proofs)])
 
     def __repr__(self) -> str:
         words = ", ".join(f"{p.property}: {p.verdict}" for p in self.proofs)

@@ -24,10 +24,10 @@ from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, condit
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label
-from fairopt.properties.audit.audit import AuditSettings, PropertySearch, require_whole
+from fairopt.properties.audit.audit import AuditSettings, PropertySearch
 from fairopt.properties.audit.findings import Witness
 from fairopt.properties.exact.confirm import Counterexample, verified
-from fairopt.properties.names import MEANING, property_name, when_late
+from fairopt.properties.names import MEANING, property_name, require_whole, texts, when_late
 from fairopt.properties.prove.assumptions import degree_of, require_consistent, seems_alike
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
@@ -36,8 +36,6 @@ from fairopt.properties.teams import labels_read, reads_guarantees
 from fairopt.properties.within import judged
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
-
-__all__ = ["prove"]
 
 FIRST = 1.0  # seconds of the provers before instances are drawn too
 LEMMA = 10.0  # seconds for the lemmas on a share
@@ -119,13 +117,12 @@ def prove(
     """
     if not is_mechanism(policy):
         raise InvalidBlock(f"prove({brief(policy)}): give a policy, such as DRF()")
-    require_whole(resources, "resources", 1)
+    require_whole(resources, "resources")
     if users is not None:
-        require_whole(users, "users", 1)
+        require_whole(users, "users")
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
         raise InvalidBlock(f"time_limit is {time_limit!r}; give a number of seconds > 0")
-    given = PROVABLE if properties is None else (properties,) if isinstance(properties, str) else tuple(properties)
-    names = tuple(dict.fromkeys(map(property_name, given)))
+    names = tuple(dict.fromkeys(map(property_name, texts(properties, "properties", PROVABLE))))
     for name in names:
         if name not in PROVABLE:
             raise InvalidBlock(f"no proofs are made of {name}; {nearest(name, PROVABLE)}")
@@ -346,18 +343,17 @@ class _Attempt:
         setting = AuditSettings(
             self.policy,
             ("positive demands",) * kind.positive,
-            kind.weights,
-            kind.limits,
+            weights=kind.weights,
+            limits=kind.limits,
             servers=1,
             max_examples=ALONE if alone else EXAMPLES,
             seed=0,
-            seconds=seconds,
             tell=tell,
             shapes=shapes,
             only=True,
             shrinking=min(seconds, SEARCHING),
         )
-        return PropertySearch(setting, self.name)
+        return PropertySearch(setting, self.name, seconds=seconds)
 
     def _search(self) -> None:
         """Search drawn instances for a counterexample, if there is time."""

@@ -20,8 +20,6 @@ from pathlib import Path
 from fairopt.errors import MissingExtra
 from fairopt.properties.prove.statements import Query
 
-__all__ = ["PROVERS", "Answer", "answers", "require"]
-
 PROVERS = {"z3": "z3-solver", "cvc5": "cvc5"}  # names of packages
 PROCESSES = os.cpu_count() or 1  # at a time
 PROCESS = Path(__file__).with_name("prover_process.py")
@@ -33,7 +31,6 @@ class Answer:
 
     query: Query
     answer: str
-    seconds: float
     values: dict[str, Fraction] = field(default_factory=dict)
     why: str = ""
 
@@ -87,18 +84,16 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
     running.add(process)
-    begun = time.perf_counter()
 
     def wait() -> None:
         out, errors = process.communicate()
-        seconds = time.perf_counter() - begun
         running.discard(process)
         if process.returncode:
             why = (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
-            done.put(Answer(query, "unknown", seconds, why=why))
+            done.put(Answer(query, "unknown", why=why))
             return
         result = json.loads(out)
         values = {name: Fraction(value) for name, value in result.get("values", {}).items()}
-        done.put(Answer(query, result["answer"], seconds, values))
+        done.put(Answer(query, result["answer"], values))
 
     threading.Thread(target=wait, daemon=True).start()

@@ -19,8 +19,6 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols, conditions_of
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
 
-__all__ = ["PROVABLE", "Kind", "Query", "Question", "alike", "lemma", "queries"]
-
 PROVABLE = (
     "pareto",
     "sharing-incentive",

@@ -361,7 +361,7 @@ def test_without_a_statement_all_the_time_is_for_the_search(monkeypatch):
 
     class Search(PropertySearch):
         def run(self, instances):
-            given.append((self.setting.seconds, self.setting.max_examples))
+            given.append((self.seconds, self.setting.max_examples))
 
     monkeypatch.setattr(module, "PropertySearch", Search)
     fo.prove(fo.Policy(lambda model: model.tasks[0]), ["pe", "ef"], resources=1, time_limit=60)

@@ -95,7 +95,7 @@ class Work(fo.Share):
 
 
 def test_users_may_compare_a_share_instead_of_tasks(run: Any, tmp_path: Path) -> None:
-    options = ("--property", "pe", "--servers", "2", "--limits", "--max-examples", "16", "--save", "found.json")
+    options = ("--property", "pe", "--servers", "2", "--limits", "--max-examples", "40", "--save", "found.json")
     done = run("audit", "Leximin(Tasks())", "--share", "ThroughputShare()", *options)
     assert done.exit_code == 0 and "by ThroughputShare()" in done.stdout and "refuted" in done.stdout
     again = run("replay", "found.json")

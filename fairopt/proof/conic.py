@@ -33,7 +33,7 @@ from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled, Left
+from fairopt.solve.form.compiled import Compiled, Cones, Left
 from fairopt.solve.form.program import ConeModel, Float, Indices
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -193,7 +193,7 @@ def _compiled(problem: cp.Problem) -> Compiled | None:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
             warnings.simplefilter("ignore")
-            return Compiled.of(problem, "CLARABEL", options, keep=False)
+            return Compiled.of(problem, "CLARABEL", options)
     except cp.error.SolverError:
         return None
 
@@ -275,19 +275,6 @@ def conic_gap(
     if excess == np.inf or (assumed and excess < 0 and not measured(-excess) <= GAP_TOLERANCE):
         return np.inf, ""
     return measured(excess), assumed
-
-
-@dataclass(frozen=True)
-class Cones:
-    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
-    cones.
-    """
-
-    zero: int
-    nonneg: int
-    soc: tuple[int, ...] = ()
-    exp: int = 0
-    p3d: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

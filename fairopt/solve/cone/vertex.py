@@ -35,7 +35,7 @@ def at_vertex(problem: cp.Problem, cone: ConeModel, solver: str, settings: Setti
     if not linear or solvers.size(problem) > 4 * LARGEST:
         return None
     try:
-        compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False}, keep=False, known=cone.known_rows)
+        compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False}, known=cone.known_rows)
     except cp.error.SolverError:
         return None
     data = compiled.data

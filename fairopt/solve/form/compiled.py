@@ -1,12 +1,13 @@
-"""Problems in cone form: what CVXPY compiles, with known rows beside it, and what a solver leaves of them.
+"""Problems in cone form: ``min c'z + d, A z + s = b, s in K``, and what a solver leaves of them.
 
-CVXPY takes 2 to 10 ms for a small problem, most of it in expressions. Rows that are known as a matrix need none.
+CVXPY's chain of reductions takes 5 ms for a small problem, most of it for parameters that change later, and by hand on
+top of that for rows that are known as a matrix. Here CVXPY writes the atoms in cones and the affine arguments of these
+as matrices, all at once; known rows are put beside them. Problems of other kinds go through CVXPY's chain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,11 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.own import ranges
 from fairopt.runtime.lazy import cp, sp
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
-BESIDE = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
+BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
+SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
 
 
 class KnownRows(NamedTuple):
@@ -38,86 +41,47 @@ class Known:
     rows: Sequence[KnownRows]
 
 
-@dataclass
-class Compiled:
-    """A problem compiled for a solver: its data, and what CVXPY compiled of it, with its reduction chain and inverse
-    data.
-
-    The known ``rows`` are ``own`` rows of the data, and ``new`` are the columns of the ``unknowns`` if CVXPY's part has
-    none.
+@dataclass(frozen=True)
+class Cones:
+    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
+    cones.
     """
 
-    data: dict[str, Any]
-    part: cp.Problem
-    chain: Any
-    inverse: Any
-    unknowns: cp.Variable | None = None
-    rows: Sequence[KnownRows] = ()
-    own: slice | None = None
-    new: slice | None = None
+    zero: int
+    nonneg: int
+    soc: tuple[int, ...] = ()
+    exp: int = 0
+    p3d: tuple[float, ...] = ()
+    psd: tuple[int, ...] = ()
+    pnd: tuple[Any, ...] = ()
 
-    @classmethod
+
+class Compiled:
+    """A problem compiled for a solver by CVXPY's chain: its ``data``, the chain and its inverse data."""
+
+    def __init__(self, problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool) -> None:
+        self.problem = problem
+        self.data, self.chain, self.inverse = problem.get_problem_data(solver, ignore_dpp=not keep, solver_opts=options)
+
+    @staticmethod
     def of(
-        cls, problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool, known: Known | None = None
+        problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool = False, known: Known | None = None
     ) -> Compiled:
-        """What CVXPY makes of a problem, with ``keep`` for all values of its parameters."""
-        beside = (
-            () if known is None or keep or solver not in BESIDE or not problem.objective.variables() else known.rows
-        )
-        ids = {one.condition.id for one in beside}
-        part = problem
-        if beside:
-            part = cp.Problem(problem.objective, [c for c in problem.constraints if c.id not in ids])
-        data, chain, inverse = part.get_problem_data(solver, ignore_dpp=not keep, solver_opts=options)
-        made = cls(data, part, chain, inverse)
-        if beside and known is not None:
-            made.add(known.unknowns, sorted(beside, key=lambda one: not one.equal), solver)
-        return made
-
-    def add(self, unknowns: cp.Variable, rows: Sequence[KnownRows], solver: str) -> None:
-        """Put rows beside those of CVXPY, and the unknowns beside its variables if there are none."""
-        self.data = data = dict(self.data)
-        a, b, dims = sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float), copy(data["dims"])
-        columns, n = self.columns().get(unknowns.id), unknowns.size
-        tables, rights = [one.table for one in rows], [one.right for one in rows]
-        if columns is None:
-            columns, at = np.arange(a.shape[1], a.shape[1] + n), a.shape[1]
-            self.new = slice(at, at + n)
-            a = sp.csr_array((a.data, a.indices, a.indptr), shape=(a.shape[0], at + n))
-            data["c"] = np.concatenate([data["c"], np.zeros(n)])
-            if data.get("P") is not None:
-                data["P"] = sp.block_diag([data["P"], sp.csc_array((n, n))], format="csc")
-            if solver == "HIGHS":
-                for name, side, none in (("lower_bounds", 0.0, -np.inf), ("upper_bounds", np.inf, np.inf)):
-                    held = np.full(at, none) if data.get(name) is None else data[name]
-                    data[name] = np.concatenate([held, np.full(n, side)])
-            else:
-                tables, rights = [*tables, -sp.eye_array(n, format="csr")], [*rights, np.zeros(n)]
-        own = sp.csr_array(sp.vstack(tables))
-        own = sp.csr_array((own.data, own.indices + columns[0], own.indptr), shape=(own.shape[0], a.shape[1]))
-        right = np.concatenate(rights)
-        self.unknowns, self.rows, self.own = unknowns, rows, slice(dims.zero, dims.zero + len(right))
-        first, rest = slice(dims.zero), slice(dims.zero, None)
-        equations = sum(len(one.right) for one in rows if one.equal)
-        dims.zero, dims.nonneg = dims.zero + equations, dims.nonneg + len(right) - equations
-        data |= {
-            "A": sp.csc_array(sp.vstack([a[first], own, a[rest]])),
-            "b": np.concatenate([b[first], right, b[rest]]),
-            "dims": dims,
-        }
+        """A problem with rows that are known; with ``keep`` for all values of its parameters."""
+        squares = solver == "CLARABEL" and options.get("use_quad_obj", True) and _has_squares(problem.objective.args[0])
+        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, known, bool(squares))
+        return written or Compiled(problem, solver, options, keep)
 
     def columns(self) -> dict[int, Indices]:
         """The columns of the problem's variables by their ids."""
         out, starts = dict[int, Indices](), self.data["param_prob"].var_id_to_col
-        for variable in self.part.variables():
+        for variable in self.problem.variables():
             names = {variable.id}  # CVXPY replaces variables that have a sign
             for reduction in self.chain.reductions:
                 names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
             start = next((starts[name] for name in names if name in starts), None)
             if start is not None:
                 out[variable.id] = np.arange(start, start + variable.size)
-        if self.new is not None and self.unknowns is not None:
-            out[self.unknowns.id] = np.arange(self.new.start, self.new.stop)
         return out
 
     @property
@@ -126,41 +90,265 @@ class Compiled:
         extra = getattr(self.inverse[-1], "inverse_data", self.inverse[-1])  # a dict, which CVXPY 1.9 wraps
         return float(extra["offset"]) if isinstance(extra, dict) and "offset" in extra else None
 
+    def solve(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
+        """The solver's raw solution of these data, by default its own or these in other units."""
+        return self.chain.solve_via_data(self.problem, data, warm_start=False, verbose=verbose, solver_opts=options)
+
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""
-        if self.own is None:
-            self.part.unpack_results(raw, self.chain, self.inverse)
-            return str(self.part.status)
-        of_highs = isinstance(raw, dict)
-        found = raw["solution"] if of_highs else raw
-        x, y = (
-            (found.col_value, -np.asarray(found.row_dual)) if of_highs else (np.asarray(found.x), np.asarray(found.z))
+        self.problem.unpack_results(raw, self.chain, self.inverse)
+        return str(self.problem.status)
+
+
+class _Part(NamedTuple):
+    """One of CVXPY's constraints as rows of a program."""
+
+    condition: cp.Constraint
+    kind: int  # of its cones: 0 equations, 1 inequalities, 2 second-order, 3 exponential, 4 power cones
+    arguments: Sequence[cp.Expression]  # affine
+    order: Indices  # the place of each entry of the arguments, in column order, among the rows
+    upper: bool = False  # whether the arguments are at most 0, or 0
+
+
+class _Written(Compiled):
+    """A problem without parameters in rows that are written here, for CLARABEL or HiGHS."""
+
+    def __init__(self, problem: cp.Problem, solver: str, squares: bool) -> None:
+        from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
+        self.problem, self.solver, self.interface = problem, solver, SOLVER_MAP_CONIC[solver]
+        self.squares = squares  # whether those of the objective stay as ``x'Px / 2``
+        self.rows = dict[int, slice]()  # of constraints, by their ids
+        self.starts = dict[int, int]()  # the first columns of variables, by their ids
+
+    @classmethod
+    def made(cls, problem: cp.Problem, solver: str, known: Known | None, squares: bool) -> _Written | None:
+        """None if CVXPY's chain has to compile it, or to say why it cannot."""
+        found, (objective,) = cls(problem, solver, squares), problem.objective.args
+        at = {} if known is None else {one.condition.id: one for one in known.rows}
+        beside = [at[c.id] for c in problem.constraints if c.id in at]
+        rest = [c for c in problem.constraints if c.id not in at]
+        part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
+        ours = [known.unknowns] if known is not None and beside else []
+        found.variables = list({v.id: v for v in (*ours, *part.variables())}.values())
+        if not found.variables or part.parameters() or not part.is_dcp() or any(map(_is_complex, part.constants())):
+            return None
+        written, inverse = found.in_cones(part)
+        parts = [_part(c) for c in written.constraints]
+        variables = list({v.id: v for v in (*found.variables, *written.variables())}.values())
+        if not all(map(_is_plain, variables)) or not all(map(found.takes, parts)):
+            return None
+        found.write(written, [one for one in parts if one is not None], variables, beside)
+        found.rows |= {c.id: found.rows[inverse.cons_id_map[c.id]] for c in rest}
+        return found
+
+    def in_cones(self, part: cp.Problem) -> Any:
+        """A problem with its atoms written in the solver's cones, and CVXPY's inverse data."""
+        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+        from cvxpy.utilities.solver_context import SolverInfo
+
+        cones, bounded = frozenset(self.interface.SUPPORTED_CONSTRAINTS), self.interface.BOUNDED_VARIABLES
+        context = SolverInfo(solver=self.solver, supported_constraints=cones, supports_bounds=bounded)
+        return Dcp2Cone(quad_obj=self.squares, solver_context=context).apply(part)
+
+    def takes(self, part: _Part | None) -> bool:
+        """Whether the solver takes the cones of a constraint."""
+        return part is not None and (part.kind <= 1 or type(part.condition) in self.interface.SUPPORTED_CONSTRAINTS)
+
+    def write(
+        self,
+        written: cp.Problem,
+        parts: Sequence[_Part],
+        variables: Sequence[cp.Variable],
+        beside: Sequence[KnownRows],
+    ) -> None:
+        """Make the data of a problem in cones, with known rows in the first variable."""
+        ends = np.cumsum([0, *(v.size for v in variables)]).tolist()
+        self.starts, n = dict(zip((v.id for v in variables), ends, strict=False)), ends[-1]
+        least, most = (np.concatenate(sides) for sides in zip(*map(ranges, variables), strict=True))
+        low, high = np.flatnonzero(least > -np.inf), np.flatnonzero(most < np.inf)
+        if self.interface.BOUNDED_VARIABLES:
+            low = high = low[:0]
+        bounds = len(low) + len(high)
+        straight = [[(one.condition.id, len(one.order)) for one in parts if one.kind == kind] for kind in (0, 1)]
+        ours = [[(one.condition.id, len(one.right)) for one in beside if one.equal == equal] for equal in (True, False)]
+        curved = sorted((one for one in parts if one.kind > 1), key=lambda one: one.kind)
+        sizes = [*straight[0], *ours[0], *ours[1], *straight[1], (0, bounds)]
+        linear, at = sum(size for _, size in sizes), 0
+        for key, size in (*sizes, *((one.condition.id, len(one.order)) for one in curved)):
+            self.rows[key] = slice(at, at + size)
+            at += size
+        squares, costs, constant = self.of_objective(written, n)
+        row, column, value, right = self.of_cvxpy(written, parts, n, at)
+        entries = [(row, column, value)]
+        for one in beside:
+            table, place = sp.coo_array(one.table), self.rows[one.condition.id]
+            entries.append((table.row + place.start, table.col, table.data))
+            right[place] = one.right
+        if bounds:
+            place = self.rows.pop(0)
+            signs = np.repeat([-1.0, 1.0], [len(low), len(high)])
+            entries.append((np.arange(place.start, place.stop), np.concatenate([low, high]), signs))
+            right[place] = np.concatenate([-least[low], most[high]])
+        row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
+        zero = sum(size for _, size in (*straight[0], *ours[0]))
+        by_kind = [[one.condition for one in curved if one.kind == kind] for kind in (2, 3, 4)]
+        self.data = {
+            "c": costs,
+            "A": sp.csc_array((value, (row, column)), shape=(at, n)),
+            "b": right,
+            "dims": Cones(
+                zero,
+                linear - zero,
+                tuple(int(size) for c in by_kind[0] for size in c.cone_sizes()),
+                sum(int(c.num_cones()) for c in by_kind[1]),
+                tuple(float(a) for c in by_kind[2] for a in np.ravel(c.alpha.value, order="F")),
+            ),
+        }
+        self._offset = constant
+        if squares is not None:
+            self.data["P"] = squares
+        if self.interface.BOUNDED_VARIABLES:
+            self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
+
+    def of_objective(self, written: cp.Problem, n: int) -> tuple[sp.csc_array | None, Float, float]:
+        """The matrix of squares, if there are any, the costs, and the constant."""
+        objective = written.objective.args[0]
+        if not self.squares:
+            _, column, value = self.entries(written, [objective], n)
+            costs = np.bincount(column, value, n + 1)
+            return None, costs[:-1], float(costs[-1])
+        from cvxpy.utilities.coeff_extractor import CoeffExtractor
+
+        shapes = {v.id: v.shape for v in written.variables()}
+        extractor = CoeffExtractor(SimpleNamespace(x_length=n, var_shapes=shapes, **self.names), None)
+        squares, linear = extractor.quad_form(objective.copy())
+        costs = linear.toarray().ravel()
+        return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs[:-1], float(costs[-1])
+
+    def of_cvxpy(
+        self, written: cp.Problem, parts: Sequence[_Part], n: int, n_rows: int
+    ) -> tuple[Indices, Indices, Float, Float]:
+        """The entries of the matrix in CVXPY's rows, and their right sides."""
+        arguments = [argument for one in parts for argument in one.arguments]
+        if not arguments:
+            return *(np.zeros(0, dtype=np.intp),) * 2, np.zeros(0), np.zeros(n_rows)
+        place = np.concatenate([self.rows[one.condition.id].start + one.order for one in parts])
+        sign = np.repeat([1.0 if one.upper else -1.0 for one in parts], [len(one.order) for one in parts])
+        row, column, value = self.entries(written, arguments, n)
+        value, constant = sign[row] * value, column == n
+        right = np.bincount(place[row[constant]], -value[constant], n_rows)
+        return place[row[~constant]], column[~constant], value[~constant], right
+
+    def entries(
+        self, written: cp.Problem, expressions: Sequence[cp.Expression], n: int
+    ) -> tuple[Indices, Indices, Float]:
+        """Affine expressions as rows, columns and entries of a matrix whose last column are constants."""
+        from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
+        from cvxpy.reductions.solvers.solving_chain_utils import get_canon_backend
+
+        total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
+        names = self.names
+        tensor = sp.coo_array(
+            get_problem_matrix(
+                forms,
+                n,
+                names["var_offsets"],
+                names["param_to_size"],
+                names["param_id_map"],
+                total,
+                get_canon_backend(written, None),
+            )
         )
-        x_of_part, y_of_part = _without(x, self.new), _without(y, self.own)
-        if of_highs:
-            raw = raw | {"solution": SimpleNamespace(col_value=x_of_part, row_dual=-y_of_part)}
-            if "dual_ray" in raw:
-                *words, ray = raw["dual_ray"]
-                raw["dual_ray"] = (*words, _without(ray, self.own))
+        column, row = np.divmod(tensor.row, total)
+        return row, column, tensor.data
+
+    @property
+    def names(self) -> dict[str, dict[int, Any]]:
+        """Where CVXPY finds variables and, in place of parameters, constants."""
+        from cvxpy.lin_ops.lin_op import CONSTANT_ID
+
+        constants = {"param_to_size": {CONSTANT_ID: 1}, "param_id_map": {CONSTANT_ID: 0}, "param_shapes": {}}
+        return {"var_offsets": self.starts, **constants}
+
+    def columns(self) -> dict[int, Indices]:
+        return {v.id: np.arange(self.starts[v.id], self.starts[v.id] + v.size) for v in self.variables}
+
+    @property
+    def offset(self) -> float:
+        return self._offset
+
+    def solve(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
+        if not all(np.isfinite(part).all() for part in (data["A"].data, data["c"])) or np.isnan(data["b"]).any():
+            raise ValueError("Problem data contains NaN or Inf.")
+        return self.interface.solve_via_data(data, False, verbose, options)
+
+    def unpack(self, raw: Any) -> str:
+        settings, names = cp.settings, self.interface.STATUS_MAP
+        if self.solver == "HIGHS":
+            status, x = names.get(raw["model_status"], settings.UNKNOWN), raw["solution"].col_value
+            y = -np.asarray(raw["dual_ray"][2] if "dual_ray" in raw else raw["solution"].row_dual)
         else:
-            rest = {name: getattr(raw, name) for name in ("status", "obj_val", "solve_time", "iterations")}
-            raw = SimpleNamespace(x=x_of_part, z=y_of_part, **rest)
-        self.part.unpack_results(raw, self.chain, self.inverse)
-        solved = self.part.status in cp.settings.SOLUTION_PRESENT
-        if self.new is not None and self.unknowns is not None:
-            self.unknowns.save_value(np.asarray(x)[self.new] if solved else None)
-        at = self.own.start
-        for one in self.rows:
-            end = at + len(one.right)
-            one.condition.save_dual_value(y[at:end] if solved else None)
-            at = end
-        return str(self.part.status)
+            status, x, y = names.get(str(raw.status), settings.SOLVER_ERROR), raw.x, np.asarray(raw.z)
+            if str(raw.status) == "InsufficientProgress":
+                status = settings.OPTIMAL_INACCURATE
+        if status not in (*settings.SOLUTION_PRESENT, *settings.INF_OR_UNB):
+            raise cp.error.SolverError(f"Solver '{self.solver}' failed.")
+        solved = status in settings.SOLUTION_PRESENT
+        for variable in self.variables:
+            at = self.starts[variable.id]
+            value = np.asarray(x)[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
+            variable.save_value(None if value is None else variable.project(value))
+        for c in self.problem.constraints:
+            some = y[self.rows[c.id]] if solved or len(y) else None
+            if some is None:
+                for dual in c.dual_variables:
+                    dual.save_value(None)
+            elif isinstance(c, (cp.constraints.SOC, cp.constraints.ExpCone)):
+                c.save_dual_value(some)
+            else:
+                c.save_dual_value(some.reshape(c.shape, order="F"))
+        return str(status)
 
 
-def _without(values: Any, some: slice | None) -> Float:
-    """Numbers without some of them, if there are any."""
-    found = np.asarray(values, dtype=float)
-    return found if some is None or not len(found) else np.delete(found, some)
+def _part(condition: cp.Constraint) -> _Part | None:
+    """A constraint with affine arguments as rows; None if these are of no known kind."""
+    kinds = cp.constraints
+    if isinstance(condition, (kinds.Equality, kinds.Inequality)):
+        kind = int(isinstance(condition, kinds.Inequality))
+        return _Part(condition, kind, [condition.expr], np.arange(condition.size), upper=True)
+    if isinstance(condition, (kinds.Zero, kinds.NonNeg)):
+        kind = int(isinstance(condition, kinds.NonNeg))
+        return _Part(condition, kind, condition.args, np.arange(condition.size), upper=kind == 0)
+    if isinstance(condition, kinds.SOC):
+        first, other = condition.args
+        entry, n = np.arange(other.size), first.size
+        each = other.size // n
+        inside, cone = divmod(entry, n) if condition.axis == 1 else (entry % each, entry // each)
+        order = [np.arange(n) * (each + 1), cone * (each + 1) + 1 + inside]
+        return _Part(condition, 2, condition.args, np.concatenate(order))
+    if isinstance(condition, (kinds.ExpCone, kinds.PowCone3D)):
+        first = 3 * np.arange(condition.args[0].size)
+        kind = 3 if isinstance(condition, kinds.ExpCone) else 4
+        return _Part(condition, kind, condition.args, np.concatenate([first, first + 1, first + 2]))
+    return None
+
+
+def _has_squares(objective: cp.Expression) -> bool:
+    """Whether an objective is a sum of squares and linear terms, or has such a part."""
+    return bool(objective.has_quadratic_term() and not objective.is_affine())
+
+
+def _is_complex(leaf: cp.Expression) -> bool:
+    """Whether a constant is complex."""
+    return bool(leaf.is_complex())
+
+
+def _is_plain(variable: cp.Variable) -> bool:
+    """Whether a variable has no attributes besides bounds, which are numbers."""
+    others = [value for name, value in variable.attributes.items() if name not in SIGNS]
+    bounds = variable.attributes["bounds"] or ()
+    return not any(others) and not any(isinstance(side, cp.Expression) or sp.issparse(side) for side in bounds)
 
 
 class Left:

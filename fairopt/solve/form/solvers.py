@@ -258,13 +258,13 @@ def _solve_data(
     left: Left | None,
 ) -> str:
     """Solve a compiled problem, in equilibrated units if it is the second try of CLARABEL or ECOS; the status."""
-    data, chain = compiled.data, compiled.chain
+    data = compiled.data
     _require_range(solver, data)
     equilibrated = None
     if looser and solver in EQUILIBRATED and Equilibrated.takes(data):
         equilibrated = Equilibrated.of_ecos(data) if solver == "ECOS" else Equilibrated(data)
     given = data if equilibrated is None else equilibrated.data
-    raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
+    raw = compiled.solve(given, verbose, settings)
     if equilibrated is not None:
         raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
     if left is not None:

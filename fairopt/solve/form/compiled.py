@@ -7,7 +7,7 @@ as matrices, all at once; known rows are put beside them. Problems of other kind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -179,7 +179,7 @@ class _Written(Compiled):
             self.rows[key] = slice(at, at + size)
             at += size
         squares, costs, constant = self.of_objective(written, n)
-        row, column, value, right = self.of_cvxpy(written, parts, n, at)
+        row, column, value, right = self.of_cvxpy(parts, n, at)
         entries = [(row, column, value)]
         for one in beside:
             table, place = sp.coo_array(one.table), self.rows[one.condition.id]
@@ -215,61 +215,31 @@ class _Written(Compiled):
         """The matrix of squares, if there are any, the costs, and the constant."""
         objective = written.objective.args[0]
         if not self.squares:
-            _, column, value = self.entries(written, [objective], n)
+            _, column, value = affine_entries([objective], self.starts, n)
             costs = np.bincount(column, value, n + 1)
             return None, costs[:-1], float(costs[-1])
         from cvxpy.utilities.coeff_extractor import CoeffExtractor
 
         shapes = {v.id: v.shape for v in written.variables()}
-        extractor = CoeffExtractor(SimpleNamespace(x_length=n, var_shapes=shapes, **self.names), None)
+        places = SimpleNamespace(
+            x_length=n, var_shapes=shapes, var_offsets=self.starts, param_shapes={}, **_constants()
+        )
+        extractor = CoeffExtractor(places, _backend([objective]))
         squares, linear = extractor.quad_form(objective.copy())
         costs = linear.toarray().ravel()
         return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs[:-1], float(costs[-1])
 
-    def of_cvxpy(
-        self, written: cp.Problem, parts: Sequence[_Part], n: int, n_rows: int
-    ) -> tuple[Indices, Indices, Float, Float]:
+    def of_cvxpy(self, parts: Sequence[_Part], n: int, n_rows: int) -> tuple[Indices, Indices, Float, Float]:
         """The entries of the matrix in CVXPY's rows, and their right sides."""
         arguments = [argument for one in parts for argument in one.arguments]
         if not arguments:
             return *(np.zeros(0, dtype=np.intp),) * 2, np.zeros(0), np.zeros(n_rows)
         place = np.concatenate([self.rows[one.condition.id].start + one.order for one in parts])
         sign = np.repeat([1.0 if one.upper else -1.0 for one in parts], [len(one.order) for one in parts])
-        row, column, value = self.entries(written, arguments, n)
+        row, column, value = affine_entries(arguments, self.starts, n)
         value, constant = sign[row] * value, column == n
         right = np.bincount(place[row[constant]], -value[constant], n_rows)
         return place[row[~constant]], column[~constant], value[~constant], right
-
-    def entries(
-        self, written: cp.Problem, expressions: Sequence[cp.Expression], n: int
-    ) -> tuple[Indices, Indices, Float]:
-        """Affine expressions as rows, columns and entries of a matrix whose last column are constants."""
-        from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
-        from cvxpy.reductions.solvers.solving_chain_utils import get_canon_backend
-
-        total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
-        names = self.names
-        tensor = sp.coo_array(
-            get_problem_matrix(
-                forms,
-                n,
-                names["var_offsets"],
-                names["param_to_size"],
-                names["param_id_map"],
-                total,
-                get_canon_backend(written, None),
-            )
-        )
-        column, row = np.divmod(tensor.row, total)
-        return row, column, tensor.data
-
-    @property
-    def names(self) -> dict[str, dict[int, Any]]:
-        """Where CVXPY finds variables and, in place of parameters, constants."""
-        from cvxpy.lin_ops.lin_op import CONSTANT_ID
-
-        constants = {"param_to_size": {CONSTANT_ID: 1}, "param_id_map": {CONSTANT_ID: 0}, "param_shapes": {}}
-        return {"var_offsets": self.starts, **constants}
 
     def columns(self) -> dict[int, Indices]:
         return {v.id: np.arange(self.starts[v.id], self.starts[v.id] + v.size) for v in self.variables}
@@ -309,6 +279,54 @@ class _Written(Compiled):
             else:
                 c.save_dual_value(some.reshape(c.shape, order="F"))
         return str(status)
+
+
+def affine_entries(
+    expressions: Sequence[cp.Expression], starts: Mapping[int, int], n: int
+) -> tuple[Indices, Indices, Float]:
+    """Affine expressions as rows, columns and entries of a matrix whose last column, the n-th, are constants.
+
+    ``starts`` are the first columns of variables, by their ids.
+    """
+    from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
+
+    total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
+    constants = _constants()
+    sizes, places = constants["param_to_size"], constants["param_id_map"]
+    tensor = sp.coo_array(get_problem_matrix(forms, n, starts, sizes, places, total, _backend(expressions)))
+    column, row = np.divmod(tensor.row, total)
+    return row, column, tensor.data
+
+
+def affine_slopes(expression: cp.Expression) -> dict[cp.Variable, sp.csr_array]:
+    """The gradient of an affine expression without parameters by each of its variables, (n_variable, n_rows).
+
+    CVXPY's `grad` takes a product of matrices for each node.
+    """
+    variables = expression.variables()
+    ends = np.cumsum([0, *(v.size for v in variables)]).tolist()
+    row, column, value = affine_entries(
+        [expression], {v.id: at for v, at in zip(variables, ends, strict=False)}, ends[-1]
+    )
+    found = {}
+    for variable, at in zip(variables, ends, strict=False):
+        some = (column >= at) & (column < at + variable.size)
+        shape = (variable.size, expression.size)
+        found[variable] = sp.csr_array((value[some], (column[some] - at, row[some])), shape=shape)
+    return found
+
+
+def _constants() -> dict[str, dict[int, int]]:
+    """The sizes and places of parameters, of which CVXPY makes constants the last, where there are no others."""
+    from cvxpy.lin_ops.lin_op import CONSTANT_ID
+
+    return {"param_to_size": {CONSTANT_ID: 1}, "param_id_map": {CONSTANT_ID: 0}}
+
+
+def _backend(expressions: Sequence[cp.Expression]) -> str | None:
+    """What of CVXPY makes matrices of expressions: its usual code, or that for what this lacks."""
+    usual = all(one._all_support_cpp() and one._max_ndim() <= 2 for one in expressions)
+    return None if usual else str(cp.settings.SCIPY_CANON_BACKEND)
 
 
 def _part(condition: cp.Constraint) -> _Part | None:

@@ -39,7 +39,7 @@ from fairopt.instance.parts import taking_part
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve.form.compiled import Known, KnownRows, Left
+from fairopt.solve.form.compiled import Known, KnownRows, Left, affine_slopes
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_data import ProgramData
@@ -569,9 +569,8 @@ def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
             return None
         model.unknowns.save_value(np.zeros(len(pairs)))
         sign = -1.0 if isinstance(condition, reverse) else 1.0
-        slopes: Any = next(iter(expression.grad.values()))
-        by_row: Any = slopes if sp.issparse(slopes) else np.atleast_2d(slopes)
-        per_task = sp.csr_array(by_row).T * sign
+        (slopes,) = affine_slopes(expression).values()
+        per_task = sp.csr_array(slopes.T) * sign
         at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
         out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
     return None if model.required else out

@@ -33,7 +33,7 @@ from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, TINY
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled, Cones, Left
+from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed
 from fairopt.solve.form.program import ConeModel, Float, Indices
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -63,7 +63,9 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
-def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float, left: Left | None = None) -> ConicBound | None:
+def conic_bound(
+    problem: cp.Problem | Posed, unknowns: cp.Variable, top: Float, left: Left | None = None
+) -> ConicBound | None:
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
     The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
@@ -114,7 +116,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
 
     Without any bound it is that at the last solve.
     """
-    problem = cp.Problem(cp.Minimize(0), cone.all_constraints)
+    problem = Posed(cp.Minimize(0), cone.all_constraints)
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return {}
@@ -135,7 +137,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     return out
 
 
-def _named(problem: cp.Problem, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
+def _named(problem: cp.Problem | Posed, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
     """The names of variables that blocks named, of which some columns are chosen."""
     held = [v for v in problem.variables() if v.id in columns and some[columns[v.id]].any()]
     return [v.name() for v in held if not is_unnamed(v)]
@@ -146,7 +148,7 @@ def is_unnamed(variable: cp.Variable) -> bool:
     return bool(variable.name() == f"{cp.settings.VAR_PREFIX}{variable.id}")
 
 
-def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
+def _ranges(problem: cp.Problem | Posed, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
     """The ranges of variables by column, from their attributes."""
     least, most = np.full(size, -np.inf), np.full(size, np.inf)
     for variable in problem.variables():
@@ -173,7 +175,7 @@ def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, lea
 
 
 def _cone_form(
-    problem: cp.Problem, unknowns: cp.Variable, compiled: Compiled | None = None
+    problem: cp.Problem | Posed, unknowns: cp.Variable, compiled: Compiled | None = None
 ) -> tuple[Compiled, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
@@ -189,7 +191,7 @@ def _cone_form(
     return (compiled, columns) if unknowns.id in columns else None
 
 
-def _compiled(problem: cp.Problem) -> Compiled | None:
+def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
     """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
@@ -204,7 +206,7 @@ def _compiled(problem: cp.Problem) -> Compiled | None:
         return None
 
 
-def _too_long(problem: cp.Problem) -> bool:
+def _too_long(problem: cp.Problem | Posed) -> bool:
     """Whether CVXPY would compile a problem for longer than the current call may take."""
     clock = current()
     return clock is not None and time.perf_counter() + solvers.compiling(problem) > clock.hard
@@ -256,7 +258,7 @@ def conic_excess(
     left: Left | None = None,
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
-    problem = cp.Problem(cp.Maximize(expression), list(constraints))
+    problem = Posed(cp.Maximize(expression), constraints)
     unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
     if unknown:
         return np.inf, ""
@@ -521,7 +523,7 @@ def _compiled_conditions(
     """Constraints as CVXPY compiles them: the fields of `ConicConditions`; None if it cannot."""
     if not conditions:
         return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), (), np.zeros(0)
-    problem = cp.Problem(cp.Minimize(0), list(conditions))
+    problem = Posed(cp.Minimize(0), conditions)
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return None

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.own import ranges
+from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.lazy import cp, sp
 
 Float = NDArray[np.float64]
@@ -24,21 +25,21 @@ BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in
 SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
 
 
-class KnownRows(NamedTuple):
-    """A constraint of a problem as rows ``table @ unknowns <= right``, or equations."""
-
-    condition: cp.Constraint
-    table: sp.csr_array
-    right: Float
-    equal: bool
-
-
 @dataclass
-class Known:
-    """The constraints of a problem that are known as rows in its nonnegative unknowns."""
+class Posed:
+    """A problem of which CVXPY's object, which goes through all expressions, is made where CVXPY needs it."""
 
-    unknowns: cp.Variable
-    rows: Sequence[KnownRows]
+    objective: cp.Maximize | cp.Minimize
+    constraints: Sequence[cp.Constraint]
+
+    def variables(self) -> list[cp.Variable]:
+        """The variables of the problem."""
+        return list({v.id: v for part in (self.objective, *self.constraints) for v in part.variables()}.values())
+
+
+def whole(problem: cp.Problem | Posed) -> cp.Problem:
+    """CVXPY's object of a problem."""
+    return cp.Problem(problem.objective, list(problem.constraints)) if isinstance(problem, Posed) else problem
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,15 @@ class Cones:
 class Compiled:
     """A problem compiled for a solver by CVXPY's chain: its ``data``, the chain and its inverse data."""
 
-    def __init__(self, problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool) -> None:
-        self.problem = problem
+    def __init__(self, problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool) -> None:
+        self.problem = problem = whole(problem)
         self.data, self.chain, self.inverse = problem.get_problem_data(solver, ignore_dpp=not keep, solver_opts=options)
 
     @staticmethod
-    def of(
-        problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool = False, known: Known | None = None
-    ) -> Compiled:
-        """A problem with rows that are known; with ``keep`` for all values of its parameters."""
+    def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool = False) -> Compiled:
+        """A compiled problem; with ``keep`` for all values of its parameters."""
         squares = solver == "CLARABEL" and options.get("use_quad_obj", True) and _has_squares(problem.objective.args[0])
-        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, known, bool(squares))
+        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, bool(squares))
         return written or Compiled(problem, solver, options, keep)
 
     def columns(self) -> dict[int, Indices]:
@@ -113,7 +112,7 @@ class _Part(NamedTuple):
 class _Written(Compiled):
     """A problem without parameters in rows that are written here, for CLARABEL or HiGHS."""
 
-    def __init__(self, problem: cp.Problem, solver: str, squares: bool) -> None:
+    def __init__(self, problem: cp.Problem | Posed, solver: str, squares: bool) -> None:
         from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
 
         self.problem, self.solver, self.interface = problem, solver, SOLVER_MAP_CONIC[solver]
@@ -122,15 +121,13 @@ class _Written(Compiled):
         self.starts = dict[int, int]()  # the first columns of variables, by their ids
 
     @classmethod
-    def made(cls, problem: cp.Problem, solver: str, known: Known | None, squares: bool) -> _Written | None:
+    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> _Written | None:
         """None if CVXPY's chain has to compile it, or to say why it cannot."""
         found, (objective,) = cls(problem, solver, squares), problem.objective.args
-        at = {} if known is None else {one.condition.id: one for one in known.rows}
-        beside = [at[c.id] for c in problem.constraints if c.id in at]
-        rest = [c for c in problem.constraints if c.id not in at]
+        beside = [c for c in problem.constraints if isinstance(c, TableRows)]
+        rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
-        ours = [known.unknowns] if known is not None and beside else []
-        found.variables = list({v.id: v for v in (*ours, *part.variables())}.values())
+        found.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
         if not found.variables or part.parameters() or not part.is_dcp() or any(map(_is_complex, part.constants())):
             return None
         written, inverse = found.in_cones(part)
@@ -160,9 +157,9 @@ class _Written(Compiled):
         written: cp.Problem,
         parts: Sequence[_Part],
         variables: Sequence[cp.Variable],
-        beside: Sequence[KnownRows],
+        beside: Sequence[TableRows],
     ) -> None:
-        """Make the data of a problem in cones, with known rows in the first variable."""
+        """Make the data of a problem in cones, with rows of tables beside it."""
         ends = np.cumsum([0, *(v.size for v in variables)]).tolist()
         self.starts, n = dict(zip((v.id for v in variables), ends, strict=False)), ends[-1]
         least, most = (np.concatenate(sides) for sides in zip(*map(ranges, variables), strict=True))
@@ -171,7 +168,8 @@ class _Written(Compiled):
             low = high = low[:0]
         bounds = len(low) + len(high)
         straight = [[(one.condition.id, len(one.order)) for one in parts if one.kind == kind] for kind in (0, 1)]
-        ours = [[(one.condition.id, len(one.right)) for one in beside if one.equal == equal] for equal in (True, False)]
+        kinds = cp.constraints.Equality, cp.constraints.Inequality
+        ours = [[(one.constr_id, one.size) for one in beside if isinstance(one, kind)] for kind in kinds]
         curved = sorted((one for one in parts if one.kind > 1), key=lambda one: one.kind)
         sizes = [*straight[0], *ours[0], *ours[1], *straight[1], (0, bounds)]
         linear, at = sum(size for _, size in sizes), 0
@@ -182,8 +180,8 @@ class _Written(Compiled):
         row, column, value, right = self.of_cvxpy(parts, n, at)
         entries = [(row, column, value)]
         for one in beside:
-            table, place = sp.coo_array(one.table), self.rows[one.condition.id]
-            entries.append((table.row + place.start, table.col, table.data))
+            table, place = sp.coo_array(one.table), self.rows[one.constr_id]
+            entries.append((table.row + place.start, table.col + self.starts[one.unknowns.id], table.data))
             right[place] = one.right
         if bounds:
             place = self.rows.pop(0)
@@ -216,7 +214,7 @@ class _Written(Compiled):
         objective = written.objective.args[0]
         if not self.squares:
             _, column, value = affine_entries([objective], self.starts, n)
-            costs = np.bincount(column, value, n + 1)
+            costs = _sums(column, value, n + 1)
             return None, costs[:-1], float(costs[-1])
         from cvxpy.utilities.coeff_extractor import CoeffExtractor
 
@@ -238,7 +236,7 @@ class _Written(Compiled):
         sign = np.repeat([1.0 if one.upper else -1.0 for one in parts], [len(one.order) for one in parts])
         row, column, value = affine_entries(arguments, self.starts, n)
         value, constant = sign[row] * value, column == n
-        right = np.bincount(place[row[constant]], -value[constant], n_rows)
+        right = _sums(place[row[constant]], -value[constant], n_rows)
         return place[row[~constant]], column[~constant], value[~constant], right
 
     def columns(self) -> dict[int, Indices]:
@@ -316,6 +314,11 @@ def affine_slopes(expression: cp.Expression) -> dict[cp.Variable, sp.csr_array]:
     return found
 
 
+def _sums(place: Indices, values: Float, n: int) -> Float:
+    """Sums by place."""
+    return np.bincount(place, values, n).astype(float)  # of nothing they are whole numbers
+
+
 def _constants() -> dict[str, dict[int, int]]:
     """The sizes and places of parameters, of which CVXPY makes constants the last, where there are no others."""
     from cvxpy.lin_ops.lin_op import CONSTANT_ID
@@ -376,7 +379,7 @@ class Left:
     All are None after a run in another process, and without such points.
     """
 
-    problem: cp.Problem | None = None
+    problem: cp.Problem | Posed | None = None
     compiled: Compiled | None = None
     points: tuple[Float, Float] | None = None
 
@@ -387,7 +390,7 @@ class Left:
         same = self.problem.objective.args[0] is expression and isinstance(self.problem.objective, cp.Maximize)
         return same and [c.id for c in self.problem.constraints] == [c.id for c in constraints]
 
-    def keep(self, problem: cp.Problem, solver: str, compiled: Compiled, raw: Any) -> None:
+    def keep(self, problem: cp.Problem | Posed, solver: str, compiled: Compiled, raw: Any) -> None:
         """Keep what CLARABEL or HiGHS gave."""
         self.problem, self.compiled, self.points = problem, compiled, None
         if solver == "CLARABEL":

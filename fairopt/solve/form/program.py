@@ -32,6 +32,7 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
+from fairopt.blocks.table_rows import table_rows
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
@@ -39,7 +40,7 @@ from fairopt.instance.parts import taking_part
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve.form.compiled import Known, KnownRows, Left, affine_slopes
+from fairopt.solve.form.compiled import Left, affine_slopes
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_data import ProgramData
@@ -359,8 +360,11 @@ class ConeModel:
         check()
         rows = program.capacity_rows
         check()
-        loads = self.model.loads
-        self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
+        usable = program.usable_rows[rows]
+        if self.model.unknowns is self.unknowns:
+            self.capacity = table_rows(self.unknowns, program.pairs.loads[rows] * self.scale, usable)
+        else:
+            self.capacity = self.model.loads[rows] <= usable
         self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
         limited = np.flatnonzero(np.isfinite(program.high) & program.decides_tasks)
         users = np.array(program.instance.users, dtype=object)
@@ -409,17 +413,6 @@ class ConeModel:
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
         """The constraint that rows of `Pairs.loads` stay within whole capacities."""
         return [self.model.loads[rows] <= 1]
-
-    @property
-    def known_rows(self) -> Known:
-        """Capacities and the rows of `known` in the unknowns."""
-        program, rows = self.program, self.program.capacity_rows
-        loads = sp.csr_array(program.pairs.loads[rows] * self.scale)
-        found = [KnownRows(self.capacity, loads, program.usable_rows[rows], equal=False)]
-        for condition in self.all_constraints:
-            if (one := self.known.get(condition.id)) is not None:
-                found.append(KnownRows(condition, *one.rows.in_units(self.scale), equal=one.rows.equal))
-        return Known(self.unknowns, found)
 
     @property
     def required(self) -> list[cp.Constraint]:

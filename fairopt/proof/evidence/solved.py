@@ -589,7 +589,13 @@ class _Fit(NamedTuple):
 
 
 def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit | None:
-    """The bound of an objective that has a majorant in the units that were solved; None for others."""
+    """The bound of an objective that has a majorant in the units that were solved; None for others.
+
+    The last one is kept, as the entry in files needs it again.
+    """
+    last = vars(evidence).get("last")
+    if last is not None and last[0] is program and np.array_equal(last[1], tasks):
+        return last[2]  # type: ignore[no-any-return]
     objective, factor = program.objective, evidence.factor
     natural = factor is not None
     majorant = objective.majorant(point)
@@ -601,7 +607,9 @@ def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit
     found = lagrangian_bound(
         program, majorant, objective, multipliers, tasks, natural=natural, start=start, point=point
     )
-    return _Fit(majorant, multipliers, per_form, found)
+    fit = _Fit(majorant, multipliers, per_form, found)
+    vars(evidence)["last"] = program, tasks, fit
+    return fit
 
 
 class Scaled(NamedTuple):

@@ -176,9 +176,11 @@ class _Written(Compiled):
         for key, size in (*sizes, *((one.condition.id, len(one.order)) for one in curved)):
             self.rows[key] = slice(at, at + size)
             at += size
-        squares, costs, constant = self.of_objective(written, n)
-        row, column, value, right = self.of_cvxpy(parts, n, at)
-        entries = [(row, column, value)]
+        (objective,) = written.objective.args
+        costs, of_cvxpy, right = self.of_cvxpy(objective, parts, n, at)
+        entries, squares = [of_cvxpy], None
+        if self.squares:
+            squares, costs = self.of_squares(objective, variables, n)
         for one in beside:
             table, place = sp.coo_array(one.table), self.rows[one.constr_id]
             entries.append((table.row + place.start, table.col + self.starts[one.unknowns.id], table.data))
@@ -192,7 +194,7 @@ class _Written(Compiled):
         zero = sum(size for _, size in (*straight[0], *ours[0]))
         by_kind = [[one.condition for one in curved if one.kind == kind] for kind in (2, 3, 4)]
         self.data = {
-            "c": costs,
+            "c": costs[:-1],
             "A": sp.csc_array((value, (row, column)), shape=(at, n)),
             "b": right,
             "dims": Cones(
@@ -203,41 +205,41 @@ class _Written(Compiled):
                 tuple(float(a) for c in by_kind[2] for a in np.ravel(c.alpha.value, order="F")),
             ),
         }
-        self._offset = constant
+        self._offset = float(costs[-1])
         if squares is not None:
             self.data["P"] = squares
         if self.interface.BOUNDED_VARIABLES:
             self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
 
-    def of_objective(self, written: cp.Problem, n: int) -> tuple[sp.csc_array | None, Float, float]:
-        """The matrix of squares, if there are any, the costs, and the constant."""
-        objective = written.objective.args[0]
-        if not self.squares:
-            _, column, value = affine_entries([objective], self.starts, n)
-            costs = _sums(column, value, n + 1)
-            return None, costs[:-1], float(costs[-1])
+    def of_cvxpy(
+        self, objective: cp.Expression, parts: Sequence[_Part], n: int, n_rows: int
+    ) -> tuple[Float, tuple[Indices, Indices, Float], Float]:
+        """The costs with the constant behind them, the entries of the matrix in CVXPY's rows, and their right sides."""
+        first = [] if self.squares else [objective]
+        place = [np.full(len(first), n_rows), *(self.rows[one.condition.id].start + one.order for one in parts)]
+        signs = np.array([1.0, *(1.0 if one.upper else -1.0 for one in parts)])
+        expressions = [*first, *(argument for one in parts for argument in one.arguments)]
+        row, column, value = affine_entries(expressions, self.starts, n)
+        value = np.repeat(signs, [len(one) for one in place])[row] * value
+        row = np.concatenate(place)[row]
+        of_costs, constant = row == n_rows, column == n
+        right, kept = constant & ~of_costs, ~(of_costs | constant)
+        return (
+            _sums(column[of_costs], value[of_costs], n + 1),
+            (row[kept], column[kept], value[kept]),
+            _sums(row[right], -value[right], n_rows),
+        )
+
+    def of_squares(self, objective: cp.Expression, variables: Sequence[cp.Variable], n: int) -> tuple[Any, Float]:
+        """The matrix of squares, and the costs with the constant behind them."""
         from cvxpy.utilities.coeff_extractor import CoeffExtractor
 
-        shapes = {v.id: v.shape for v in written.variables()}
+        shapes = {v.id: v.shape for v in variables}
         places = SimpleNamespace(
             x_length=n, var_shapes=shapes, var_offsets=self.starts, param_shapes={}, **_constants()
         )
-        extractor = CoeffExtractor(places, _backend([objective]))
-        squares, linear = extractor.quad_form(objective.copy())
-        costs = linear.toarray().ravel()
-        return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs[:-1], float(costs[-1])
-
-    def of_cvxpy(self, parts: Sequence[_Part], n: int, n_rows: int) -> tuple[Indices, Indices, Float, Float]:
-        """The entries of the matrix in CVXPY's rows, and their right sides."""
-        arguments = [argument for one in parts for argument in one.arguments]
-        if not arguments:
-            return *(np.zeros(0, dtype=np.intp),) * 2, np.zeros(0), np.zeros(n_rows)
-        place = np.concatenate([self.rows[one.condition.id].start + one.order for one in parts])
-        sign = np.repeat([1.0 if one.upper else -1.0 for one in parts], [len(one.order) for one in parts])
-        row, column, value = affine_entries(arguments, self.starts, n)
-        value, constant = sign[row] * value, column == n
-        right = _sums(place[row[constant]], -value[constant], n_rows)
-        return place[row[~constant]], column[~constant], value[~constant], right
+        squares, costs = CoeffExtractor(places, _backend([objective])).quad_form(objective.copy())
+        return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs.toarray().ravel()
 
     def columns(self) -> dict[int, Indices]:
         return {v.id: np.arange(self.starts[v.id], self.starts[v.id] + v.size) for v in self.variables}
@@ -288,6 +290,8 @@ def affine_entries(
     """
     from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
 
+    if not expressions:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)
     total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
     constants = _constants()
     sizes, places = constants["param_to_size"], constants["param_id_map"]

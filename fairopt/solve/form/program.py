@@ -457,6 +457,10 @@ class ConeModel:
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
         found = objective_form(self.program.objective, self.model, self.unknowns)
+        if found[1] is not None and self.model.unknowns is self.unknowns:
+            (own, _) = found[0].args  # in natural units
+            if {v.id for v in own.variables()} == {self.unknowns.id}:
+                self.program.natural.adopt(self.program.objective, own, self.unknowns, self.scale)
         self.model.required[:] = self.new.among(self.model.required)
         return found
 

@@ -60,7 +60,9 @@ class TableRows:
 
     @cached_property
     def dual_variables(self) -> list[Any]:
-        return [cp.Variable(self.shape)]
+        made = cp.Variable(self.shape)
+        made.save_value(self._dual)
+        return [made]
 
     @property
     def dual_value(self) -> Any:

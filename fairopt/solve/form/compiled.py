@@ -1,8 +1,8 @@
 """Problems in cone form: ``min c'z + d, A z + s = b, s in K``, and what a solver leaves of them.
 
-CVXPY's chain of reductions takes 5 ms for a small problem, most of it for parameters that change later, and by hand on
-top of that for rows that are known as a matrix. Here CVXPY writes the atoms in cones and the affine arguments of these
-as matrices, all at once; known rows are put beside them. Problems of other kinds go through CVXPY's chain.
+CVXPY's chain of reductions takes 5 ms for a small problem, half of it to keep parameters that may change later. Here
+CVXPY writes atoms in cones, and the affine arguments of all cones as one matrix; rows of tables are put beside it.
+Problems of other kinds go through CVXPY's chain.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ class _Written(Compiled):
         self.squares = squares  # whether those of the objective stay as ``x'Px / 2``
         self.rows = dict[int, slice]()  # of constraints, by their ids
         self.starts = dict[int, int]()  # the first columns of variables, by their ids
+        self.variables: list[cp.Variable] = []  # of the problem as it is given
 
     @classmethod
     def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> _Written | None:
@@ -171,7 +172,7 @@ class _Written(Compiled):
         kinds = cp.constraints.Equality, cp.constraints.Inequality
         ours = [[(one.constr_id, one.size) for one in beside if isinstance(one, kind)] for kind in kinds]
         curved = sorted((one for one in parts if one.kind > 1), key=lambda one: one.kind)
-        sizes = [*straight[0], *ours[0], *ours[1], *straight[1], (0, bounds)]
+        sizes = [*straight[0], *ours[0], *ours[1], *straight[1], (-1, bounds)]
         linear, at = sum(size for _, size in sizes), 0
         for key, size in (*sizes, *((one.condition.id, len(one.order)) for one in curved)):
             self.rows[key] = slice(at, at + size)
@@ -182,11 +183,12 @@ class _Written(Compiled):
         if self.squares:
             squares, costs = self.of_squares(objective, variables, n)
         for one in beside:
-            table, place = sp.coo_array(one.table), self.rows[one.constr_id]
-            entries.append((table.row + place.start, table.col + self.starts[one.unknowns.id], table.data))
+            place, table = self.rows[one.constr_id], sp.coo_array(one.table)
+            row, column = (some.astype(np.intp) for some in table.coords)
+            entries.append((row + place.start, column + self.starts[one.unknowns.id], table.data))
             right[place] = one.right
+        place = self.rows.pop(-1)
         if bounds:
-            place = self.rows.pop(0)
             signs = np.repeat([-1.0, 1.0], [len(low), len(high)])
             entries.append((np.arange(place.start, place.stop), np.concatenate([low, high]), signs))
             right[place] = np.concatenate([-least[low], most[high]])
@@ -404,5 +406,5 @@ class Left:
         else:
             return
         primal, dual = (np.asarray(point, dtype=float) for point in points)
-        if (len(dual), len(primal)) == compiled.data["A"].shape and np.isfinite([*primal, *dual]).all():
+        if (len(dual), len(primal)) == compiled.data["A"].shape and np.isfinite(np.append(primal, dual)).all():
             self.points = primal, dual

@@ -1,11 +1,8 @@
-"""Linear constraints whose expressions are made where CVXPY asks for them.
-
-CVXPY takes 0.2 ms for the expressions of a constraint, and 1 ms to compile them; fairopt compiles them from their
-table.
-"""
+"""Linear constraints whose expressions, which take 0.2 ms, are made where CVXPY asks for them."""
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache, cached_property
 from typing import Any
 
@@ -24,7 +21,7 @@ class TableRows:
         from cvxpy.lin_ops.lin_utils import get_id
 
         self.unknowns, self.table, self.right = unknowns, table, right
-        self.constr_id, self._label, self._dual = get_id(), None, None
+        self.constr_id, self._label = get_id(), None
 
     @cached_property
     def written(self) -> Any:
@@ -60,18 +57,7 @@ class TableRows:
 
     @cached_property
     def dual_variables(self) -> list[Any]:
-        made = cp.Variable(self.shape)
-        made.save_value(self._dual)
-        return [made]
-
-    @property
-    def dual_value(self) -> Any:
-        return self.dual_variables[0].value if "dual_variables" in vars(self) else self._dual
-
-    def save_dual_value(self, value: Any) -> None:
-        self._dual = value
-        if "dual_variables" in vars(self):
-            self.dual_variables[0].save_value(value)
+        return [cp.Variable(self.shape)]
 
     def variables(self) -> list[cp.Variable]:
         return [self.unknowns]
@@ -80,12 +66,7 @@ class TableRows:
         return self.written.copy(args, id_objects)
 
     def __reduce__(self) -> Any:
-        return _same, (self.written,)
-
-
-def _same(made: Any) -> Any:
-    """What it is given, as which a constraint is read in another process."""
-    return made
+        return copy, (self.written,)
 
 
 @cache

@@ -31,7 +31,7 @@ from fairopt.proof.ranges import ranges_within_cones
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
-from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, TINY
+from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed
 from fairopt.solve.form.program import ConeModel, Float, Indices
@@ -39,7 +39,6 @@ from fairopt.solve.form.program_rows import BlockRows
 
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
-SPARED = 1e-10  # of the objective's terms: what is left of variables with ranges may cost this much
 FLOOR = 1e-14  # of the largest coordinate of a dual point: the least unit of a step
 NEWTON = 10  # steps onto the boundaries of cones
 NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
@@ -89,11 +88,9 @@ def conic_bound(
     least, most = _ranges(problem, columns, len(c))
     least[ours], most[ours] = 0.0, top
     least, most = ranges_within_cones(a, b, dims, least, most)
-    width = most - least
-    curves = Curves.of(a, b, dims, np.isfinite(width))
+    curves = Curves.of(a, b, dims, np.isfinite(least) & np.isfinite(most))
     aim = _aim(data, c, transposed, y, least, most)[others]
-    spared = SPARED / len(c) * float(np.abs(c) @ np.abs(z)) / np.maximum(width[others], TINY)
-    y = _balanced(y, c[others] - aim, transposed[others], dims, curves, spared)
+    y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
     free = np.isinf(least) & np.isinf(most)
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
     residual = c + transposed @ y
@@ -219,11 +216,8 @@ def has_matrices(problem: cp.Problem) -> bool:
     return compiled is not None and bool(compiled.data["dims"].psd)
 
 
-def _balanced(
-    y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None, spared: Float | float = 0.0
-) -> Float:
-    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or to what is ``spared``
-    of each variable, or the best found.
+def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any, curves: Curves | None = None) -> Float:
+    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding, or the best found.
 
     Steps are least squares in units of y itself: equal steps of all coordinates would move the small ones of
     exponential cones by multiples of themselves, on which exp(v / u) depends.
@@ -240,7 +234,7 @@ def _balanced(
         if not left < least:  # also NaN
             break
         best, least = y, left
-        if (np.abs(residual) <= np.maximum(spared, 1e-15 * size)).all():
+        if left <= 1e-15 * size:
             break
         check("the proof by CLARABEL (its dual point)")
         unit = np.abs(y) + FLOOR * np.abs(y).max(initial=0.0)

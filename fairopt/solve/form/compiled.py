@@ -67,8 +67,10 @@ class Compiled:
     @staticmethod
     def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool = False) -> Compiled:
         """A compiled problem; with ``keep`` for all values of its parameters."""
-        squares = solver == "CLARABEL" and options.get("use_quad_obj", True) and _has_squares(problem.objective.args[0])
-        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, bool(squares))
+        (objective,) = problem.objective.args
+        squares = solver == "CLARABEL" and objective.has_quadratic_term() and not objective.is_affine()
+        squares = bool(squares and options.get("use_quad_obj", True))
+        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, squares)
         return written or Compiled(problem, solver, options, keep)
 
     def columns(self) -> dict[int, Indices]:
@@ -106,19 +108,21 @@ class _Part(NamedTuple):
     kind: int  # of its cones: 0 equations, 1 inequalities, 2 second-order, 3 exponential, 4 power cones
     arguments: Sequence[cp.Expression]  # affine
     order: Indices  # the place of each entry of the arguments, in column order, among the rows
-    upper: bool = False  # whether the arguments are at most 0, or 0
+    sign: float = -1.0  # 1 where the arguments are at most 0, or 0
 
 
 class _Written(Compiled):
-    """A problem without parameters in rows that are written here, for CLARABEL or HiGHS."""
+    """A problem without parameters in rows that are written here, for CLARABEL or HiGHS.
+
+    ``squares`` of the objective stay as ``x'Px / 2``. ``rows`` are the places of constraints and ``starts`` the first
+    columns of variables, by their ids.
+    """
 
     def __init__(self, problem: cp.Problem | Posed, solver: str, squares: bool) -> None:
         from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
 
         self.problem, self.solver, self.interface = problem, solver, SOLVER_MAP_CONIC[solver]
-        self.squares = squares  # whether those of the objective stay as ``x'Px / 2``
-        self.rows = dict[int, slice]()  # of constraints, by their ids
-        self.starts = dict[int, int]()  # the first columns of variables, by their ids
+        self.squares, self.rows, self.starts = squares, dict[int, slice](), dict[int, int]()
         self.variables: list[cp.Variable] = []  # of the problem as it is given
 
     @classmethod
@@ -129,14 +133,15 @@ class _Written(Compiled):
         rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
         found.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
-        if not found.variables or part.parameters() or not part.is_dcp() or any(map(_is_complex, part.constants())):
+        complex_ = any(constant.is_complex() for constant in part.constants())
+        if not found.variables or part.parameters() or not part.is_dcp() or complex_:
             return None
         written, inverse = found.in_cones(part)
-        parts = [_part(c) for c in written.constraints]
+        parts = [_part(c, found.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
         variables = list({v.id: v for v in (*found.variables, *written.variables())}.values())
-        if not all(map(_is_plain, variables)) or not all(map(found.takes, parts)):
+        if not all(map(_is_plain, variables)) or None in parts:
             return None
-        found.write(written, [one for one in parts if one is not None], variables, beside)
+        found.write(written.objective.args[0], [one for one in parts if one is not None], variables, beside)
         found.rows |= {c.id: found.rows[inverse.cons_id_map[c.id]] for c in rest}
         return found
 
@@ -149,97 +154,59 @@ class _Written(Compiled):
         context = SolverInfo(solver=self.solver, supported_constraints=cones, supports_bounds=bounded)
         return Dcp2Cone(quad_obj=self.squares, solver_context=context).apply(part)
 
-    def takes(self, part: _Part | None) -> bool:
-        """Whether the solver takes the cones of a constraint."""
-        return part is not None and (part.kind <= 1 or type(part.condition) in self.interface.SUPPORTED_CONSTRAINTS)
-
     def write(
         self,
-        written: cp.Problem,
+        objective: cp.Expression,
         parts: Sequence[_Part],
         variables: Sequence[cp.Variable],
-        beside: Sequence[TableRows],
+        tables: Sequence[TableRows],
     ) -> None:
         """Make the data of a problem in cones, with rows of tables beside it."""
-        ends = np.cumsum([0, *(v.size for v in variables)]).tolist()
-        self.starts, n = dict(zip((v.id for v in variables), ends, strict=False)), ends[-1]
+        *starts, n = np.cumsum([0, *(v.size for v in variables)]).tolist()
+        self.starts = dict(zip((v.id for v in variables), starts, strict=True))
         least, most = (np.concatenate(sides) for sides in zip(*map(ranges, variables), strict=True))
-        low, high = np.flatnonzero(least > -np.inf), np.flatnonzero(most < np.inf)
-        if self.interface.BOUNDED_VARIABLES:
-            low = high = low[:0]
-        bounds = len(low) + len(high)
-        straight = [[(one.condition.id, len(one.order)) for one in parts if one.kind == kind] for kind in (0, 1)]
-        kinds = cp.constraints.Equality, cp.constraints.Inequality
-        ours = [[(one.constr_id, one.size) for one in beside if isinstance(one, kind)] for kind in kinds]
-        curved = sorted((one for one in parts if one.kind > 1), key=lambda one: one.kind)
-        sizes = [*straight[0], *ours[0], *ours[1], *straight[1], (-1, bounds)]
-        linear, at = sum(size for _, size in sizes), 0
-        for key, size in (*sizes, *((one.condition.id, len(one.order)) for one in curved)):
-            self.rows[key] = slice(at, at + size)
-            at += size
-        (objective,) = written.objective.args
-        costs, of_cvxpy, right = self.of_cvxpy(objective, parts, n, at)
-        entries, squares = [of_cvxpy], None
-        if self.squares:
-            squares, costs = self.of_squares(objective, variables, n)
-        for one in beside:
-            place, table = self.rows[one.constr_id], sp.coo_array(one.table)
-            row, column = (some.astype(np.intp) for some in table.coords)
-            entries.append((row + place.start, column + self.starts[one.unknowns.id], table.data))
-            right[place] = one.right
-        place = self.rows.pop(-1)
-        if bounds:
-            signs = np.repeat([-1.0, 1.0], [len(low), len(high)])
-            entries.append((np.arange(place.start, place.stop), np.concatenate([low, high]), signs))
-            right[place] = np.concatenate([-least[low], most[high]])
-        row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
-        zero = sum(size for _, size in (*straight[0], *ours[0]))
-        by_kind = [[one.condition for one in curved if one.kind == kind] for kind in (2, 3, 4)]
-        self.data = {
-            "c": costs[:-1],
-            "A": sp.csc_array((value, (row, column)), shape=(at, n)),
-            "b": right,
-            "dims": Cones(
-                zero,
-                linear - zero,
-                tuple(int(size) for c in by_kind[0] for size in c.cone_sizes()),
-                sum(int(c.num_cones()) for c in by_kind[1]),
-                tuple(float(a) for c in by_kind[2] for a in np.ravel(c.alpha.value, order="F")),
-            ),
-        }
-        self._offset = float(costs[-1])
-        if squares is not None:
-            self.data["P"] = squares
-        if self.interface.BOUNDED_VARIABLES:
-            self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
-
-    def of_cvxpy(
-        self, objective: cp.Expression, parts: Sequence[_Part], n: int, n_rows: int
-    ) -> tuple[Float, tuple[Indices, Indices, Float], Float]:
-        """The costs with the constant behind them, the entries of the matrix in CVXPY's rows, and their right sides."""
-        first = [] if self.squares else [objective]
-        place = [np.full(len(first), n_rows), *(self.rows[one.condition.id].start + one.order for one in parts)]
-        signs = np.array([1.0, *(1.0 if one.upper else -1.0 for one in parts)])
-        expressions = [*first, *(argument for one in parts for argument in one.arguments)]
-        row, column, value = affine_entries(expressions, self.starts, n)
-        value = np.repeat(signs, [len(one) for one in place])[row] * value
-        row = np.concatenate(place)[row]
-        of_costs, constant = row == n_rows, column == n
-        right, kept = constant & ~of_costs, ~(of_costs | constant)
-        return (
-            _sums(column[of_costs], value[of_costs], n + 1),
-            (row[kept], column[kept], value[kept]),
-            _sums(row[right], -value[right], n_rows),
+        bounded = self.interface.BOUNDED_VARIABLES
+        low, high = (np.flatnonzero(np.isfinite(side) & (not bounded)) for side in (least, most))
+        sizes = [(one.kind, one.condition.id, len(one.order)) for one in parts]
+        sizes += [(int(isinstance(one, cp.constraints.Inequality)), one.constr_id, one.size) for one in tables]
+        sizes += [(1, -1, len(low) + len(high))]
+        m = 0
+        for _, key, size in sorted(sizes, key=lambda one: one[0]):
+            self.rows[key] = slice(m, m + size)
+            m += size
+        # the objective is the row behind all others, and constants are the column behind all others
+        place = [np.array([m]), *(self.rows[one.condition.id].start + one.order for one in parts)]
+        signs = np.repeat([1.0, *(one.sign for one in parts)], [len(some) for some in place])
+        arguments = [argument for one in parts for argument in one.arguments]
+        row, column, value = affine_entries(
+            [cp.Constant(0.0) if self.squares else objective, *arguments], self.starts, n
         )
+        entries = [(np.concatenate(place)[row], column, signs[row] * value)]
+        for one in tables:
+            table, first = sp.coo_array(one.table), self.rows[one.constr_id].start
+            row, column = (some.astype(np.intp) for some in table.coords)
+            entries.append((row + first, column + self.starts[one.unknowns.id], table.data))
+            entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
+        at = np.arange(self.rows[-1].start, self.rows.pop(-1).stop)
+        entries.append((at, np.concatenate([low, high]), np.repeat([-1.0, 1.0], [len(low), len(high)])))
+        entries.append((at, np.full(len(at), n), np.concatenate([least[low], -most[high]])))
+        row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
+        inside, cost, right = (row < m) & (column < n), row == m, (row < m) & (column == n)
+        table = sp.csc_array((value[inside], (row[inside], column[inside])), shape=(m, n))
+        self.data = {"A": table, "b": -_sums(row[right], value[right], m), "dims": _cones(sizes, parts)}
+        costs = _sums(column[cost], value[cost], n + 1)
+        if self.squares:
+            self.data["P"], costs = self.of_squares(objective, variables, n)
+        self.data["c"], self._offset = costs[:-1], float(costs[-1])
+        if bounded:
+            self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
 
     def of_squares(self, objective: cp.Expression, variables: Sequence[cp.Variable], n: int) -> tuple[Any, Float]:
         """The matrix of squares, and the costs with the constant behind them."""
         from cvxpy.utilities.coeff_extractor import CoeffExtractor
 
-        shapes = {v.id: v.shape for v in variables}
-        places = SimpleNamespace(
-            x_length=n, var_shapes=shapes, var_offsets=self.starts, param_shapes={}, **_constants()
-        )
+        held = {"x_length": n, "var_offsets": self.starts, "var_shapes": {v.id: v.shape for v in variables}}
+        places = SimpleNamespace(param_shapes={}, **held, **_constants())
         squares, costs = CoeffExtractor(places, _backend([objective])).quad_form(objective.copy())
         return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs.toarray().ravel()
 
@@ -292,8 +259,6 @@ def affine_entries(
     """
     from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
 
-    if not expressions:
-        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros(0)
     total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
     constants = _constants()
     sizes, places = constants["param_to_size"], constants["param_id_map"]
@@ -338,37 +303,40 @@ def _backend(expressions: Sequence[cp.Expression]) -> str | None:
     return None if usual else str(cp.settings.SCIPY_CANON_BACKEND)
 
 
-def _part(condition: cp.Constraint) -> _Part | None:
-    """A constraint with affine arguments as rows; None if these are of no known kind."""
-    kinds = cp.constraints
+def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:
+    """A constraint with affine arguments as rows; None if these are of other cones than a solver's."""
+    kinds, arguments = cp.constraints, condition.args
     if isinstance(condition, (kinds.Equality, kinds.Inequality)):
         kind = int(isinstance(condition, kinds.Inequality))
-        return _Part(condition, kind, [condition.expr], np.arange(condition.size), upper=True)
+        return _Part(condition, kind, [condition.expr], np.arange(condition.size), 1.0)
     if isinstance(condition, (kinds.Zero, kinds.NonNeg)):
         kind = int(isinstance(condition, kinds.NonNeg))
-        return _Part(condition, kind, condition.args, np.arange(condition.size), upper=kind == 0)
+        return _Part(condition, kind, arguments, np.arange(condition.size), -1.0 if kind else 1.0)
+    if type(condition) not in supported:
+        return None
+    first = np.arange(arguments[0].size)
     if isinstance(condition, kinds.SOC):
-        first, other = condition.args
-        entry, n = np.arange(other.size), first.size
-        each = other.size // n
-        inside, cone = divmod(entry, n) if condition.axis == 1 else (entry % each, entry // each)
-        order = [np.arange(n) * (each + 1), cone * (each + 1) + 1 + inside]
-        return _Part(condition, 2, condition.args, np.concatenate(order))
+        each, entry = arguments[1].size // len(first), np.arange(arguments[1].size)
+        inside, cone = divmod(entry, len(first)) if condition.axis == 1 else (entry % each, entry // each)
+        order = [first * (each + 1), cone * (each + 1) + 1 + inside]
+        return _Part(condition, 2, arguments, np.concatenate(order))
     if isinstance(condition, (kinds.ExpCone, kinds.PowCone3D)):
-        first = 3 * np.arange(condition.args[0].size)
         kind = 3 if isinstance(condition, kinds.ExpCone) else 4
-        return _Part(condition, kind, condition.args, np.concatenate([first, first + 1, first + 2]))
+        return _Part(condition, kind, arguments, np.concatenate([3 * first, 3 * first + 1, 3 * first + 2]))
     return None
 
 
-def _has_squares(objective: cp.Expression) -> bool:
-    """Whether an objective is a sum of squares and linear terms, or has such a part."""
-    return bool(objective.has_quadratic_term() and not objective.is_affine())
-
-
-def _is_complex(leaf: cp.Expression) -> bool:
-    """Whether a constant is complex."""
-    return bool(leaf.is_complex())
+def _cones(sizes: Sequence[tuple[int, int, int]], parts: Sequence[_Part]) -> Cones:
+    """The cones of rows, of which there are ``sizes`` by kind and constraint."""
+    zero, nonneg = (sum(size for k, _, size in sizes if k == kind) for kind in (0, 1))
+    soc, exp, powers = ([one.condition for one in parts if one.kind == kind] for kind in (2, 3, 4))
+    return Cones(
+        zero,
+        nonneg,
+        tuple(int(size) for c in soc for size in c.cone_sizes()),
+        sum(int(c.num_cones()) for c in exp),
+        tuple(float(a) for c in powers for a in np.ravel(c.alpha.value, order="F")),
+    )
 
 
 def _is_plain(variable: cp.Variable) -> bool:

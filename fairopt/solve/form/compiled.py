@@ -192,8 +192,8 @@ class _Written(Compiled):
         entries.append((at, np.full(len(at), n), np.concatenate([least[low], -most[high]])))
         row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
         inside, cost, right = (row < m) & (column < n), row == m, (row < m) & (column == n)
-        table = sp.csc_array((value[inside], (row[inside], column[inside])), shape=(m, n))
-        self.data = {"A": table, "b": -_sums(row[right], value[right], m), "dims": _cones(sizes, parts)}
+        a = sp.csc_array((value[inside], (row[inside], column[inside])), shape=(m, n))
+        self.data = {"A": a, "b": -_sums(row[right], value[right], m), "dims": _cones(sizes, parts)}
         costs = _sums(column[cost], value[cost], n + 1)
         if self.squares:
             self.data["P"], costs = self.of_squares(objective, variables, n)

@@ -167,9 +167,9 @@ class _Written(Compiled):
         least, most = (np.concatenate(sides) for sides in zip(*map(ranges, variables), strict=True))
         bounded = self.interface.BOUNDED_VARIABLES
         low, high = (np.flatnonzero(np.isfinite(side) & (not bounded)) for side in (least, most))
-        sizes = [(one.kind, one.condition.id, len(one.order)) for one in parts]
+        sizes = [(1, -1, len(low) + len(high))]  # in CVXPY's order
         sizes += [(int(isinstance(one, cp.constraints.Inequality)), one.constr_id, one.size) for one in tables]
-        sizes += [(1, -1, len(low) + len(high))]
+        sizes += [(one.kind, one.condition.id, len(one.order)) for one in parts]
         m = 0
         for _, key, size in sorted(sizes, key=lambda one: one[0]):
             self.rows[key] = slice(m, m + size)

@@ -14,6 +14,7 @@ files:
 * `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
 * `efficiency`: the objective of the (beta, lambda) plane. `measure`: its logarithm for given shares.
 * `rows`: linear constraints as sparse rows. `largest`: the largest value of a linear function under these.
+  `table_rows`: the same for CVXPY.
 * `constraints`: sharing incentive, envy-freeness, bounds, reserves.
 * `bundles`: objectives and constraints on bundles (MLF-DRS, H-FFMRA).
 * `ideal`: the share of what a user could have when every other user is at its base.

@@ -668,8 +668,13 @@ class Natural:
         self.tasks = cp.Variable(len(pairs), nonneg=True)
         self.model = Model(instance, self.tasks, pairs=pairs)
         self.model.own = OwnValues()  # it takes no values from variables that blocks share between models
-        self.held: dict[int, tuple[Block, cp.Expression, list[str] | None]] = {}
+        self.held: dict[int, tuple[Block, cp.Expression, list[str] | None, cp.Variable, Float | float]] = {}
         self.lock = threading.Lock()
+
+    def adopt(self, objective: Block, expression: cp.Expression, unknowns: cp.Variable, scale: Float) -> None:
+        """Keep an expression that was written for a solver, in unknowns of ``scale`` tasks each alone."""
+        with self.lock:
+            self.held.setdefault(id(objective), (objective, expression, [], unknowns, scale))
 
     def value(self, objective: Block, point: Point) -> float | None:
         """The objective at a point; None if its expression has variables that have no value there."""
@@ -680,16 +685,19 @@ class Natural:
                 keys = {one.variable.id: key for key, one in self.model.own.held.items()}
                 others = [v.id for v in made.variables() if v.id != self.tasks.id]
                 known = all(i in keys for i in others)  # not those that a block made by itself
-                self.held[id(objective)] = objective, made, [keys[i] for i in others] if known else None
-            _, expression, own = self.held[id(objective)]
+                which = [keys[i] for i in others] if known else None
+                self.held[id(objective)] = objective, made, which, self.tasks, 1.0
+            _, expression, own, tasks, scale = self.held[id(objective)]
             values = point.own.known if own else {}
             if own is None or not all(key in values for key in own):
                 return None
             for key in own:
                 self.model.own.held[key].variable.save_value(None)
             self.model.own.save({key: values[key] for key in own})
-            self.tasks.save_value(point.tasks_by_server[self.pairs.user, self.pairs.server])
+            before = tasks.value
+            tasks.save_value(point.tasks_by_server[self.pairs.user, self.pairs.server] / scale)
             found = expression.value
+            tasks.save_value(before)
         return None if found is None else float(found)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import brief
+from fairopt.blocks.table_rows import table_rows
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
@@ -167,17 +168,8 @@ class Rows:
         return table, self.right / unit
 
     def constraint(self, model: Model) -> cp.Constraint:
-        """The rows in the unknowns of a model, divided by `units`, with nonnegative coefficients on both sides."""
-        table, right = self.in_units(model.scale)
-        below = bool((table.data < 0).any())
-        signs = bool((table.data > 0).any()) or not below, below
-        parts = (table.maximum(0.0), (-table).maximum(0.0)) if all(signs) else (table, -table)
-        sides: list[Any] = [part @ model.unknowns if some else 0.0 for part, some in zip(parts, signs, strict=True)]
-        if (right < 0).all():  # written as "at least", which messages recognise
-            sides[0] = sides[0] - right
-        elif right.any() or not signs[1]:
-            sides[1] = sides[1] + right
-        return sides[0] == sides[1] if self.equal else sides[0] <= sides[1]
+        """The rows in the unknowns of a model, divided by `units`."""
+        return table_rows(model.unknowns, *self.in_units(model.scale), equal=self.equal)
 
 
 def _numbers(value: Any, name: str) -> Float:

@@ -33,7 +33,7 @@ from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled, Left
+from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed
 from fairopt.solve.form.program import ConeModel, Float, Indices
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -62,7 +62,9 @@ def assumption(names: Sequence[str]) -> str:
     return f"variables without a proven range{which} stay within {REACH:g} times their size at the answer"
 
 
-def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float, left: Left | None = None) -> ConicBound | None:
+def conic_bound(
+    problem: cp.Problem | Posed, unknowns: cp.Variable, top: Float, left: Left | None = None
+) -> ConicBound | None:
     """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
     The dual point that a solver ``left`` is only a starting point. Without one the problem is solved once more in
@@ -78,22 +80,25 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float, left: Le
     z, y = _solve(data, dims) if left is None or left.points is None else left.points
     if y is None or z is None or offset is None:
         return None
-    c, b = np.asarray(data["c"]), np.asarray(data["b"])
-    transposed = sp.csr_array(data["A"]).T.tocsr()
-    others = np.setdiff1d(np.arange(len(c)), ours)
+    c, b, a = np.asarray(data["c"]), np.asarray(data["b"]), sp.csr_array(data["A"])
+    by_column = sp.csc_array(data["A"])
+    transposed = sp.csr_array((by_column.data, by_column.indices, by_column.indptr), shape=by_column.shape[::-1])
+    others = np.ones(len(c), dtype=bool)
+    others[ours] = False
     least, most = _ranges(problem, columns, len(c))
     least[ours], most[ours] = 0.0, top
-    least, most = ranges_within_cones(sp.csr_array(data["A"]), b, dims, least, most)
-    curves = Curves.of(sp.csr_array(data["A"]), b, dims, np.isfinite(least) & np.isfinite(most))
+    least, most = ranges_within_cones(a, b, dims, least, most)
+    curves = Curves.of(a, b, dims, np.isfinite(least) & np.isfinite(most))
     aim = _aim(data, c, transposed, y, least, most)[others]
     y = _balanced(y, c[others] - aim, transposed[others], dims, curves)
     free = np.isinf(least) & np.isinf(most)
     y = cancelled(y, c, transposed, free, slice(dims.zero, dims.zero + dims.nonneg))
     residual = c + transposed @ y
     rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
-    of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
-    exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
-    residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
+    if free.any():
+        of_free = sp.csr_array(sp.hstack([sp.csr_array(transposed[free]), sp.csr_array(c[free, None])]))
+        exact = exact_sums(of_free, np.append(y, 1.0)) == 0.0
+        residual[np.flatnonzero(free)[exact]] = rounding[np.flatnonzero(free)[exact]] = 0.0
     low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
     charge = charged_at(residual - rounding, residual + rounding, least, most)
     proven = np.isfinite(charge)
@@ -108,7 +113,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
 
     Without any bound it is that at the last solve.
     """
-    problem = cp.Problem(cp.Minimize(0), cone.all_constraints)
+    problem = Posed(cp.Minimize(0), cone.all_constraints)
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return {}
@@ -129,7 +134,7 @@ def reach_of_variables(cone: ConeModel) -> dict[str, float]:
     return out
 
 
-def _named(problem: cp.Problem, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
+def _named(problem: cp.Problem | Posed, columns: Mapping[int, Indices], some: NDArray[np.bool_]) -> list[str]:
     """The names of variables that blocks named, of which some columns are chosen."""
     held = [v for v in problem.variables() if v.id in columns and some[columns[v.id]].any()]
     return [v.name() for v in held if not is_unnamed(v)]
@@ -140,7 +145,7 @@ def is_unnamed(variable: cp.Variable) -> bool:
     return bool(variable.name() == f"{cp.settings.VAR_PREFIX}{variable.id}")
 
 
-def _ranges(problem: cp.Problem, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
+def _ranges(problem: cp.Problem | Posed, columns: Mapping[int, Indices], size: int) -> tuple[Float, Float]:
     """The ranges of variables by column, from their attributes."""
     least, most = np.full(size, -np.inf), np.full(size, np.inf)
     for variable in problem.variables():
@@ -167,7 +172,7 @@ def _aim(data: dict[str, Any], c: Float, transposed: sp.csr_array, y: Float, lea
 
 
 def _cone_form(
-    problem: cp.Problem, unknowns: cp.Variable, compiled: Compiled | None = None
+    problem: cp.Problem | Posed, unknowns: cp.Variable, compiled: Compiled | None = None
 ) -> tuple[Compiled, dict[int, Indices]] | None:
     """A problem in CLARABEL's cone form, or as it was compiled, and the columns of its variables by id.
 
@@ -183,7 +188,7 @@ def _cone_form(
     return (compiled, columns) if unknowns.id in columns else None
 
 
-def _compiled(problem: cp.Problem) -> Compiled | None:
+def _compiled(problem: cp.Problem | Posed) -> Compiled | None:
     """A problem compiled for CLARABEL; None if CVXPY cannot."""
     if "CLARABEL" not in solvers.installed():
         return None
@@ -193,12 +198,12 @@ def _compiled(problem: cp.Problem) -> Compiled | None:
         options = {"use_quad_obj": False}
         with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
             warnings.simplefilter("ignore")
-            return Compiled.of(problem, "CLARABEL", options, keep=False)
+            return Compiled.of(problem, "CLARABEL", options)
     except cp.error.SolverError:
         return None
 
 
-def _too_long(problem: cp.Problem) -> bool:
+def _too_long(problem: cp.Problem | Posed) -> bool:
     """Whether CVXPY would compile a problem for longer than the current call may take."""
     clock = current()
     return clock is not None and time.perf_counter() + solvers.compiling(problem) > clock.hard
@@ -247,7 +252,7 @@ def conic_excess(
     left: Left | None = None,
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
-    problem = cp.Problem(cp.Maximize(expression), list(constraints))
+    problem = Posed(cp.Maximize(expression), constraints)
     unknown = _too_long(problem) if left is None else not left.is_of(expression, constraints)
     if unknown:
         return np.inf, ""
@@ -275,19 +280,6 @@ def conic_gap(
     if excess == np.inf or (assumed and excess < 0 and not measured(-excess) <= GAP_TOLERANCE):
         return np.inf, ""
     return measured(excess), assumed
-
-
-@dataclass(frozen=True)
-class Cones:
-    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
-    cones.
-    """
-
-    zero: int
-    nonneg: int
-    soc: tuple[int, ...] = ()
-    exp: int = 0
-    p3d: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -525,7 +517,7 @@ def _compiled_conditions(
     """Constraints as CVXPY compiles them: the fields of `ConicConditions`; None if it cannot."""
     if not conditions:
         return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), (), np.zeros(0)
-    problem = cp.Problem(cp.Minimize(0), list(conditions))
+    problem = Posed(cp.Minimize(0), conditions)
     form = _cone_form(problem, cone.unknowns)
     if form is None:
         return None

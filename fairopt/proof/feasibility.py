@@ -25,6 +25,7 @@ from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
+from fairopt.solve.form.compiled import affine_slopes
 from fairopt.solve.form.own_values import best_values
 from fairopt.solve.form.program import ConeModel, Float, Indices, Mask, Program
 
@@ -374,7 +375,8 @@ def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_arra
 def gradients_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> list[sp.csr_array | None]:
     """The same by each of several variables."""
     try:
-        found = expression.grad
+        linear = expression.is_affine() and not expression.parameters()
+        found = affine_slopes(expression) if linear else expression.grad
     except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
         return [None] * len(variables)
     each = [found.get(variable) for variable in variables]

@@ -79,7 +79,9 @@ class _Lazy(ModuleType):
     """A stand-in that imports its module on the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_imported(self.__name__), name)
+        if (module := vars(self).get("_module")) is None:
+            self._module = module = _imported(self.__name__)
+        return getattr(module, name)
 
 
 def load() -> None:

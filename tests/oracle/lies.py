@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
-from cvxpy.reductions.solution import Solution
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -19,11 +18,12 @@ from fairopt.proof import conic
 from fairopt.solve.cone.levels import BySimplex, LevelProblem, LevelSolution
 from fairopt.solve.cone.vertex import IN_FRACTIONS
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled, Known, Left
+from fairopt.solve.form.compiled import Compiled, Left, Posed, whole
 from fairopt.solve.form.program import ConeModel
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
 cone_solve: Any = import_module("fairopt.solve.cone.solve")
+Problem = cp.Problem | Posed
 UNKNOWNS = ("tasks in units", "bundles and tasks in units")
 
 
@@ -36,27 +36,25 @@ class Solved(NamedTuple):
     """What a solver left in a problem, in the order of its variables and conditions."""
 
     attempt: Any
-    solution: Solution
-    variables: list[int]
-    conditions: list[int]
+    values: list[Any]
+    duals: list[list[Any]]
     points: Any
 
     @classmethod
-    def of(cls, problem: cp.Problem, attempt: Any, left: Left) -> Solved:
+    def of(cls, problem: Problem, attempt: Any, left: Left) -> Solved:
         """What it left in this one."""
-        variables, conditions = [v.id for v in problem.variables()], [c.id for c in problem.constraints]
-        return cls(attempt, problem.solution, variables, conditions, left.points)
+        duals = [[dual.value for dual in c.dual_variables] for c in problem.constraints]
+        return cls(attempt, [v.value for v in problem.variables()], duals, left.points)
 
-    def left_in(self, problem: cp.Problem, solver: str, known: Known | None, left: Left) -> Any:
+    def left_in(self, problem: Problem, solver: str, left: Left) -> Any:
         """Leave it in an equal problem."""
         if self.points is not None:
             left.problem, left.points = problem, deepcopy(self.points)
-            left.compiled = Compiled.of(problem, solver, {}, keep=False, known=known)
-        found = self.solution
-        ids = dict(zip(self.variables, (v.id for v in problem.variables()), strict=True))
-        ids.update(zip(self.conditions, (c.id for c in problem.constraints), strict=True))
-        primal, dual = ({ids[i]: deepcopy(v) for i, v in vs.items()} for vs in (found.primal_vars, found.dual_vars))
-        problem.unpack(Solution(found.status, found.opt_val, primal, dual, found.attr))
+            left.compiled = Compiled.of(problem, solver, {})
+        duals = (dual for c in problem.constraints for dual in c.dual_variables)
+        found = [*self.values, *(value for values in self.duals for value in values)]
+        for variable, value in zip((*problem.variables(), *duals), deepcopy(found), strict=True):
+            variable.save_value(value)
         return self.attempt
 
 
@@ -64,9 +62,9 @@ SOLVED: dict[Any, Solved] = {}  # by problem: each is lied about in many ways, a
 BOUNDS: dict[Any, conic.ConicBound | None] = {}  # by problem: a bound of its own solve, whatever was left in it
 
 
-def described(problem: cp.Problem) -> tuple[Any, ...]:
+def described(problem: Problem) -> tuple[Any, ...]:
     """The same for equal problems, whatever the names that CVXPY makes up, and different for others."""
-    names: dict[str, str] = {}
+    problem, names = whole(problem), dict[str, str]()
     words = re.sub(r"\b(var|param)\d+\b", lambda m: names.setdefault(m[0], f"{m[1]} {len(names)}"), str(problem))
     numbers = [c.value for c in (*problem.constants(), *problem.parameters())]
     numbers = [v.toarray() if sparse.issparse(v) else np.asarray(v) for v in numbers]
@@ -75,25 +73,24 @@ def described(problem: cp.Problem) -> tuple[Any, ...]:
 
 
 def honestly(
-    problem: cp.Problem,
+    problem: Problem,
     solver: str,
     run: Callable[..., Any],
     options: dict[str, Any],
-    known: Known | None,
     left: Left,
 ) -> Any:
     """Solve a problem, or leave in it what was found when an equal one was solved."""
     key = (solver, repr(sorted(options.items())), described(problem))
     if key in SOLVED:
-        return SOLVED[key].left_in(problem, solver, known, left)
+        return SOLVED[key].left_in(problem, solver, left)
     attempt = run(problem, solver, left=left, **options)
-    if problem.solution is not None and attempt.status in solvers.SOLVED:
+    if attempt.status in solvers.SOLVED:
         SOLVED[key] = Solved.of(problem, attempt, left)
     return attempt
 
 
 def bounded(
-    problem: cp.Problem, unknowns: cp.Variable, top: NDArray[np.floating[Any]], find: Callable[..., Any]
+    problem: Problem, unknowns: cp.Variable, top: NDArray[np.floating[Any]], find: Callable[..., Any]
 ) -> conic.ConicBound | None:
     """The bound of a problem, or that of an equal one."""
     key = (described(problem), [v.id for v in problem.variables()].index(unknowns.id), top.tobytes())
@@ -114,21 +111,19 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
         further = None if found.dual is None else np.asarray(duals(found.dual))
         return found._replace(duals=of_users, prices=prices, dual=further)
 
-    def run(
-        problem: cp.Problem, solver: str, known: Known | None = None, left: Left | None = None, **options: Any
-    ) -> Any:
+    def run(problem: Problem, solver: str, left: Left | None = None, **options: Any) -> Any:
         left = left or Left()
-        attempt = honestly(problem, solver, honest, options, known, left)
+        attempt = honestly(problem, solver, honest, options, left)
         change(problem, left)
         return attempt if status is None else type(attempt)(solver, status, attempt.seconds)
 
-    def vertex(problem: cp.Problem, cone: ConeModel, *rest: Any) -> Any:
+    def vertex(problem: Problem, cone: ConeModel, *rest: Any) -> Any:
         attempt = refined(problem, cone, *rest)
         if attempt is not None and attempt.status == IN_FRACTIONS:
             change(problem, cone.left)
         return attempt
 
-    def change(problem: cp.Problem, left: Left) -> None:
+    def change(problem: Problem, left: Left) -> None:
         if left.points is not None:
             left.points = left.points[0], np.asarray(duals(left.points[1]))
         for variable in problem.variables():
@@ -142,7 +137,7 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
     cone_solve.at_vertex = vertex
     solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
 
-    def bound(problem: cp.Problem, unknowns: cp.Variable, top: Any, left: Left | None = None) -> Any:
+    def bound(problem: Problem, unknowns: cp.Variable, top: Any, left: Left | None = None) -> Any:
         return bounded(problem, unknowns, top, find) if left is None else find(problem, unknowns, top, left)
 
     conic.conic_bound = bound

@@ -25,6 +25,14 @@ def test_both_ways_give_the_pseudoinverse_times_the_right_side(seed):
     assert (least_squares.by_iteration(matrix, right)[abs(matrix).sum(axis=0) == 0] == 0).all()
 
 
+def test_equations_that_share_no_column_are_solved_one_by_one(monkeypatch):
+    monkeypatch.setattr(least_squares, "sparse_linalg", None)  # no iterations
+    matrix = sparse.csr_array([[2.0, 0, 0, -1, 0], [0, 0, 3, 0, 0], [0, 0, 0, 0, 0]])
+    right = np.array([1.0, -2, 5])
+    exact = np.linalg.pinv(matrix.toarray()) @ right
+    assert_allclose(least_squares.by_iteration(matrix, right), exact, rtol=1e-14)
+
+
 def test_no_entries_give_zeros_and_infinite_ones_nothing():
     assert least_squares.by_iteration(sparse.csr_array((2, 3)), np.ones(2)).tolist() == [0, 0, 0]
     assert np.isnan(least_squares.least_squares(sparse.csr_array([[np.inf]]), np.ones(1))).all()

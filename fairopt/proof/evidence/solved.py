@@ -328,8 +328,7 @@ class Solved(PlaneOptimum):
         try:
             held = self._natural_entry(program, tasks, names, found)
             if found is not None and "lines" not in held and is_small(program):
-                curved = any(t.is_curved for t in program.objective.terms())  # tangents would prove less
-                by_server = not curved and getattr(found.lagrangian, "reference", None) is not None
+                by_server = getattr(found.lagrangian, "reference", None) is not None
                 if not found.gap <= GAP_TOLERANCE / 4:
                     held = self._supported(program, tasks, names, held, found.gap)
                 elif by_server:
@@ -589,7 +588,13 @@ class _Fit(NamedTuple):
 
 
 def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit | None:
-    """The bound of an objective that has a majorant in the units that were solved; None for others."""
+    """The bound of an objective that has a majorant in the units that were solved; None for others.
+
+    The last one is kept, as the entry in files needs it again.
+    """
+    last = vars(evidence).get("last")
+    if last is not None and last[0] is program and np.array_equal(last[1], tasks):
+        return last[2]
     objective, factor = program.objective, evidence.factor
     natural = factor is not None
     majorant = objective.majorant(point)
@@ -601,7 +606,9 @@ def _fit(program: Program, evidence: Solved, tasks: Float, point: Point) -> _Fit
     found = lagrangian_bound(
         program, majorant, objective, multipliers, tasks, natural=natural, start=start, point=point
     )
-    return _Fit(majorant, multipliers, per_form, found)
+    fit = _Fit(majorant, multipliers, per_form, found)
+    vars(evidence)["last"] = program, tasks, fit
+    return fit
 
 
 class Scaled(NamedTuple):

@@ -20,6 +20,7 @@ from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.solve.arrays import Float
 from fairopt.solve.cone.solve import chain_of, solve_problem
+from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings
 
@@ -54,7 +55,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         slope, curvature = shape
         unit, way = float(np.abs(slope).max()), unknowns - at
         rise = (slope / unit) @ way - cp.sum_squares(cp.multiply(np.sqrt(curvature / (2 * unit)), way))
-        problem = cp.Problem(cp.Maximize(rise), [*model.all_constraints, cp.abs(way) <= 1])
+        problem = Posed(cp.Maximize(rise), [*model.all_constraints, cp.abs(way) <= 1])
         steps += 1
         tell(f"Newton's method by {name}, program {steps}")
         to = _unknowns_at_best(problem, name, settings, model)
@@ -75,17 +76,17 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
 
 def _start(natural: cp.Expression, name: str, settings: Settings, model: ConeModel) -> Float | None:
     """An even allocation, or one well inside the objective's domain if it is undefined there; None if there is none."""
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(model.unknowns - 1)), model.all_constraints)
+    problem = Posed(cp.Minimize(cp.sum_squares(model.unknowns - 1)), model.all_constraints)
     at = _unknowns_at_best(problem, name, settings, model)
     if at is not None and not np.isfinite(_value(natural, model.unknowns, at)):
         room = cp.Variable()
         inside = [c.args[1] - c.args[0] >= room for c in natural.domain if isinstance(c, cp.constraints.Inequality)]
-        problem = cp.Problem(cp.Maximize(room), [*model.all_constraints, *inside, room <= 1])
+        problem = Posed(cp.Maximize(room), [*model.all_constraints, *inside, room <= 1])
         at = _unknowns_at_best(problem, name, settings, model)
     return at
 
 
-def _unknowns_at_best(problem: cp.Problem, name: str, settings: Settings, model: ConeModel) -> Float | None:
+def _unknowns_at_best(problem: Posed, name: str, settings: Settings, model: ConeModel) -> Float | None:
     """The unknowns at a solver's optimum, or None."""
     _, found = solve_problem(problem, model.unknowns, name, settings)
     return np.maximum(np.asarray(model.unknowns.value, dtype=float), 0.0) if found else None

@@ -27,6 +27,7 @@ from fairopt.solve import infeasible
 from fairopt.solve.arrays import Float, Int
 from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.dispatch import ask
+from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings, of_other_programs
 
@@ -139,7 +140,7 @@ class _Orders:
             form = sum((order.value for order in self.orders), start=self.others)
             rising = [order.rising for order in self.orders]
             attempt, found = solve_problem(
-                cp.Problem(cp.Maximize(form), [*cone.all_constraints, *rising, levels]),
+                Posed(cp.Maximize(form), [*cone.all_constraints, *rising, levels]),
                 cone.unknowns,
                 self.solver,
                 self.settings,

@@ -35,6 +35,7 @@ from fairopt.solve.cluster.fixed_sum import most_even
 from fairopt.solve.cluster.sums import solve_sum_on_servers
 from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.dispatch import ask
+from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.pool import interior
 from fairopt.solve.settings import Proposals, Settings, of_other_programs
@@ -268,7 +269,7 @@ class _Search:
     def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, PlaneOptimum] | str:
         """Tasks and multipliers of the most even shares, or the status of the failure."""
         cone = ConeModel(subprogram, self.solver)
-        problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
+        problem = Posed(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
         return (cone.tasks(), Solved.of(cone)) if found else f"{attempt.status} {attempt.message}".strip()
 

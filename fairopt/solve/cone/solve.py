@@ -27,7 +27,7 @@ from fairopt.solve import infeasible
 from fairopt.solve.cone.unbounded import refuse_unbounded
 from fairopt.solve.cone.vertex import IN_FRACTIONS, at_vertex
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Known, Left
+from fairopt.solve.form.compiled import Left, Posed
 from fairopt.solve.form.program import ConeModel, Program
 from fairopt.solve.settings import Proposals, Settings
 from fairopt.solve.table import parametric_applies
@@ -56,7 +56,7 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 unsolved.append(cone)
                 return
             tell(f"cone program by {name}" + (", looser" if looser else ""))
-            problem = cp.Problem(cp.Maximize(form), cone.all_constraints)
+            problem = Posed(cp.Maximize(form), cone.all_constraints)
             attempt, found = solve_problem(
                 problem,
                 cone.unknowns,
@@ -65,7 +65,6 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
                 explain=partial(infeasible.explain, program),
                 objective=program.objective,
                 looser=looser,
-                known=cone.known_rows,
                 left=cone.left,
             )
             answered |= found
@@ -161,7 +160,7 @@ def by_chain(
 
 
 def solve_problem(
-    problem: cp.Problem,
+    problem: cp.Problem | Posed,
     unknowns: cp.Variable,
     solver: str,
     settings: Settings,
@@ -170,7 +169,6 @@ def solve_problem(
     objective: Objective | None = None,
     looser: bool = False,
     keep: bool = False,
-    known: Known | None = None,
     left: Left | None = None,
 ) -> tuple[Try, bool]:
     """Solve within the time left; return the attempt, and whether the unknowns have finite values.
@@ -187,7 +185,6 @@ def solve_problem(
             verbose=settings.verbose,
             looser=looser,
             keep=keep,
-            known=known,
             left=left,
         )
     except SolverUnavailable:  # another solver of the chain may take it

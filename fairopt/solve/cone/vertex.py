@@ -18,7 +18,7 @@ from fairopt.exact.linear import LinearProgram, _NoPoint, _Unlimited
 from fairopt.exact.rationals import as_float, as_rational, rational, total
 from fairopt.runtime.lazy import cp, sp
 from fairopt.solve.form import solvers
-from fairopt.solve.form.compiled import Compiled
+from fairopt.solve.form.compiled import Compiled, Posed
 from fairopt.solve.form.program import ConeModel
 from fairopt.solve.settings import Settings
 
@@ -26,7 +26,7 @@ IN_FRACTIONS = "optimal, in fractions"  # a status
 LARGEST = 2_000  # entries of a matrix
 
 
-def at_vertex(problem: cp.Problem, cone: ConeModel, solver: str, settings: Settings) -> Try | None:
+def at_vertex(problem: cp.Problem | Posed, cone: ConeModel, solver: str, settings: Settings) -> Try | None:
     """Leave the exact optimum of a linear program, rounded once, in its variables and dual values; the attempt.
 
     None if the program is not linear, or large.
@@ -35,7 +35,7 @@ def at_vertex(problem: cp.Problem, cone: ConeModel, solver: str, settings: Setti
     if not linear or solvers.size(problem) > 4 * LARGEST:
         return None
     try:
-        compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False}, keep=False, known=cone.known_rows)
+        compiled = Compiled.of(problem, "CLARABEL", {"use_quad_obj": False})
     except cp.error.SolverError:
         return None
     data = compiled.data

@@ -1,12 +1,13 @@
-"""Problems in cone form: what CVXPY compiles, with known rows beside it, and what a solver leaves of them.
+"""Problems in cone form: ``min c'z + d, A z + s = b, s in K``, and what a solver leaves of them.
 
-CVXPY takes 2 to 10 ms for a small problem, most of it in expressions. Rows that are known as a matrix need none.
+CVXPY's chain of reductions takes 5 ms for a small problem, half of it to keep parameters that may change later. Here
+CVXPY writes atoms in cones, and the affine arguments of all cones as one matrix; rows of tables are put beside it.
+Problems of other kinds go through CVXPY's chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,110 +15,74 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.own import ranges
+from fairopt.blocks.table_rows import TableRows
 from fairopt.runtime.lazy import cp, sp
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
-BESIDE = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
-
-
-class KnownRows(NamedTuple):
-    """A constraint of a problem as rows ``table @ unknowns <= right``, or equations."""
-
-    condition: cp.Constraint
-    table: sp.csr_array
-    right: Float
-    equal: bool
+BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
+SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds
 
 
 @dataclass
-class Known:
-    """The constraints of a problem that are known as rows in its nonnegative unknowns."""
+class Posed:
+    """A problem of which CVXPY's object, which goes through all expressions, is made where CVXPY needs it."""
 
-    unknowns: cp.Variable
-    rows: Sequence[KnownRows]
+    objective: cp.Maximize | cp.Minimize
+    constraints: Sequence[cp.Constraint]
+
+    def variables(self) -> list[cp.Variable]:
+        """The variables of the problem."""
+        return list({v.id: v for part in (self.objective, *self.constraints) for v in part.variables()}.values())
 
 
-@dataclass
-class Compiled:
-    """A problem compiled for a solver: its data, and what CVXPY compiled of it, with its reduction chain and inverse
-    data.
+def whole(problem: cp.Problem | Posed) -> cp.Problem:
+    """CVXPY's object of a problem."""
+    return cp.Problem(problem.objective, list(problem.constraints)) if isinstance(problem, Posed) else problem
 
-    The known ``rows`` are ``own`` rows of the data, and ``new`` are the columns of the ``unknowns`` if CVXPY's part has
-    none.
+
+@dataclass(frozen=True)
+class Cones:
+    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
+    cones.
     """
 
-    data: dict[str, Any]
-    part: cp.Problem
-    chain: Any
-    inverse: Any
-    unknowns: cp.Variable | None = None
-    rows: Sequence[KnownRows] = ()
-    own: slice | None = None
-    new: slice | None = None
+    zero: int
+    nonneg: int
+    soc: tuple[int, ...] = ()
+    exp: int = 0
+    p3d: tuple[float, ...] = ()
+    psd: tuple[int, ...] = ()
+    pnd: tuple[Any, ...] = ()
 
-    @classmethod
-    def of(
-        cls, problem: cp.Problem, solver: str, options: dict[str, Any], keep: bool, known: Known | None = None
-    ) -> Compiled:
-        """What CVXPY makes of a problem, with ``keep`` for all values of its parameters."""
-        beside = (
-            () if known is None or keep or solver not in BESIDE or not problem.objective.variables() else known.rows
-        )
-        ids = {one.condition.id for one in beside}
-        part = problem
-        if beside:
-            part = cp.Problem(problem.objective, [c for c in problem.constraints if c.id not in ids])
-        data, chain, inverse = part.get_problem_data(solver, ignore_dpp=not keep, solver_opts=options)
-        made = cls(data, part, chain, inverse)
-        if beside and known is not None:
-            made.add(known.unknowns, sorted(beside, key=lambda one: not one.equal), solver)
-        return made
 
-    def add(self, unknowns: cp.Variable, rows: Sequence[KnownRows], solver: str) -> None:
-        """Put rows beside those of CVXPY, and the unknowns beside its variables if there are none."""
-        self.data = data = dict(self.data)
-        a, b, dims = sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float), copy(data["dims"])
-        columns, n = self.columns().get(unknowns.id), unknowns.size
-        tables, rights = [one.table for one in rows], [one.right for one in rows]
-        if columns is None:
-            columns, at = np.arange(a.shape[1], a.shape[1] + n), a.shape[1]
-            self.new = slice(at, at + n)
-            a = sp.csr_array((a.data, a.indices, a.indptr), shape=(a.shape[0], at + n))
-            data["c"] = np.concatenate([data["c"], np.zeros(n)])
-            if data.get("P") is not None:
-                data["P"] = sp.block_diag([data["P"], sp.csc_array((n, n))], format="csc")
-            if solver == "HIGHS":
-                for name, side, none in (("lower_bounds", 0.0, -np.inf), ("upper_bounds", np.inf, np.inf)):
-                    held = np.full(at, none) if data.get(name) is None else data[name]
-                    data[name] = np.concatenate([held, np.full(n, side)])
-            else:
-                tables, rights = [*tables, -sp.eye_array(n, format="csr")], [*rights, np.zeros(n)]
-        own = sp.csr_array(sp.vstack(tables))
-        own = sp.csr_array((own.data, own.indices + columns[0], own.indptr), shape=(own.shape[0], a.shape[1]))
-        right = np.concatenate(rights)
-        self.unknowns, self.rows, self.own = unknowns, rows, slice(dims.zero, dims.zero + len(right))
-        first, rest = slice(dims.zero), slice(dims.zero, None)
-        equations = sum(len(one.right) for one in rows if one.equal)
-        dims.zero, dims.nonneg = dims.zero + equations, dims.nonneg + len(right) - equations
-        data |= {
-            "A": sp.csc_array(sp.vstack([a[first], own, a[rest]])),
-            "b": np.concatenate([b[first], right, b[rest]]),
-            "dims": dims,
-        }
+class Compiled:
+    """A problem compiled for a solver by CVXPY's chain: its ``data``, the chain and its inverse data."""
+
+    def __init__(self, problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool) -> None:
+        self.problem = problem = whole(problem)
+        self.data, self.chain, self.inverse = problem.get_problem_data(solver, ignore_dpp=not keep, solver_opts=options)
+
+    @staticmethod
+    def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool = False) -> Compiled:
+        """A compiled problem; with ``keep`` for all values of its parameters."""
+        (objective,) = problem.objective.args
+        squares = solver == "CLARABEL" and objective.has_quadratic_term() and not objective.is_affine()
+        squares = bool(squares and options.get("use_quad_obj", True))
+        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, squares)
+        return written or Compiled(problem, solver, options, keep)
 
     def columns(self) -> dict[int, Indices]:
         """The columns of the problem's variables by their ids."""
         out, starts = dict[int, Indices](), self.data["param_prob"].var_id_to_col
-        for variable in self.part.variables():
+        for variable in self.problem.variables():
             names = {variable.id}  # CVXPY replaces variables that have a sign
             for reduction in self.chain.reductions:
                 names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
             start = next((starts[name] for name in names if name in starts), None)
             if start is not None:
                 out[variable.id] = np.arange(start, start + variable.size)
-        if self.new is not None and self.unknowns is not None:
-            out[self.unknowns.id] = np.arange(self.new.start, self.new.stop)
         return out
 
     @property
@@ -126,41 +91,259 @@ class Compiled:
         extra = getattr(self.inverse[-1], "inverse_data", self.inverse[-1])  # a dict, which CVXPY 1.9 wraps
         return float(extra["offset"]) if isinstance(extra, dict) and "offset" in extra else None
 
+    def solve(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
+        """The solver's raw solution of these data, by default its own or these in other units."""
+        return self.chain.solve_via_data(self.problem, data, warm_start=False, verbose=verbose, solver_opts=options)
+
     def unpack(self, raw: Any) -> str:
         """Leave a solver's solution in the variables and dual values; the status."""
-        if self.own is None:
-            self.part.unpack_results(raw, self.chain, self.inverse)
-            return str(self.part.status)
-        of_highs = isinstance(raw, dict)
-        found = raw["solution"] if of_highs else raw
-        x, y = (
-            (found.col_value, -np.asarray(found.row_dual)) if of_highs else (np.asarray(found.x), np.asarray(found.z))
+        self.problem.unpack_results(raw, self.chain, self.inverse)
+        return str(self.problem.status)
+
+
+class _Part(NamedTuple):
+    """One of CVXPY's constraints as rows of a program."""
+
+    condition: cp.Constraint
+    kind: int  # of its cones: 0 equations, 1 inequalities, 2 second-order, 3 exponential, 4 power cones
+    arguments: Sequence[cp.Expression]  # affine
+    order: Indices  # the place of each entry of the arguments, in column order, among the rows
+    sign: float = -1.0  # 1 where the arguments are at most 0, or 0
+
+
+class _Written(Compiled):
+    """A problem without parameters in rows that are written here, for CLARABEL or HiGHS.
+
+    ``squares`` of the objective stay as ``x'Px / 2``. ``rows`` are the places of constraints and ``starts`` the first
+    columns of variables, by their ids.
+    """
+
+    def __init__(self, problem: cp.Problem | Posed, solver: str, squares: bool) -> None:
+        from cvxpy.reductions.solvers.defines import SOLVER_MAP_CONIC
+
+        self.problem, self.solver, self.interface = problem, solver, SOLVER_MAP_CONIC[solver]
+        self.squares, self.rows, self.starts = squares, dict[int, slice](), dict[int, int]()
+        self.variables: list[cp.Variable] = []  # of the problem as it is given
+
+    @classmethod
+    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> _Written | None:
+        """None if CVXPY's chain has to compile it, or to say why it cannot."""
+        found, (objective,) = cls(problem, solver, squares), problem.objective.args
+        beside = [c for c in problem.constraints if isinstance(c, TableRows)]
+        rest = [c for c in problem.constraints if not isinstance(c, TableRows)]
+        part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
+        found.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
+        complex_ = any(constant.is_complex() for constant in part.constants())
+        if not found.variables or part.parameters() or not part.is_dcp() or complex_:
+            return None
+        written, inverse = found.in_cones(part)
+        parts = [_part(c, found.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]
+        variables = list({v.id: v for v in (*found.variables, *written.variables())}.values())
+        if not all(map(_is_plain, variables)) or None in parts:
+            return None
+        found.write(written.objective.args[0], [one for one in parts if one is not None], variables, beside)
+        found.rows |= {c.id: found.rows[inverse.cons_id_map[c.id]] for c in rest}
+        return found
+
+    def in_cones(self, part: cp.Problem) -> Any:
+        """A problem with its atoms written in the solver's cones, and CVXPY's inverse data."""
+        from cvxpy.reductions.dcp2cone.dcp2cone import Dcp2Cone
+        from cvxpy.utilities.solver_context import SolverInfo
+
+        cones, bounded = frozenset(self.interface.SUPPORTED_CONSTRAINTS), self.interface.BOUNDED_VARIABLES
+        context = SolverInfo(solver=self.solver, supported_constraints=cones, supports_bounds=bounded)
+        return Dcp2Cone(quad_obj=self.squares, solver_context=context).apply(part)
+
+    def write(
+        self,
+        objective: cp.Expression,
+        parts: Sequence[_Part],
+        variables: Sequence[cp.Variable],
+        tables: Sequence[TableRows],
+    ) -> None:
+        """Make the data of a problem in cones, with rows of tables beside it."""
+        *starts, n = np.cumsum([0, *(v.size for v in variables)]).tolist()
+        self.starts = dict(zip((v.id for v in variables), starts, strict=True))
+        least, most = (np.concatenate(sides) for sides in zip(*map(ranges, variables), strict=True))
+        bounded = self.interface.BOUNDED_VARIABLES
+        low, high = (np.flatnonzero(np.isfinite(side) & (not bounded)) for side in (least, most))
+        sizes = [(1, -1, len(low) + len(high))]  # in CVXPY's order
+        sizes += [(int(isinstance(one, cp.constraints.Inequality)), one.constr_id, one.size) for one in tables]
+        sizes += [(one.kind, one.condition.id, len(one.order)) for one in parts]
+        m = 0
+        for _, key, size in sorted(sizes, key=lambda one: one[0]):
+            self.rows[key] = slice(m, m + size)
+            m += size
+        # the objective is the row behind all others, and constants are the column behind all others
+        place = [np.array([m]), *(self.rows[one.condition.id].start + one.order for one in parts)]
+        signs = np.repeat([1.0, *(one.sign for one in parts)], [len(some) for some in place])
+        arguments = [argument for one in parts for argument in one.arguments]
+        row, column, value = affine_entries(
+            [cp.Constant(0.0) if self.squares else objective, *arguments], self.starts, n
         )
-        x_of_part, y_of_part = _without(x, self.new), _without(y, self.own)
-        if of_highs:
-            raw = raw | {"solution": SimpleNamespace(col_value=x_of_part, row_dual=-y_of_part)}
-            if "dual_ray" in raw:
-                *words, ray = raw["dual_ray"]
-                raw["dual_ray"] = (*words, _without(ray, self.own))
+        entries = [(np.concatenate(place)[row], column, signs[row] * value)]
+        for one in tables:
+            table, first = sp.coo_array(one.table), self.rows[one.constr_id].start
+            row, column = (some.astype(np.intp) for some in table.coords)
+            entries.append((row + first, column + self.starts[one.unknowns.id], table.data))
+            entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
+        at = np.arange(self.rows[-1].start, self.rows.pop(-1).stop)
+        entries.append((at, np.concatenate([low, high]), np.repeat([-1.0, 1.0], [len(low), len(high)])))
+        entries.append((at, np.full(len(at), n), np.concatenate([least[low], -most[high]])))
+        row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
+        inside, cost, right = (row < m) & (column < n), row == m, (row < m) & (column == n)
+        a = sp.csc_array((value[inside], (row[inside], column[inside])), shape=(m, n))
+        self.data = {"A": a, "b": -_sums(row[right], value[right], m), "dims": _cones(sizes, parts)}
+        costs = _sums(column[cost], value[cost], n + 1)
+        if self.squares:
+            self.data["P"], costs = self.of_squares(objective, variables, n)
+        self.data["c"], self._offset = costs[:-1], float(costs[-1])
+        if bounded:
+            self.data |= {"lower_bounds": least, "upper_bounds": most, "bool_vars_idx": [], "int_vars_idx": []}
+
+    def of_squares(self, objective: cp.Expression, variables: Sequence[cp.Variable], n: int) -> tuple[Any, Float]:
+        """The matrix of squares, and the costs with the constant behind them."""
+        from cvxpy.utilities.coeff_extractor import CoeffExtractor
+
+        held = {"x_length": n, "var_offsets": self.starts, "var_shapes": {v.id: v.shape for v in variables}}
+        places = SimpleNamespace(param_shapes={}, **held, **_constants())
+        squares, costs = CoeffExtractor(places, _backend([objective])).quad_form(objective.copy())
+        return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs.toarray().ravel()
+
+    def columns(self) -> dict[int, Indices]:
+        return {v.id: np.arange(self.starts[v.id], self.starts[v.id] + v.size) for v in self.variables}
+
+    @property
+    def offset(self) -> float:
+        return self._offset
+
+    def solve(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
+        if not all(np.isfinite(part).all() for part in (data["A"].data, data["c"])) or np.isnan(data["b"]).any():
+            raise ValueError("Problem data contains NaN or Inf.")
+        return self.interface.solve_via_data(data, False, verbose, options)
+
+    def unpack(self, raw: Any) -> str:
+        settings, names = cp.settings, self.interface.STATUS_MAP
+        if self.solver == "HIGHS":
+            status, x = names.get(raw["model_status"], settings.UNKNOWN), raw["solution"].col_value
+            y = -np.asarray(raw["dual_ray"][2] if "dual_ray" in raw else raw["solution"].row_dual)
         else:
-            rest = {name: getattr(raw, name) for name in ("status", "obj_val", "solve_time", "iterations")}
-            raw = SimpleNamespace(x=x_of_part, z=y_of_part, **rest)
-        self.part.unpack_results(raw, self.chain, self.inverse)
-        solved = self.part.status in cp.settings.SOLUTION_PRESENT
-        if self.new is not None and self.unknowns is not None:
-            self.unknowns.save_value(np.asarray(x)[self.new] if solved else None)
-        at = self.own.start
-        for one in self.rows:
-            end = at + len(one.right)
-            one.condition.save_dual_value(y[at:end] if solved else None)
-            at = end
-        return str(self.part.status)
+            status, x, y = names.get(str(raw.status), settings.SOLVER_ERROR), raw.x, np.asarray(raw.z)
+            if str(raw.status) == "InsufficientProgress":
+                status = settings.OPTIMAL_INACCURATE
+        if status not in (*settings.SOLUTION_PRESENT, *settings.INF_OR_UNB):
+            raise cp.error.SolverError(f"Solver '{self.solver}' failed.")
+        solved = status in settings.SOLUTION_PRESENT
+        for variable in self.variables:
+            at = self.starts[variable.id]
+            value = np.asarray(x)[at : at + variable.size].reshape(variable.shape, order="F") if solved else None
+            variable.save_value(None if value is None else variable.project(value))
+        for c in self.problem.constraints:
+            some = y[self.rows[c.id]] if solved or len(y) else None
+            if some is None:
+                for dual in c.dual_variables:
+                    dual.save_value(None)
+            elif isinstance(c, (cp.constraints.SOC, cp.constraints.ExpCone)):
+                c.save_dual_value(some)
+            else:
+                c.save_dual_value(some.reshape(c.shape, order="F"))
+        return str(status)
 
 
-def _without(values: Any, some: slice | None) -> Float:
-    """Numbers without some of them, if there are any."""
-    found = np.asarray(values, dtype=float)
-    return found if some is None or not len(found) else np.delete(found, some)
+def affine_entries(
+    expressions: Sequence[cp.Expression], starts: Mapping[int, int], n: int
+) -> tuple[Indices, Indices, Float]:
+    """Affine expressions as rows, columns and entries of a matrix whose last column, the n-th, are constants.
+
+    ``starts`` are the first columns of variables, by their ids.
+    """
+    from cvxpy.cvxcore.python.canonInterface import get_problem_matrix
+
+    total, forms = sum(one.size for one in expressions), [one.canonical_form[0] for one in expressions]
+    constants = _constants()
+    sizes, places = constants["param_to_size"], constants["param_id_map"]
+    tensor = sp.coo_array(get_problem_matrix(forms, n, starts, sizes, places, total, _backend(expressions)))
+    column, row = np.divmod(tensor.row, total)
+    return row, column, tensor.data
+
+
+def affine_slopes(expression: cp.Expression) -> dict[cp.Variable, sp.csr_array]:
+    """The gradient of an affine expression without parameters by each of its variables, (n_variable, n_rows).
+
+    CVXPY's `grad` takes a product of matrices for each node.
+    """
+    variables = expression.variables()
+    ends = np.cumsum([0, *(v.size for v in variables)]).tolist()
+    row, column, value = affine_entries(
+        [expression], {v.id: at for v, at in zip(variables, ends, strict=False)}, ends[-1]
+    )
+    found = {}
+    for variable, at in zip(variables, ends, strict=False):
+        some = (column >= at) & (column < at + variable.size)
+        shape = (variable.size, expression.size)
+        found[variable] = sp.csr_array((value[some], (column[some] - at, row[some])), shape=shape)
+    return found
+
+
+def _sums(place: Indices, values: Float, n: int) -> Float:
+    """Sums by place."""
+    return np.bincount(place, values, n).astype(float)  # of nothing they are whole numbers
+
+
+def _constants() -> dict[str, dict[int, int]]:
+    """The sizes and places of parameters, of which CVXPY makes constants the last, where there are no others."""
+    from cvxpy.lin_ops.lin_op import CONSTANT_ID
+
+    return {"param_to_size": {CONSTANT_ID: 1}, "param_id_map": {CONSTANT_ID: 0}}
+
+
+def _backend(expressions: Sequence[cp.Expression]) -> str | None:
+    """What of CVXPY makes matrices of expressions: its usual code, or that for what this lacks."""
+    usual = all(one._all_support_cpp() and one._max_ndim() <= 2 for one in expressions)
+    return None if usual else str(cp.settings.SCIPY_CANON_BACKEND)
+
+
+def _part(condition: cp.Constraint, supported: Sequence[type]) -> _Part | None:
+    """A constraint with affine arguments as rows; None if these are of other cones than a solver's."""
+    kinds, arguments = cp.constraints, condition.args
+    if isinstance(condition, (kinds.Equality, kinds.Inequality)):
+        kind = int(isinstance(condition, kinds.Inequality))
+        return _Part(condition, kind, [condition.expr], np.arange(condition.size), 1.0)
+    if isinstance(condition, (kinds.Zero, kinds.NonNeg)):
+        kind = int(isinstance(condition, kinds.NonNeg))
+        return _Part(condition, kind, arguments, np.arange(condition.size), -1.0 if kind else 1.0)
+    if type(condition) not in supported:
+        return None
+    first = np.arange(arguments[0].size)
+    if isinstance(condition, kinds.SOC):
+        each, entry = arguments[1].size // len(first), np.arange(arguments[1].size)
+        inside, cone = divmod(entry, len(first)) if condition.axis == 1 else (entry % each, entry // each)
+        order = [first * (each + 1), cone * (each + 1) + 1 + inside]
+        return _Part(condition, 2, arguments, np.concatenate(order))
+    if isinstance(condition, (kinds.ExpCone, kinds.PowCone3D)):
+        kind = 3 if isinstance(condition, kinds.ExpCone) else 4
+        return _Part(condition, kind, arguments, np.concatenate([3 * first, 3 * first + 1, 3 * first + 2]))
+    return None
+
+
+def _cones(sizes: Sequence[tuple[int, int, int]], parts: Sequence[_Part]) -> Cones:
+    """The cones of rows, of which there are ``sizes`` by kind and constraint."""
+    zero, nonneg = (sum(size for k, _, size in sizes if k == kind) for kind in (0, 1))
+    soc, exp, powers = ([one.condition for one in parts if one.kind == kind] for kind in (2, 3, 4))
+    return Cones(
+        zero,
+        nonneg,
+        tuple(int(size) for c in soc for size in c.cone_sizes()),
+        sum(int(c.num_cones()) for c in exp),
+        tuple(float(a) for c in powers for a in np.ravel(c.alpha.value, order="F")),
+    )
+
+
+def _is_plain(variable: cp.Variable) -> bool:
+    """Whether a variable has no attributes besides bounds, which are numbers."""
+    others = [value for name, value in variable.attributes.items() if name not in SIGNS]
+    bounds = variable.attributes["bounds"] or ()
+    return not any(others) and not any(isinstance(side, cp.Expression) or sp.issparse(side) for side in bounds)
 
 
 class Left:
@@ -170,7 +353,7 @@ class Left:
     All are None after a run in another process, and without such points.
     """
 
-    problem: cp.Problem | None = None
+    problem: cp.Problem | Posed | None = None
     compiled: Compiled | None = None
     points: tuple[Float, Float] | None = None
 
@@ -181,7 +364,7 @@ class Left:
         same = self.problem.objective.args[0] is expression and isinstance(self.problem.objective, cp.Maximize)
         return same and [c.id for c in self.problem.constraints] == [c.id for c in constraints]
 
-    def keep(self, problem: cp.Problem, solver: str, compiled: Compiled, raw: Any) -> None:
+    def keep(self, problem: cp.Problem | Posed, solver: str, compiled: Compiled, raw: Any) -> None:
         """Keep what CLARABEL or HiGHS gave."""
         self.problem, self.compiled, self.points = problem, compiled, None
         if solver == "CLARABEL":
@@ -191,5 +374,5 @@ class Left:
         else:
             return
         primal, dual = (np.asarray(point, dtype=float) for point in points)
-        if (len(dual), len(primal)) == compiled.data["A"].shape and np.isfinite([*primal, *dual]).all():
+        if (len(dual), len(primal)) == compiled.data["A"].shape and np.isfinite(np.append(primal, dual)).all():
             self.points = primal, dual

@@ -32,6 +32,7 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
+from fairopt.blocks.table_rows import table_rows
 from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
@@ -39,7 +40,7 @@ from fairopt.instance.parts import taking_part
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve.form.compiled import Known, KnownRows, Left
+from fairopt.solve.form.compiled import Left, affine_slopes
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_data import ProgramData
@@ -359,8 +360,11 @@ class ConeModel:
         check()
         rows = program.capacity_rows
         check()
-        loads = self.model.loads
-        self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
+        usable = program.usable_rows[rows]
+        if self.model.unknowns is self.unknowns:
+            self.capacity = table_rows(self.unknowns, program.pairs.loads[rows] * self.scale, usable)
+        else:
+            self.capacity = self.model.loads[rows] <= usable
         self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
         limited = np.flatnonzero(np.isfinite(program.high) & program.decides_tasks)
         users = np.array(program.instance.users, dtype=object)
@@ -411,17 +415,6 @@ class ConeModel:
         return [self.model.loads[rows] <= 1]
 
     @property
-    def known_rows(self) -> Known:
-        """Capacities and the rows of `known` in the unknowns."""
-        program, rows = self.program, self.program.capacity_rows
-        loads = sp.csr_array(program.pairs.loads[rows] * self.scale)
-        found = [KnownRows(self.capacity, loads, program.usable_rows[rows], equal=False)]
-        for condition in self.all_constraints:
-            if (one := self.known.get(condition.id)) is not None:
-                found.append(KnownRows(condition, *one.rows.in_units(self.scale), equal=one.rows.equal))
-        return Known(self.unknowns, found)
-
-    @property
     def required(self) -> list[cp.Constraint]:
         """Constraints on auxiliary variables of the objective."""
         return self.model.required
@@ -464,6 +457,10 @@ class ConeModel:
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that the solver maximises, and natural units per unit of it; see `objective_form`."""
         found = objective_form(self.program.objective, self.model, self.unknowns)
+        if found[1] is not None and self.model.unknowns is self.unknowns:
+            (own, _) = found[0].args  # in natural units
+            if {v.id for v in own.variables()} == {self.unknowns.id}:
+                self.program.natural.adopt(self.program.objective, own, self.unknowns, self.scale)
         self.model.required[:] = self.new.among(self.model.required)
         return found
 
@@ -569,9 +566,8 @@ def affine_rows(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
             return None
         model.unknowns.save_value(np.zeros(len(pairs)))
         sign = -1.0 if isinstance(condition, reverse) else 1.0
-        slopes: Any = next(iter(expression.grad.values()))
-        by_row: Any = slopes if sp.issparse(slopes) else np.atleast_2d(slopes)
-        per_task = sp.csr_array(by_row).T * sign
+        (slopes,) = affine_slopes(expression).values()
+        per_task = sp.csr_array(slopes.T) * sign
         at_zero = np.ravel(np.asarray(expression.value, dtype=float), order="F") * sign
         out.append(BlockRows(block, name, Rows(per_task, -at_zero, equal=isinstance(condition, equations))))
     return None if model.required else out

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.table_rows import TableRows
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, optimize
-from fairopt.solve.form.compiled import Compiled, Known, Left
+from fairopt.solve.form.compiled import Compiled, Left, Posed, whole
 from fairopt.solve.form.equilibration import Equilibrated
 from fairopt.solve.form.highs import silence_banner
 
@@ -129,10 +130,12 @@ def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
     """Whether all constraints are piecewise linear."""
     kinds = cp.constraints
     linear = (kinds.Inequality, kinds.Equality, kinds.NonNeg, kinds.NonPos, kinds.Zero)
-    return all(isinstance(c, linear) and all(a.is_pwl() for a in c.args) for c in conditions)
+    return all(
+        isinstance(c, TableRows) or (isinstance(c, linear) and all(a.is_pwl() for a in c.args)) for c in conditions
+    )
 
 
-def statuses(problem: cp.Problem) -> Iterator[str]:
+def statuses(problem: cp.Problem | Posed) -> Iterator[str]:
     """The status by each solver of the chain that accepts the problem, solved lazily."""
     for name in chain(problem.objective.expr.is_pwl() and all_linear(problem.constraints)):
         with suppress(SolverUnavailable):
@@ -145,7 +148,7 @@ def has_second_try(solver: str) -> bool:
 
 
 def run(
-    problem: cp.Problem,
+    problem: cp.Problem | Posed,
     solver: str,
     *,
     options: Mapping[str, Any] | None = None,
@@ -153,7 +156,6 @@ def run(
     verbose: bool = False,
     looser: bool = False,
     keep: bool = False,
-    known: Known | None = None,
     left: Left | None = None,
 ) -> Try:
     """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
@@ -161,10 +163,9 @@ def run(
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
     inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
-    compiled for all values of its parameters. Rows that are ``known`` are not compiled, and ``left`` keeps what else
-    there is. There is no warm start, since options leak between two solves of one problem. The ``time_limit`` includes
-    CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for invalid
-    options.
+    compiled for all values of its parameters. ``left`` keeps what else there is. There is no warm start, since options
+    leak between two solves of one problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the
+    solver cannot take this kind of problem, `InvalidBlock` for invalid options.
 
     A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
@@ -190,9 +191,9 @@ def run(
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
                 until = start + time_limit
-                status = _solve_in_time(problem, solver, verbose, settings, keep, until, looser, known, left)
+                status = _solve_in_time(problem, solver, verbose, settings, keep, until, looser, left)
             else:
-                compiled = Compiled.of(problem, solver, settings, keep, known)
+                compiled = Compiled.of(problem, solver, settings, keep)
                 status = _solve_data(problem, solver, verbose, settings, looser, compiled, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
@@ -230,26 +231,26 @@ def takes(solver: str) -> frozenset[str]:
     return frozenset(cones | _CONES_IF_INSTALLED.get(solver, set()))
 
 
-def lacking(problem: cp.Problem, solver: str) -> tuple[str, ...]:
+def lacking(problem: cp.Problem | Posed, solver: str) -> tuple[str, ...]:
     """The kinds of cones of a problem that a solver does not take, as CVXPY writes the problem for SCS, which takes
     all.
     """
-    sizes = subprocesses.cones(problem.get_problem_data("SCS")[0]["dims"])
+    sizes = subprocesses.cones(whole(problem).get_problem_data("SCS")[0]["dims"])
     known = takes(solver)
     return tuple(word for kind, (word, name) in _CONES.items() if sizes[kind] and name not in known)
 
 
-def _takes(problem: cp.Problem, solver: str) -> bool:
+def _takes(problem: cp.Problem | Posed, solver: str) -> bool:
     """Whether CVXPY can pass a problem to a solver."""
     try:
-        problem.get_problem_data(solver)
+        whole(problem).get_problem_data(solver)
     except cp.error.SolverError:
         return False
     return True
 
 
 def _solve_data(
-    problem: cp.Problem,
+    problem: cp.Problem | Posed,
     solver: str,
     verbose: bool,
     settings: dict[str, Any],
@@ -258,13 +259,13 @@ def _solve_data(
     left: Left | None,
 ) -> str:
     """Solve a compiled problem, in equilibrated units if it is the second try of CLARABEL or ECOS; the status."""
-    data, chain = compiled.data, compiled.chain
+    data = compiled.data
     _require_range(solver, data)
     equilibrated = None
     if looser and solver in EQUILIBRATED and Equilibrated.takes(data):
         equilibrated = Equilibrated.of_ecos(data) if solver == "ECOS" else Equilibrated(data)
     given = data if equilibrated is None else equilibrated.data
-    raw = chain.solve_via_data(problem, given, warm_start=False, verbose=verbose, solver_opts=settings)
+    raw = compiled.solve(given, verbose, settings)
     if equilibrated is not None:
         raw = equilibrated.natural_of_ecos(raw) if solver == "ECOS" else equilibrated.natural(raw)
     if left is not None:
@@ -291,14 +292,13 @@ def _raise_interrupt(solver: str, raw: Any) -> None:
 
 
 def _solve_in_time(
-    problem: cp.Problem,
+    problem: cp.Problem | Posed,
     solver: str,
     verbose: bool,
     settings: dict[str, Any],
     keep: bool,
     until: float,
     looser: bool,
-    known: Known | None,
     left: Left | None,
 ) -> str:
     """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
@@ -313,7 +313,7 @@ def _solve_in_time(
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    compiled = Compiled.of(problem, solver, settings, keep, known)
+    compiled = Compiled.of(problem, solver, settings, keep)
     seconds = until - time.perf_counter()
     if seconds <= 0:
         return LATE
@@ -324,10 +324,15 @@ def _solve_in_time(
 
 
 def _solve_in_subprocess(
-    problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], place: tuple[str, ...], until: float
+    problem: cp.Problem | Posed,
+    solver: str,
+    verbose: bool,
+    settings: dict[str, Any],
+    place: tuple[str, ...],
+    until: float,
 ) -> str:
     """The status of a problem solved in a subprocess; the answer is left in its variables."""
-    left = until - time.perf_counter()
+    problem, left = whole(problem), until - time.perf_counter()
     more = min(0.05 + 0.15 * left, 0.5) if place else 0.0  # for solvers with a time limit to return
     check(f"the solver {solver} (and CVXPY, which compiles for it)")
     try:
@@ -354,14 +359,16 @@ def _solve_in_subprocess(
     return str(status)
 
 
-def size(problem: cp.Problem) -> int:
+def size(problem: cp.Problem | Posed) -> int:
     """The approximate number of entries of a compiled problem."""
-    constants = [c.value for c in problem.constants()]
-    numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in constants)
+    tables = [c.table for c in problem.constraints if isinstance(c, TableRows)]
+    parts = [problem.objective, *(c for c in problem.constraints if not isinstance(c, TableRows))]
+    constants = [c.value for c in {id(c): c for part in parts for c in part.constants()}.values()]
+    numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in (*constants, *tables))
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
 
 
-def compiling(problem: cp.Problem) -> float:
+def compiling(problem: cp.Problem | Posed) -> float:
     """Seconds that CVXPY takes to compile a problem, at least: 300 norms of three tasks take 0.6 s."""
     return 1e-6 * size(problem) + 1e-3 * len(problem.constraints)
 

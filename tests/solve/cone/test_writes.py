@@ -1,4 +1,4 @@
-"""How often a call writes what only CVXPY can evaluate: once for the solver and once for points."""
+"""How often a call writes what only CVXPY can evaluate: once, for the solver and for points."""
 
 import cvxpy as cp
 import numpy as np
@@ -11,7 +11,7 @@ from fairopt.solve.form.program import ConeModel, Program
 POOL = fo.Instance([[2, 3], [2, 1], [1, 4]], [6, 4], task_limits=[3, 1, 0])
 
 
-def test_an_objective_and_a_constraint_are_written_once_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_objective_and_a_constraint_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written, made, init = [], [], ConeModel.__init__
 
     def objective(model):
@@ -26,7 +26,8 @@ def test_an_objective_and_a_constraint_are_written_once_for_the_solver(monkeypat
     answer = fo.Policy(objective, [constraint]).allocate(POOL)
     assert answer.certificate.ok and len(answer.certificate.tried) == 1
     assert len(made) == 1
-    assert written.count("objective") == 2  # in units for the solver, and in tasks for points
+    assert written.count("objective") == 1  # in units for the solver, of which points are multiples
+    assert answer.objective == pytest.approx(np.log(1 + answer.tasks).sum())
     assert written.count("constraint") == 1
 
 

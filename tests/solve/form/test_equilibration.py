@@ -107,7 +107,7 @@ def test_an_answer_in_equilibrated_units_is_given_in_natural_ones(limits):
     assert second_try(problem, **limits) == "optimal"
     assert_allclose(x.value, 1 / SIZES, rtol=1e-4)
     assert_allclose(within.dual_value, 1, rtol=1e-4)
-    assert_allclose(problem.value, 0, atol=1e-7)
+    assert_allclose(problem.objective.value, 0, atol=1e-7)
 
 
 @pytest.mark.parametrize("solver", ["CLARABEL", pytest.param("ECOS", marks=needs_ecos)])
@@ -129,7 +129,7 @@ def test_squares_are_in_these_units_too():
     assert second_try(problem) == "optimal"
     assert_allclose(SIZES * x.value, np.full(5, 600), rtol=1e-6)
     assert_allclose(abs(total.dual_value), 800, rtol=1e-6)
-    assert_allclose(problem.value, 5 * 400**2, rtol=1e-6)
+    assert_allclose(problem.objective.value, 5 * 400**2, rtol=1e-6)
 
 
 def test_all_entries_are_at_most_about_one_and_a_cone_has_one_factor():

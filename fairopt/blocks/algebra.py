@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import (
     Block,
@@ -33,25 +32,9 @@ from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import TERM_ROUNDING
-
-__all__ = [
-    "AtLeast",
-    "ByExpression",
-    "InlineObjective",
-    "Kept",
-    "KeptLevel",
-    "KeptShares",
-    "Objective",
-    "Sum",
-    "Tiers",
-    "objective_of",
-    "only_term",
-    "tiers_of",
-]
-
-Float = NDArray[np.float64]
 
 
 class Objective(Block):

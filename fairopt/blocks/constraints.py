@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import (
     Block,
@@ -29,6 +28,7 @@ from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices, Mask
 from fairopt.runtime.lazy import cp, sp
 
 __all__ = [
@@ -43,8 +43,6 @@ __all__ = [
     "SharingIncentive",
 ]
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 ExactRow = tuple[Mapping[tuple[int, int], Any], Any, bool]
 
 BLOCK = 262_144  # entries of rows evaluated together
@@ -365,7 +363,7 @@ class _ShareBound(Constraint):
         table = sign * (sums @ pairs.share(self.share))
         return {"of teams": Rows(table, sign * np.array(levels), labels=[team for team, _, _ in found])}
 
-    def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
+    def _always_zero(self, instance: Instance) -> Mask:
         """The users or teams whose share is zero wherever they are eligible."""
         numbers = self.share._numbers(instance)
         return numbers.sums(best_server(numbers.per_task, instance)) <= 0

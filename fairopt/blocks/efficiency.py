@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
@@ -21,12 +20,9 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import ROUNDING
-
-__all__ = ["AlphaFairPlane", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

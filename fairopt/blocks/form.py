@@ -10,15 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, majorised, mixture_at, padded
-
-__all__ = ["Curve", "Form", "Sorted"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float, Mask
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,7 @@ class Sorted:
         v = padded(self.v, len(cost)) * self.factor
         return mixture_at(v, cost, low, high, best_levels(v, cost, low, high))
 
-    def mixture(self, share: Float, wanted: Float, pinned: NDArray[np.bool_], tie: float) -> Float:
+    def mixture(self, share: Float, wanted: Float, pinned: Mask, tie: float) -> Float:
         """A theta majorised by v that is tight at the shares, and among ties as near as possible to ``wanted``.
 
         All arrays have shape (n_users,). ``wanted >= 0`` are the costs to match; ``pinned`` users are at their limit
@@ -108,7 +104,7 @@ class Sorted:
         return out
 
 
-def _matched(v: Float, wanted: Float, pinned: NDArray[np.bool_]) -> Float:
+def _matched(v: Float, wanted: Float, pinned: Mask) -> Float:
     """Weights near the wanted ones, majorised by v; pinned users get what is missing in the sum."""
     missing = v.sum() - wanted.sum()
     if missing > 0 and pinned.any():

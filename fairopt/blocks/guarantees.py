@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import Constraint, TaskBound
 from fairopt.blocks.largest import largest
@@ -16,26 +15,8 @@ from fairopt.blocks.rows import Rows
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.validation import distinct
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
-
-__all__ = [
-    "KeptLimits",
-    "TeamFloor",
-    "TeamGuarantees",
-    "Use",
-    "UserGuarantees",
-    "beyond_limits",
-    "guaranteed_tasks",
-    "guarantees_of",
-    "kept_limits",
-    "least_share",
-    "limited_units",
-    "refuse_guarantees",
-    "team_floors",
-]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 NEAR = 1e-9  # relative: a guarantee counts as met in full if the linear program's value is this close to it
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import PerUser, as_given, per_user_parameter
 from fairopt.blocks.largest import Largest, largest
@@ -18,11 +17,8 @@ from fairopt.blocks.teams import Surplus
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import Fractions
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
-
-__all__ = ["IdealGain"]
-
-Float = NDArray[np.float64]
 
 NEAR = 1e-9  # relative: an ideal this near to the base is the base
 

@@ -14,8 +14,6 @@ from fairopt.blocks.base import Block, brief, is_function
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.display import LONG, sentence, shorter
 
-__all__ = ["Inline", "text_of"]
-
 
 @dataclass(frozen=True, repr=False)
 class Inline(Block):

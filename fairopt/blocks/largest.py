@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.rows import Rows
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import optimize, sp
-
-__all__ = ["Largest", "largest"]
-
-Float = NDArray[np.float64]
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

@@ -7,14 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.form import Curve
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import SUM_ROUNDING
-
-__all__ = ["Marginal", "PowerMarginal"]
-
-Float = NDArray[np.float64]
 
 CURVED = 0.3  # elasticity of the marginal utility above which Newton's method works on logarithms
 FARTHEST = 5.0  # largest change of a logarithm in one step

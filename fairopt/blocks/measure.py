@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.powers import log_sum_exp
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import EPS
-
-__all__ = ["log_fairness", "log_total"]
-
-Float = NDArray[np.float64]
 
 
 def log_fairness(shares: Float, weights: Float, beta: float) -> tuple[Float, Float]:

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
@@ -18,13 +17,9 @@ from fairopt.blocks.own import OwnValues, OwnVariables, Shape
 from fairopt.blocks.shares import Share, best_server, require_level, require_share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices, Mask
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TINY
-
-__all__ = ["Model", "Pairs", "Point"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
@@ -425,7 +420,7 @@ class Model(_WithVariables):
         return scaled @ self.unknowns
 
     @property
-    def can_hold(self) -> NDArray[np.bool_]:
+    def can_hold(self) -> Mask:
         """Which users can hold which resources, (n_users, n_servers, n_resources)."""
         return (self.instance.per_server_demands > 0) & self.instance.eligible[:, :, None]
 
@@ -434,7 +429,7 @@ class Model(_WithVariables):
         pair = self.pairs.index(user, server)
         return self.unknowns[pair], self.scale[pair] * self.instance.per_server_demands[user, server, resource]
 
-    def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
+    def held_together(self, who: Mask) -> cp.Expression:
         """The fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,).
 
         ``who``, of shape (n_users, n_servers, n_resources), is true for the bundles that count.

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.form import Curve, Form, Sorted, ratio_gap
@@ -25,23 +24,8 @@ from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-
-__all__ = [
-    "Kind",
-    "Linear",
-    "Order",
-    "Power",
-    "Ranked",
-    "Several",
-    "Slopes",
-    "Spread",
-    "Term",
-    "per_weight",
-    "wants_mean",
-]
-
-Float = NDArray[np.float64]
 
 # Number of users times steps of ordered weights above which a sorting network replaces sums of smallest entries (300
 # users, all weights different: 5 s and 12 s; cutting planes had not converged after 400 programs).

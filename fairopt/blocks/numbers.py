@@ -7,15 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.instance.teams import sums_by
-
-__all__ = ["Numbers"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from fairopt.runtime.arrays import Float, Indices, Mask
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, brief, refuse_text
 from fairopt.errors import InvalidBlock
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 
-Float = NDArray[np.float64]
 Shape = int | tuple[int, ...]
 
 FAR = 10.0  # units: bounds beyond are left out of programs in units that other constraints imply

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["boxcox", "log_inverse_boxcox", "log_sum_exp"]
+from fairopt.runtime.arrays import Float
 
-Float = NDArray[np.float64]
 LARGE = math.log(np.finfo(np.float64).max)  # exp overflows above
 
 

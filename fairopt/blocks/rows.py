@@ -12,15 +12,13 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import brief
 from fairopt.errors import InvalidBlock
+from fairopt.runtime.arrays import Float, Indices, Mask
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model
 
-__all__ = ["Rows"]
-
-Float = NDArray[np.float64]
 
 TYPICAL = 1e-3  # weight of terms at typical tasks in the scale of a violation
 REAL = "biuf"  # kinds of NumPy dtypes
@@ -100,7 +98,7 @@ class Rows:
         return self.per_task.maximum(0.0)
 
     @cached_property
-    def zero_pairs(self) -> NDArray[np.bool_]:
+    def zero_pairs(self) -> Mask:
         """Pairs forced to zero: positive terms of a row without negative ones whose right side is 0."""
         least = self.per_task.min(axis=1).toarray().ravel() if self.per_task.shape[1] else np.zeros(len(self))
         rows = (self.right == 0) & (least >= 0)
@@ -122,7 +120,7 @@ class Rows:
         """The nearest multipliers that give a valid bound: nonnegative for inequalities."""
         return multipliers if self.equal else np.maximum(multipliers, 0.0)
 
-    def of_pairs(self, place: NDArray[np.intp]) -> Rows:
+    def of_pairs(self, place: Indices) -> Rows:
         """The rows in the tasks of some pairs, the others being zero."""
         return Rows(self.per_task[:, place], self.right, self.equal, self.unit, self.labels)
 

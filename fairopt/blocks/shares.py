@@ -14,7 +14,6 @@ from numbers import Rational
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, ByUser, brief, call_block, is_ours, parameter, resource_name
 from fairopt.blocks.numbers import Numbers
@@ -25,6 +24,7 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import Fractions
 from fairopt.instance.parts import window
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "ThroughputShare",
 ]
 
-Float = NDArray[np.float64]
 
 # Shares per weight in this range keep all digits. Weights of 1e298 gave levels of 1e-299, which lost digits.
 LEVELS = 1e-280, 1e280

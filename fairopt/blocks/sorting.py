@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Indices
 from fairopt.runtime.lazy import cp
-
-Indices = NDArray[np.int64]
 
 
 def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> cp.Expression:

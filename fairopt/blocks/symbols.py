@@ -10,8 +10,6 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.terms import FALSE, TRUE, Condition, Number, Term, all_of, any_of, number, total
 from fairopt.errors import InvalidBlock
 
-__all__ = ["OutcomeSymbols", "ShareSymbols", "Symbols", "UserSymbols", "conditions_of"]
-
 
 class Symbols:
     """Symbols of one statement, and the conditions that they satisfy."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import Block, PerUser, as_given, brief, per_user_parameter
@@ -18,10 +17,7 @@ from fairopt.blocks.shares import DominantShare, Share, best_server, require_sha
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
-
-__all__ = ["OfTeam", "Surplus"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float, Mask
 
 INSIDE = ("fair", "any")  # what splits a team's total among its members
 
@@ -216,7 +212,7 @@ class Rising(Surplus):
 
     out: tuple[str, ...] | bytes = ()
 
-    def _rises(self, instance: Instance) -> NDArray[np.bool_]:
+    def _rises(self, instance: Instance) -> Mask:
         if isinstance(self.out, bytes):
             out = np.frombuffer(self.out, dtype=bool).astype(float)
             return instance.per_user(out, "users that leave an objective") == 0

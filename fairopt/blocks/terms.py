@@ -13,21 +13,6 @@ from typing import Any
 
 from fairopt.errors import InvalidBlock
 
-__all__ = [
-    "FALSE",
-    "TRUE",
-    "Condition",
-    "Number",
-    "Term",
-    "all_of",
-    "any_of",
-    "is_largest",
-    "number",
-    "product",
-    "simple_fraction",
-    "total",
-]
-
 LARGEST = 12  # absolute value and denominator of fractions as exponents
 
 Value = Any  # fractions or floats

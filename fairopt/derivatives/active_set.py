@@ -24,8 +24,6 @@ from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.runtime.tolerances import NOISE, TINY
 from fairopt.solve.form.program import Float, Mask
 
-__all__ = ["ActiveSet"]
-
 WEAK = 1e-7  # of all payments: smaller multipliers count as zero
 POLISHES = 5
 TRUST = 1e-3  # tolerance of the conditions before tasks are polished

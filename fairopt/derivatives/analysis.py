@@ -22,13 +22,11 @@ from fairopt.derivatives.leximin import SAME, OptimalLevels, Pool
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import SHORTEST, Clock
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import tell
 
-__all__ = ["KINDS", "Analysis", "Derivatives"]
-
-Float = NDArray[np.float64]
 Index = tuple[int, ...]
 
 KINDS = {"capacity": "capacities", "demand": "demands", "weight": "weights", "alpha": "alpha"}

@@ -10,8 +10,6 @@ from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.solve.form.program import Float
 
-__all__ = ["LATE", "Change", "elasticities"]
-
 LATE = "the time limit was over"
 
 

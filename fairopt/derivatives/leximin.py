@@ -20,8 +20,6 @@ from fairopt.instance import Instance
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.program import Float, Indices
 
-__all__ = ["OptimalLevels", "Pool"]
-
 SAME = 1e-6  # relative: equal prices, levels and tasks
 
 

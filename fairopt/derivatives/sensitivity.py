@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
@@ -16,6 +15,7 @@ from fairopt.derivatives.leximin import SAME
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import checked
 from fairopt.runtime.display import label, without_vendor
 from fairopt.runtime.lazy import later, pandas
@@ -23,8 +23,6 @@ from fairopt.runtime.tolerances import NOISE
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Purchase", "Sensitivity", "advised", "checked_costs", "sensitivity", "some"]
 
 
 @dataclass(frozen=True)
@@ -210,7 +208,7 @@ class Sensitivity:
             )
         return tuple(sorted(rows, key=lambda row: row.order))
 
-    def _used(self, leading: int, tasks: NDArray[np.float64], room: float) -> float:
+    def _used(self, leading: int, tasks: Float, room: float) -> float:
         """More units of a resource in use for some rates of tasks; 0 within rounding."""
         allocation = self.allocation
         used, now = float(tasks @ allocation.instance.demands[:, leading]), allocation.task_usage[:, leading].sum()

@@ -32,8 +32,6 @@ from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import tell
 
-__all__ = ["Solved", "allocate", "allocate_in_fractions", "made_exact", "prove_again", "read_tasks", "solve"]
-
 WIDE = Fraction(1, 10)  # relative width of an interval
 Floats = tuple[Allocation, Tiers]  # the answer in floats, and its tiers as they were judged
 # Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
@@ -177,6 +175,7 @@ def of_surpluses(policy: Any) -> list[Share]:
 
 
 def as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
+    """A table as an array of Python's fractions."""
     out = np.empty((instance.n_users, instance.n_servers), dtype=object)
     for j, row in enumerate(table):
         out[j] = list(map(as_fraction, row))

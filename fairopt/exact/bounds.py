@@ -25,8 +25,6 @@ from fairopt.exact.tiers import tiers
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import label
 
-__all__ = ["exact_bounds"]
-
 SMALLEST = 1e-300  # width
 
 

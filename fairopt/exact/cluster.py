@@ -20,8 +20,6 @@ from fairopt.instance import Instance
 from fairopt.instance.in_fractions import as_fraction
 from fairopt.instance.parts import taking_part
 
-__all__ = ["Cluster", "Number", "Numbers", "Row", "Rows", "Table", "text"]
-
 Table = list[list[Rational]]  # by user and server
 Pair = tuple[int, int]  # a user and a server
 Place = tuple[int, int]  # a server and a resource

@@ -26,8 +26,6 @@ from fairopt.exact.cluster import Cluster, Numbers, Row, Rows
 from fairopt.exact.goals import Goal, is_linear, smallest
 from fairopt.exact.rationals import Rational, as_rational, rational, total
 
-__all__ = ["Imposed", "impose"]
-
 Imposed = tuple[Rows, list[tuple[Goal, Rational]]]  # rows, and goals with their lower levels
 
 

@@ -16,8 +16,6 @@ from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Table
 from fairopt.exact.rationals import Rational, as_rational, rational, total
 from fairopt.instance.in_fractions import as_fraction
 
-__all__ = ["Goal", "Ranked", "is_linear", "is_surplus", "rank_weights", "share_of", "smallest", "terms_of"]
-
 BOUNDS = "without exact=True, answer.exact_bounds() encloses its optimal value"
 LEVELLED = (MaxMin, OrderedWeighted, Leximin, AlphaFair)
 

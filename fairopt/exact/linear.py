@@ -22,8 +22,6 @@ from fairopt.runtime.progress import tell
 from fairopt.solve.form.program import Float
 from fairopt.solve.form.simplex import BASIC, Simplex
 
-__all__ = ["ExactOptimum", "LinearProgram"]
-
 Entries = dict[int, Any]  # rational numbers by row or column
 
 BY_SIZE = 50  # pivots that take the largest violation, before Bland's rule

@@ -20,8 +20,6 @@ from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
 from fairopt.solve.form.program import Program
 
-__all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
-
 Slopes = Mapping[Pair, Rational]
 Entry = dict[str, Any]  # multipliers as a file holds them
 # Is told of each program solved: the program, its optimum, the rows of ranked numbers, a constant beside the value.

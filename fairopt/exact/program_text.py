@@ -17,8 +17,6 @@ from fairopt.exact.cluster import Table
 from fairopt.exact.linear import LinearProgram, _NoPoint
 from fairopt.exact.rationals import Rational, as_float, ratio, rational
 
-__all__ = ["Level", "Row"]
-
 WIDTH = 110
 LARGEST = 2**53  # of the integers that all readers of LP text take exactly
 Terms = Mapping[int, Rational]  # coefficients by column

@@ -17,8 +17,6 @@ from fairopt.exact.goals import Ranked
 from fairopt.exact.rationals import Rational, brief, rational, read, total
 from fairopt.exact.tiers import KeptGoal, Tier, at_base, tiers
 
-__all__ = ["broken", "prove", "settled"]
-
 
 class _NotProved(Exception):
     """What the numbers do not prove."""

@@ -7,8 +7,6 @@ from typing import Any
 from fairopt.exact.rationals import written
 from fairopt.instance import Instance
 
-__all__ = ["DECIMALS", "FRACTIONS", "given_fractions", "reading_of"]
-
 DECIMALS = "numbers read as the shortest decimals that print them"
 FRACTIONS = "numbers read as the Fractions given, others as the shortest decimals that print them"
 

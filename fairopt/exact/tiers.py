@@ -14,8 +14,6 @@ from fairopt.exact.conditions import impose
 from fairopt.exact.goals import Goal, is_surplus, share_of, smallest, terms_of
 from fairopt.exact.rationals import Rational, as_rational, rational
 
-__all__ = ["KeptGoal", "Tier", "at_base", "kept_row", "tiers"]
-
 KeptGoal = tuple[Goal, Rational]  # a goal, and the level that it keeps
 
 

@@ -24,8 +24,6 @@ from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import label
 
-__all__ = ["Written", "write"]
-
 README, OURS = "README.txt", "Linear programs of a fairopt answer, and proofs of their optima in VIPR's format"
 OF_FILLING = (
     "levels of branches at events are largest shares, which no linear program compares; that tasks follow from levels, "

@@ -20,12 +20,9 @@ from fairopt.instance.in_fractions import InFractions
 from fairopt.instance.labels import by_label, joined, whole_name
 from fairopt.instance.limits import Limit, limits_of, limits_on, limits_on_classes, masks_of
 from fairopt.instance.teams import Teams, innermost_first, split_weights
+from fairopt.runtime.arrays import Float, Mask
 from fairopt.runtime.hostlists import hostlist, names_of
 from fairopt.runtime.lazy import later
-
-__all__ = ["Instance"]
-
-Float = NDArray[np.float64]
 
 POSITIVE = "give a positive finite number"
 FRACTIONAL = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # arguments that are numbers
@@ -216,7 +213,7 @@ class Instance:
         self.rates: Float | None = validation.checked_rates(values["rates"], names, self.teams.names)
         everyone = validation.by_member(values["eligible"], self.teams.names)
         allowed = validation.checked_eligibility(everyone, dem, caps, names, self.rates)
-        self.eligible: NDArray[np.bool_] = validation.frozen(allowed)
+        self.eligible: Mask = validation.frozen(allowed)
         self.held: Float | None = self._held(values["held"])
         self.limits: tuple[Limit, ...] = ()
         if limits:

@@ -14,11 +14,11 @@ from fairopt.instance import validation
 from fairopt.instance.in_fractions import InFractions
 from fairopt.instance.limits import Limit, implied, masks_of
 from fairopt.instance.teams import split_weights
+from fairopt.runtime.arrays import Float
 
 if TYPE_CHECKING:
     from fairopt.instance.data import Instance
 
-Float = NDArray[np.float64]
 T = TypeVar("T")
 
 

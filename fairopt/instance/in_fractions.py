@@ -16,8 +16,6 @@ from fairopt.errors import OutOfDomain
 if TYPE_CHECKING:
     from fairopt.instance.data import Instance
 
-__all__ = ["Fractions", "InFractions", "as_fraction"]
-
 Fractions = NDArray[np.object_]  # `fractions.Fraction`
 
 INFINITE = float("inf")

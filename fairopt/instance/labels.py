@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 
-__all__ = ["axes_of", "by_label", "joined", "refuse_labels", "whole_name"]
-
 _AXES = {
     "demands": ("user", "resource"),
     "capacities": ("server", "resource"),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.instance import validation
 from fairopt.instance.data import Instance
 from fairopt.instance.limits import limits_on
 from fairopt.instance.teams import Teams
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 
 def merged_within_limits(instance: Instance) -> Instance:

@@ -8,15 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import by_label
-
-__all__ = ["Labelling", "Teams", "innermost_first", "split_weights", "sums_by"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from fairopt.runtime.arrays import Float, Indices
 
 
 class Labelling(NamedTuple):

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
+from fairopt.runtime.arrays import Float, Indices, Mask
 from fairopt.runtime.hostlists import hosts
-
-Float = NDArray[np.float64]
 
 EXACT_INTEGERS = 1 << 53  # all integers up to it are floats
 SPREAD = 1e100  # largest ratio of weights
@@ -280,7 +279,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
         )
 
 
-def check_per_user(array: Float, name: str, right: NDArray[np.bool_], fix: str, users: Sequence[str]) -> None:
+def check_per_user(array: Float, name: str, right: Mask, fix: str, users: Sequence[str]) -> None:
     """Check one number per user; ``right`` marks valid ones."""
     if not right.all():
         j = int(np.argmin(right))
@@ -362,7 +361,7 @@ def refuse_units_of_users(given: Any) -> None:
             )
 
 
-def by_member(given: Any, members: Mapping[str, NDArray[np.intp]]) -> Any:
+def by_member(given: Any, members: Mapping[str, Indices]) -> Any:
     """A dict by user or team as one by user (or its index); a user's own value wins."""
     if not isinstance(given, Mapping) or not any(name in members for name in given):
         return given
@@ -372,7 +371,7 @@ def by_member(given: Any, members: Mapping[str, NDArray[np.intp]]) -> Any:
     return Changes(merged, given.before) if isinstance(given, Changes) else merged
 
 
-def checked_rates(given: Any, labels: Labels, members: Mapping[str, NDArray[np.intp]]) -> Float | None:
+def checked_rates(given: Any, labels: Labels, members: Mapping[str, Indices]) -> Float | None:
     """Rates as (n_users, n_servers), finite and nonnegative, with a positive one for every user; or None."""
     if given is None:
         return None
@@ -477,13 +476,13 @@ def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels)
 
 def checked_eligibility(
     eligible: Any, demands: Float, capacities: Float, labels: Labels, rates: Float | None = None
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Eligibility as (n_users, n_servers); users are not eligible on servers without a resource that they need, or
     where their rate is 0.
     """
     shape = (len(demands), len(capacities))
     if eligible is None:
-        allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
+        allowed: Mask = np.broadcast_to(np.True_, shape)
     elif isinstance(eligible, Mapping):
         allowed = _eligibility_by_name(eligible, labels)
     else:
@@ -516,7 +515,7 @@ def checked_eligibility(
     return allowed
 
 
-def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> NDArray[np.bool_]:
+def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> Mask:
     rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
     at = {user: index_of(user, rows, len(rows), "user") for user in eligible}
     named = set(at.values())

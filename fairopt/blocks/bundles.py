@@ -21,6 +21,8 @@ from fairopt.instance.dominance import Dominance, sums_by_group
 from fairopt.runtime.arrays import Float, Mask
 from fairopt.runtime.lazy import cp
 
+__all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]
+
 
 class BundleBase(Block):
     """The base class of bundle bases: subclass as a frozen dataclass and write `weights`.

@@ -24,6 +24,8 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import ROUNDING
 
+__all__ = ["AlphaFairPlane", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
+
 
 @dataclass(frozen=True, repr=False)
 class FairnessEfficiency(Objective):

@@ -20,6 +20,8 @@ from fairopt.instance.in_fractions import Fractions
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 
+__all__ = ["IdealGain"]
+
 NEAR = 1e-9  # relative: an ideal this near to the base is the base
 
 

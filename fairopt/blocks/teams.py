@@ -19,6 +19,8 @@ from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
 from fairopt.runtime.arrays import Float, Mask
 
+__all__ = ["OfTeam", "Surplus"]
+
 INSIDE = ("fair", "any")  # what splits a team's total among its members
 
 

@@ -47,8 +47,7 @@ class Marginal:
         return self.slope(x), self.curvature(x)
 
     def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
-        """About the tasks that each user would run within bounds at these costs of a task, from a guess; all
-        (n_users,).
+        """About the tasks (n_users,) that each user would run within bounds at these costs of a task, from a guess.
 
         Newton's method for each user, on logarithms where the elasticity is large, which is exact for a power. Users
         with a linear function stay at the guess.

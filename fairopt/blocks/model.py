@@ -48,14 +48,10 @@ class _View:
 
         Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
         """
-        if share._is_plain:
-            level = self.instance.derived.common_level(best_server(share.coefficients(self.instance), self.instance))
-            return require_level(level, share, self.instance)
         numbers = share._numbers(self.instance)
-        level = self.instance.derived.common_level(
-            best_server(numbers.per_task, self.instance), numbers.weights_of_users
-        )
-        return require_level(level, share)
+        c = best_server(numbers.per_task, self.instance)
+        level = self.instance.derived.common_level(c, numbers.weights_of_users)
+        return require_level(level, share, self.instance if share._is_plain else None)
 
     def unweighted_level(self, share: Share) -> float:
         """The same with all weights 1, the unit of sums of shares."""
@@ -132,9 +128,7 @@ class Pairs(_View):
         return self.by_number(self.of(numbers.per_task), numbers)
 
     def relative_share(self, block: Share) -> sp.csr_array:
-        """The matrix that gives shares per weight, without bases, shape (n_numbers, n_pairs); shares must be
-        positive.
-        """
+        """The matrix that gives shares per weight, without bases, (n_numbers, n_pairs); shares must be positive."""
         numbers = block._numbers(self.instance, levelled=True)
         return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self.user)], numbers)
 
@@ -442,24 +436,22 @@ class Model(_WithVariables):
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,), or of each team."""
         require_share(block, "model.share(share)")
-        if block._is_plain:
-            return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
         return self._above(block._numbers(self.instance), 1.0)
 
     def _above(self, numbers: Numbers, unit: Float | float) -> cp.Expression:
         """Numbers in a unit."""
         unit = np.broadcast_to(unit, (len(numbers),))
-        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs.user)]
-        total = self.pairs.by_number(per_pair, numbers) @ self.unknowns
+        per_pair = self.pairs.of(numbers.per_task) / unit[numbers.of_pairs(self.pairs.user)]
+        if numbers.of_user is None:
+            total = self.sum_by_user(per_pair)
+        else:
+            total = self.pairs.by_number(per_pair * self.scale, numbers) @ self.unknowns
         return total if numbers.base is None else total - numbers.base / unit
 
     def relative_share(self, block: Share) -> cp.Expression:
         """Shares per weight in units of their max-min level, hence near 1."""
-        if not block._is_plain:
-            numbers = block._numbers(self.instance, levelled=True)
-            return self._above(numbers, numbers.weights * self.level(block))
-        per_pair = self.pairs.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.pairs.user]
-        return self.sum_by_user(per_pair / self.level(block))
+        numbers = block._numbers(self.instance, levelled=True)
+        return self._above(numbers, numbers.weights * self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
         """`relative_share` as (expression near 1, factor by user), for logarithms and powers."""

@@ -47,10 +47,7 @@ class Numbers:
 
     def at(self, point: Any) -> Float:
         """The numbers at a `Point`."""
-        c = self.per_task
-        if c.ndim == 1:
-            return self.above(c * point.tasks)
-        return self.above((np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1))
+        return self.above(shares_at(self.per_task, point))
 
     def of_pairs(self, user: Indices) -> Indices:
         """The number of each pair, given its user."""
@@ -62,3 +59,10 @@ class Numbers:
         if self.of_user is None:
             return self.weights
         return (self.weights / np.maximum(np.bincount(self.of_user, minlength=len(self)), 1))[self.of_user]
+
+
+def shares_at(c: Float, point: Any) -> Float:
+    """Shares of shape (n_users,) at a point, with coefficients by user, or by user and server."""
+    if c.ndim == 1:
+        return c * point.tasks
+    return (np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1)

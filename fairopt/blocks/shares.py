@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,8 +18,7 @@ import numpy as np
 from fairopt.blocks.base import Block, ByUser, brief, call_block, is_ours, parameter, resource_name
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.roots import Between, norm
-from fairopt.blocks.symbols import ShareSymbols
-from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
+from fairopt.blocks.terms import Condition, ShareSymbols, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import Fractions
@@ -113,19 +112,9 @@ class Share(Block):
 
         Examples
         --------
-        The mean of the ratios, of which policies then have exact answers:
-
         >>> import fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, repr=False)
-        ... class MeanShare(fo.Share):
-        ...     def per_task(self, instance):
-        ...         return instance.ratios.mean(axis=-1)
-        ...     def exact_per_task(self, instance, width=None):
-        ...         return instance.in_fractions.ratios.mean(axis=-1)
-        >>> answer = fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2]), exact=True)
-        >>> print(*answer.exact_tasks[:, 0])
-        4/3 2/3
+        >>> print(*fo.DominantShare().exact_per_task(fo.Instance([[1, 2]], [3, 4])))
+        1/2
         """
         raise OutOfDomain(
             f"{self} states no exact formula; write {type(self).__name__}.exact_per_task(instance, width)"
@@ -153,24 +142,15 @@ class Share(Block):
 
         Examples
         --------
-        The mean of the ratios, for which `prove` then works as for fairopt's shares:
-
         >>> import fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, repr=False)
-        ... class MeanShare(fo.Share):
-        ...     def per_task(self, instance):
-        ...         return instance.ratios.mean(axis=-1)
-        ...     def conditions(self, symbols):
-        ...         return symbols.coefficient * len(symbols.ratios) == sum(symbols.ratios)
-        >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
-        array([1.33333333, 0.66666667])
+        >>> from fairopt.blocks.terms import ShareSymbols, Symbols, Term
+        >>> fo.ResourceShare(1).conditions(ShareSymbols([Term("cpu"), Term("gpu")], Term("share"), Symbols()))
+        (= share gpu)
         """
         return None
 
     def elasticities(self, instance: Instance) -> tuple[Float, Float] | None:
-        """Derivatives of log c by the logarithms of demands on each server row, from above and from below; None if
-        unknown.
+        """Derivatives of log c by logarithms of demands on each server row, from above and below; None if unknown.
 
         Each has shape (n_users, n_servers, n_resources). Derivatives by capacities are the negatives with sides
         exchanged, since shares depend on ratios. Used for fairopt's shares only.
@@ -488,17 +468,14 @@ class KDominantShare(Share):
             raise InvalidBlock(f"rank_weights hold {brief(given)}; give at least k = {self.k} numbers > 0 each time")
         return ranks
 
-    def _rank_factor(self, instance: Instance) -> float | Float:
-        """The product of the rank weights: one number, or one per user."""
+    def _rank_products(self, product: Callable[[Sequence[float]], Any]) -> Any:
+        """The products of the rank weights: one number, one per user, or a dict by user; None without weights."""
         held: Any = self.rank_weights
-        if held is None:
-            return 1.0
         if isinstance(held, ByUser):
-            products: Any = {user: float(np.prod(ranks[: self.k])) for user, ranks in held.pairs}
-            return instance.per_user(products, "rank_weights", default=1.0)
-        if isinstance(held[0], tuple):
-            return instance.per_user([float(np.prod(ranks[: self.k])) for ranks in held], "rank_weights")
-        return float(np.prod(held[: self.k]))
+            return {user: product(ranks[: self.k]) for user, ranks in held.items()}
+        if held is not None and isinstance(held[0], tuple):
+            return [product(ranks[: self.k]) for ranks in held]
+        return None if held is None else product(held[: self.k])
 
     @property
     def by_row(self) -> bool:
@@ -519,8 +496,11 @@ class KDominantShare(Share):
             if self.short == "positive":
                 largest = [r if r.min(initial=1.0) > 0 else np.where(r > 0, r, 1.0) for r in largest]
             product = functools.reduce(np.multiply, largest)
-        factor = self._rank_factor(instance)
-        return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
+        products = self._rank_products(lambda ranks: float(np.prod(ranks)))
+        if products is None:
+            return product
+        factor = instance.per_user(products, "rank_weights", default=1.0)
+        return product * (factor if product.ndim == 1 else factor[:, None])
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
         if self.k > instance.n_resources:
@@ -528,19 +508,11 @@ class KDominantShare(Share):
         largest = np.sort(instance.in_fractions.ratios, axis=-1)[..., -self.k :]
         if self.short == "positive":
             largest = largest + (largest == 0).astype(int)
-        held, exact = self.rank_weights, instance.in_fractions
-        if held is None:
+        exact = instance.in_fractions
+        products = self._rank_products(lambda ranks: prod(map(exact.parameter, ranks), start=Fraction(1)))
+        if products is None:
             return largest.prod(axis=-1)
-
-        def product(ranks: Any) -> Fraction:
-            return prod(map(exact.parameter, ranks[: self.k]), start=Fraction(1))
-
-        factors: Any = product(held) if self.by_row else None
-        if isinstance(held, ByUser):
-            factors = {user: product(ranks) for user, ranks in held.pairs}
-        elif factors is None:
-            factors = [product(ranks) for ranks in held]
-        factor = exact.per_user(factors, "rank_weights", 1)
+        factor = exact.per_user(products, "rank_weights", 1)
         return largest.prod(axis=-1) * (factor if largest.ndim == 2 else factor[:, None])
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:

@@ -10,7 +10,7 @@ The files:
 * `prices`: prices of the objective, of every level of a leximin (`level_prices`), and in units of shares.
   `level_rises`: the derivatives of levels by capacities.
 * `sensitivity`: derivatives of tasks by capacities, demands, weights and alpha; which resource to buy next. `analysis`
-  computes them by `active_set` (smooth objectives) and `leximin`, along `changes` of the data.
+  computes them by `active_set` (smooth objectives) and `leximin`.
 """
 
 from fairopt.runtime.lazy import public_names

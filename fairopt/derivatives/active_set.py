@@ -15,9 +15,8 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
-from fairopt.derivatives.changes import LATE, Change
 from fairopt.derivatives.multipliers import MultiplierSet, dense
-from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
+from fairopt.derivatives.optimum import LATE, SMALL, USED, Change, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
@@ -159,9 +158,7 @@ class ActiveSet:
         return Active(self.binding.pairs, state.p > WEAK * whole, state.nu > WEAK * marginal)
 
     def _equations(self, at: State, active: Active) -> tuple[_Dense | _Sparse, Float]:
-        """The factorised equations of rates, and the units of unknowns; `_NoDerivative` if they do not determine the
-        tasks.
-        """
+        """The factorised equations of rates, and units of unknowns; `_NoDerivative` if they leave tasks open."""
         q, r, k = (np.flatnonzero(part) for part in active)
         marginal, curve, _, _ = self.marginal(at.x)
         total = self.pairs.sum(at.x)
@@ -304,8 +301,7 @@ def _active_at(optimum: Optimum) -> Active:
 
 
 class _Dense:
-    """Equations whose solutions, if there are several, agree in the users' tasks: the sums ``of_user`` of the first
-    unknowns.
+    """Equations of which all solutions agree in the users' tasks: the sums ``of_user`` of the first unknowns.
 
     Several solutions occur on servers in the same proportions, where users can be placed in several ways.
     """

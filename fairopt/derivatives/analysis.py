@@ -17,9 +17,8 @@ from fairopt.blocks.normal_form import Power, Term
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.active_set import ActiveSet
-from fairopt.derivatives.changes import LATE, Change, elasticities
 from fairopt.derivatives.leximin import SAME, OptimalLevels, Pool
-from fairopt.derivatives.optimum import Optimum, _NoDerivative
+from fairopt.derivatives.optimum import LATE, Change, Optimum, _NoDerivative, elasticities
 from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float

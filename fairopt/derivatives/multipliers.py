@@ -255,9 +255,7 @@ class MultiplierSet:
         return lost <= TRUST and next(self._tie_cuts(multipliers, TRUST), None) is None
 
     def least(self, goal: Float) -> tuple[float, Float] | None:
-        """The minimum of a linear function and a minimiser; minus infinity if unbounded, None if the conditions are
-        infeasible.
-        """
+        """The minimum of a linear function, maybe minus infinity, and a minimiser; None if nothing is feasible."""
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.consistent else None
         along = goal @ self.null_space / (np.abs(goal).max(initial=0.0) or 1.0)
@@ -278,8 +276,7 @@ class MultiplierSet:
     def _program(self, along: Float, slack: float, box: float) -> tuple[Float, bool] | None:
         """A minimiser, and whether the box is slack there; None if the inequalities are infeasible.
 
-        Unknowns are steps from the point in the null space of the equations; inequalities are added as they are
-        violated.
+        Unknowns are steps in the null space of the equations; inequalities are added as they are violated.
         """
         unsigned = ~self.given.signed
         for _ in range(ROUNDS):

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
+from fairopt.errors import OutOfDomain
+from fairopt.instance import Instance
 from fairopt.proof.feasibility import linear_rows
 from fairopt.runtime.lazy import sp
 from fairopt.solve.form.program import ConeModel, Float, Indices, Mask, Program
@@ -37,11 +40,22 @@ LEVELLED_NOTHING = 1e-15  # the same under objectives that level users: lower bo
 TIES = (1e-8, 1e-6, 1e-5)
 
 SMALL = 100  # pairs and rows up to which dense matrices are faster
+LATE = "the time limit was over"
 MOST_COLUMNS = 3000  # multipliers: 3,000 take 10 s
 
 
 class _NoDerivative(Exception):
     """There is no derivative, or none is known; the message is the reason."""
+
+
+class Change(NamedTuple):
+    """Rates of the data: row capacities (S, m), demands (n, m), log c (n,), log w (n,), and alpha."""
+
+    capacity: Float
+    demand: Float
+    log_c: Float
+    log_w: Float
+    alpha: float
 
 
 class BindingConstraints(NamedTuple):
@@ -226,6 +240,17 @@ def log_marginal_utilities(objective: Objective, optimum: Optimum) -> tuple[Floa
         log_unit = float(np.log(term.factor)) + slopes.log_unit
         logs += [log_unit + log_rate + curve.log_slopes(log_z)[optimum.user] for curve, _ in slopes.each]
     return reduce(np.logaddexp, logs[1:] or logs), ranked
+
+
+def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
+    """`Share.elasticities`; `OutOfDomain` if they are not known, as for user-defined shares."""
+    found = share.elasticities(instance) if is_ours(share) else None
+    if found is None:
+        raise OutOfDomain(
+            f"it is not known how {share} changes with capacities and demands; use held=True for derivatives with "
+            "fixed coefficients"
+        )
+    return found
 
 
 def first_tier(allocation: Allocation) -> Any:

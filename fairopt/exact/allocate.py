@@ -19,12 +19,10 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import bundles, modelling
 from fairopt.exact.cluster import Cluster, Numbers, Table, text
-from fairopt.exact.goals import BOUNDS, share_of, why_irrational
 from fairopt.exact.linear import _NoPoint, _Unlimited
 from fairopt.exact.proof import _NotProved, broken, prove
 from fairopt.exact.rationals import Rational, as_float, as_fraction, rational, read, written
-from fairopt.exact.reading import given_fractions, reading_of
-from fairopt.exact.tiers import Tier, at_base, kept_row, tiers
+from fairopt.exact.tiers import BOUNDS, Tier, at_base, kept_row, share_of, tiers, why_irrational
 from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, Tiers
@@ -32,6 +30,8 @@ from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import tell
 
+DECIMALS = "numbers read as the shortest decimals that print them"
+FRACTIONS = "numbers read as the Fractions given, others as the shortest decimals that print them"
 WIDE = Fraction(1, 10)  # relative width of an interval
 Floats = tuple[Allocation, Tiers]  # the answer in floats, and its tiers as they were judged
 # Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
@@ -172,6 +172,20 @@ def of_surpluses(policy: Any) -> list[Share]:
     """The shares of users of which objectives compare what teams have above a base."""
     shares = [part.share for part in blocks_within(policy.objective) if isinstance(part, Surplus)]
     return list(dict.fromkeys(share.share for share in shares if isinstance(share, OfTeam)))
+
+
+def reading_of(policy: Any, instance: Instance) -> str:
+    """How the numbers of a policy and an instance are read."""
+    return FRACTIONS if instance.in_fractions.given_as_fractions or "Fraction(" in repr(policy) else DECIMALS
+
+
+def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
+    """What floats of an instance are read as where it is not the shortest decimal: by argument, and by their repr."""
+    exact = instance.in_fractions
+    return {
+        name: {repr(key): written(exact.number(name, key)) for key in of}
+        for name, of in instance.derived.exact_numbers().items()
+    }
 
 
 def as_array(table: Table, instance: Instance) -> NDArray[np.object_]:

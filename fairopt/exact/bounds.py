@@ -11,17 +11,15 @@ from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import parameter
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.exact import bundles, modelling
-from fairopt.exact.allocate import of_surpluses
+from fairopt.exact.allocate import of_surpluses, reading_of
 from fairopt.exact.cluster import Cluster
 from fairopt.exact.concave import Arb, enclose, precision, relative_width
-from fairopt.exact.goals import terms_of
 from fairopt.exact.interval import ExactBounds
 from fairopt.exact.linear import _NoPoint
 from fairopt.exact.programs import Written, objective_of
 from fairopt.exact.proof import settled
 from fairopt.exact.rationals import as_fraction, as_rational, flint, required
-from fairopt.exact.reading import reading_of
-from fairopt.exact.tiers import tiers
+from fairopt.exact.tiers import terms_of, tiers
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import label
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.base import as_given
 from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -85,7 +84,7 @@ class Cluster:
 
     def of_user(self, values: Any, name: str, default: Any) -> list[Rational | None]:
         """A parameter of a block by user; None for infinite numbers."""
-        found = self.instance.in_fractions.per_user(as_given(values), name, default)
+        found = self.instance.in_fractions.per_user(values, name, default)
         return [None if v == float("inf") else as_rational(v) for v in found]
 
     def tasks_alone(self, j: int, s: int, usable: Sequence[Rational] | None = None) -> Rational | None:
@@ -185,7 +184,7 @@ class Numbers:
         if isinstance(team, OfTeam):
             part = taking_part(cluster.instance, np.array(cluster.active, dtype=np.intp))
             names, of_user = team.labelling(part)
-            given = cluster.instance.in_fractions.team_weights | as_given(team.weights or {})
+            given = {**cluster.instance.in_fractions.team_weights, **(team.weights or {})}
             self.of_user = {j: str(names[t]) for j, t in zip(cluster.active, of_user.tolist(), strict=True)}
             self.weights = {t: as_rational(as_fraction(given.get(t, 1))) for t in self.of_user.values()}
         self.below, self.above = cluster.between(team._of_user)

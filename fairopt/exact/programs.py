@@ -19,10 +19,19 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact import modelling
 from fairopt.exact.cluster import Cluster, Numbers, Rows, text
 from fairopt.exact.concave import Coefficients, ConcaveProgram, Curve, LogMean
-from fairopt.exact.conditions import impose
-from fairopt.exact.goals import is_linear, is_surplus, rank_weights, share_of, smallest, terms_of
 from fairopt.exact.rationals import Rational, as_rational, flint, total
-from fairopt.exact.tiers import guaranteed, keep_bases, limited
+from fairopt.exact.tiers import (
+    guaranteed,
+    impose,
+    is_linear,
+    is_surplus,
+    keep_bases,
+    limited,
+    rank_weights,
+    share_of,
+    smallest,
+    terms_of,
+)
 from fairopt.instance.in_fractions import as_fraction
 from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Program

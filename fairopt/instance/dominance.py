@@ -71,9 +71,7 @@ def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]
 
 
 def sums_by_group(values: Float, first: Float, second: Float | None = None) -> tuple[Float, Float]:
-    """Sums over the users of the first group (``first`` is 1) and over the others; by subtraction digits would be
-    lost.
-    """
+    """Sums over users of the first group (``first`` is 1) and over the others: by subtraction digits would be lost."""
     second = 1.0 - first if second is None else second
     return np.einsum("j...,j...->...", values, first), np.einsum("j...,j...->...", values, second)
 

@@ -191,15 +191,7 @@ def _labelling(by: str, given: Any, users: Sequence[str]) -> Labelling:
 
 
 def innermost_first(labels: Mapping[str, Sequence[str | None]]) -> tuple[str, ...]:
-    """The names of labels: one whose teams lie within those of another before it, else in their order.
-
-    Examples
-    --------
-    >>> innermost_first({"org": ["ml", "ml", "web"], "team": ["vision", "nlp", "front"]})
-    ('team', 'org')
-    >>> innermost_first({"org": ["ml", "web"], "team": ["vision", "front"]})
-    ('org', 'team')
-    """
+    """The names of labels: one whose teams lie within those of another before it, else in their order."""
     left, out = list(labels), list[str]()
     inside = {by: {one for one in left if one != by and _within(labels[one], labels[by])} for by in left}
     while left:

@@ -395,10 +395,7 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
     """
     shape = (len(labels.users), len(labels.servers))
     if isinstance(given, Mapping):
-        rows = {name: k for k, name in enumerate(labels.users)}
-        at = {user: index_of(user, rows, shape[0], "user") for user in given}
-        named = set(at.values())
-        missing = [u for u, j in rows.items() if j not in named]
+        at, missing = _places(given, labels.users)
         places = [user for user, row in given.items() if np.ndim(row) or isinstance(row, Mapping)]
         before = given.before.ndim if isinstance(given, Changes) else 1
         if places or (before == 2 and shape[1] > 1):
@@ -432,13 +429,20 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
     return frozen(held)
 
 
+def _places(given: Mapping[Any, Any], users: Sequence[str]) -> tuple[dict[Any, int], list[str]]:
+    """The index of each user in a dict by label or index, and the users that it leaves out."""
+    position = {user: j for j, user in enumerate(users)}
+    at = {user: index_of(user, position, len(users), "user") for user in given}
+    named = set(at.values())
+    return at, [user for user, j in position.items() if j not in named]
+
+
 def _by_user_and_server(given: Mapping[Any, Any], name: str, labels: Labels, blank: float) -> Float:
     """A dict by user of numbers per server, of dicts by server or of single numbers as (n_users, n_servers)."""
     shape = (len(labels.users), len(labels.servers))
-    rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
-    at = {user: index_of(user, rows, shape[0], "user") for user in given}
-    named = set(at.values())
-    out = np.array(left_out(given, name, [u for u, j in rows.items() if j not in named], shape, blank))
+    columns = {server: s for s, server in enumerate(labels.servers)}
+    at, missing = _places(given, labels.users)
+    out = np.array(left_out(given, name, missing, shape, blank))
     for user, row in given.items():
         if isinstance(row, Mapping):
             for server, number in row.items():
@@ -477,9 +481,7 @@ def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels)
 def checked_eligibility(
     eligible: Any, demands: Float, capacities: Float, labels: Labels, rates: Float | None = None
 ) -> Mask:
-    """Eligibility as (n_users, n_servers); users are not eligible on servers without a resource that they need, or
-    where their rate is 0.
-    """
+    """Eligibility as (n_users, n_servers): nowhere without a needed resource, or where the user's rate is 0."""
     shape = (len(demands), len(capacities))
     if eligible is None:
         allowed: Mask = np.broadcast_to(np.True_, shape)
@@ -516,11 +518,9 @@ def checked_eligibility(
 
 
 def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> Mask:
-    rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
-    at = {user: index_of(user, rows, len(rows), "user") for user in eligible}
-    named = set(at.values())
-    missing = [user for user, j in rows.items() if j not in named]
-    allowed = np.array(left_out(eligible, "eligible", missing, (len(rows), len(columns)), np.True_))
+    columns = {server: s for s, server in enumerate(labels.servers)}
+    at, missing = _places(eligible, labels.users)
+    allowed = np.array(left_out(eligible, "eligible", missing, (len(labels.users), len(columns)), np.True_))
     for user, names in eligible.items():
         if not isinstance(names, (str, list, tuple, set, frozenset)):
             raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")

@@ -251,7 +251,7 @@ class Batch:
         if part.any():
             together = Instance(ratios[part], np.ones(ratios.shape[2]))
             if not share.by_row:  # rank weights by user refer to one instance
-                together.derived.take_from(self._labelled, np.nonzero(part)[1])
+                together.__dict__["taken_from"] = self._labelled, np.nonzero(part)[1]
             c[part] = share.per_task(together)
         held = c > 0
         if not levelled:

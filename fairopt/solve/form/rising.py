@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import ManyRows
-from fairopt.blocks.largest import largest
 from fairopt.blocks.model import Point
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.objectives import Objective, Total
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Rows, largest
 from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
 from fairopt.errors import OutOfDomain

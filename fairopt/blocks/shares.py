@@ -214,7 +214,8 @@ class Share(Block):
     def _cached(self, instance: Instance) -> Float:
         """`_evaluated`, at most once within `coefficients_cached`."""
         cache = _CACHE.get()
-        if cache is None or instance.derived.is_window:  # windows are many and short-lived
+        parent = instance.taken_from
+        if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
             return self._evaluated(instance)
         key = id(self), id(instance)
         if key not in cache:
@@ -224,13 +225,9 @@ class Share(Block):
     def _evaluated(self, instance: Instance) -> Float:
         """`per_task`; a user-defined share sees all users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
-        if not is_ours(self):
-            unmerged, parent = instance.merged_from, None if self.by_row else instance.derived.chosen_from
-            if unmerged is not None:
-                c = self._cached(unmerged)
-                return c if c.ndim == 1 else c[:, np.unique(unmerged.derived.server_classes, return_index=True)[1]]
-            if parent is not None:
-                return self._cached(parent[0])[parent[1]]
+        if (seen := self._seen(instance)) is not None:
+            c = self._cached(seen[0])[seen[1]]
+            return c if c.ndim == 1 else c[:, seen[2]]
         found = call_block(self, "per_task", instance)
         try:
             if np.iscomplexobj(found):
@@ -242,6 +239,15 @@ class Share(Block):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
+    def _seen(self, instance: Instance) -> tuple[Instance, Any, Any] | None:
+        """The instance as given, which a user-defined share sees, and which of its users and servers these are."""
+        if is_ours(self):
+            return None
+        if (unmerged := instance.merged_from) is not None:
+            return unmerged, slice(None), np.unique(unmerged.derived.server_classes, return_index=True)[1]
+        parent = None if self.by_row else instance.derived.chosen_from
+        return None if parent is None else (*parent, slice(None))
+
     def enclosed(self, instance: Instance, width: Fraction | None = None) -> list[list[Between]]:
         """`exact_per_task` by user and server, validated: intervals of fractions, of length 0 where these are known.
 
@@ -252,16 +258,17 @@ class Share(Block):
         InvalidBlock
             If `exact_per_task` gives other values than `per_task`, or intervals that are longer.
         """
-        if not is_ours(self):  # it sees all users and servers as they were given, as in `per_task`
-            unmerged, parent = instance.merged_from, None if self.by_row else instance.derived.chosen_from
-            if unmerged is not None:
-                first = np.unique(unmerged.derived.server_classes, return_index=True)[1].tolist()
-                return [[row[s] for s in first] for row in self.enclosed(instance.in_fractions.alike(unmerged), width)]
-            if parent is not None:
-                whole = self.enclosed(instance.in_fractions.alike(parent[0]), width)
-                return [whole[j] for j in np.arange(len(whole))[parent[1]].tolist()]
+        if (seen := self._seen(instance)) is not None:
+            whole = self.enclosed(instance.in_fractions.alike(seen[0]), width)
+            users, servers = (
+                np.arange(n)[some].tolist() for n, some in zip(seen[0].eligible.shape, seen[1:], strict=True)
+            )
+            return [[whole[j][s] for s in servers] for j in users]
         found = self.exact_per_task(instance, width)
-        rows = [list(row) if _is_row(row) else [row] * instance.n_servers for row in found]
+        several = (list, tuple, np.ndarray)  # of a user by server; a pair is one interval
+        rows = [
+            list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in found
+        ]
         if len(rows) != instance.n_users or any(len(row) != instance.n_servers for row in rows):
             raise InvalidBlock(
                 f"{self}.exact_per_task gave another shape than ({instance.n_users},) or "
@@ -301,11 +308,6 @@ class Share(Block):
     def why_zero(self, instance: Instance, user: int) -> str:
         """Why a coefficient is zero, and the fix, for the message of `OutOfDomain`."""
         return "shares of zero cannot be compared; leave the user out or choose another share"
-
-
-def _is_row(value: Any) -> bool:
-    """Whether an entry of exact coefficients holds those of a user by server, and is not one interval."""
-    return isinstance(value, (list, np.ndarray)) or (isinstance(value, tuple) and not _is_pair(value))
 
 
 def _is_pair(value: Any) -> bool:
@@ -769,12 +771,12 @@ class ThroughputShare(Share):
     """
 
     def per_task(self, instance: Instance) -> Float:
-        alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.number_of_all_users
+        alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.whole.n_users
         most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
         return n / most if rates is None else n * rates / most[:, None]
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
-        exact, n = instance.in_fractions, instance.derived.number_of_all_users
+        exact, n = instance.in_fractions, instance.derived.whole.n_users
         alone, rates, limits = exact.tasks_alone(), exact.rates, exact.task_limits
         slices = exact.weights / exact.total_weight * alone.sum(axis=1)
         cut = [

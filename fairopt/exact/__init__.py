@@ -12,9 +12,9 @@ The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 * `proof`: the proof of exact tasks from these multipliers
 * `bundles`: policies that decide bundles. `pool`: leximin on one pool in many digits
 * `allocate`: `Policy.allocate(..., exact=True)`, and how certificates and files say that numbers were read
-* `bounds`: intervals for optimal values, also where they are irrational. `interval`: one of them
+* `bounds`: intervals for optimal values, also where they are irrational, by concave programs. `interval`: one of them
 * `vipr`: the linear programs of an answer and their proofs, for checkers by others, in LP text and VIPR's format
-* `programs`: a policy on an instance as a concave program. `concave`: such programs in high precision, with bounds
+* `concave`: concave programs in high precision, with bounds
 """
 
 from fairopt.runtime.lazy import public_names

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -104,10 +105,22 @@ def refuse_irrational(policy: Any, instance: Instance) -> None:
         if why:
             raise OutOfDomain(f"{label(policy)} has no exact answer: {why}")
     if bundles.decides_bundles(policy):
-        try:
+        with explained(policy, instance):
             bundles.require_division(policy)
-        except OutOfDomain as error:
-            raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
+
+
+@contextmanager
+def explained(policy: Any, instance: Instance, what: str = "an exact answer") -> Iterator[None]:
+    """Say of which policy and instance there is no such answer."""
+    try:
+        yield
+    except OutOfDomain as error:
+        raise OutOfDomain(f"{label(policy)} has no {what.removeprefix('an ')}: {error}") from error
+    except _NoPoint as error:
+        of = "" if what == "an exact answer" else f"{what} of "
+        raise Infeasible(f"{of}{label(policy)} on {instance!r}: {_NoPoint.why}") from error
+    except _Unlimited as error:
+        raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
 
 
 def _inexact(share: Share, instance: Instance) -> str | None:
@@ -129,15 +142,10 @@ def _exact(answer: Allocation, judged: Tiers, solve: Callable[[], Solved], clock
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value, split = solve()
-        tell("the exact proof")
-        _prove_again(policy, instance, tasks, proof["proof"])
-    except OutOfDomain as error:
-        raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    except _NoPoint as error:
-        raise Infeasible(f"{label(policy)} on {instance!r}: {_NoPoint.why}") from error
-    except _Unlimited as error:
-        raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
+        with explained(policy, instance):
+            tasks, proof, value, split = solve()
+            tell("the exact proof")
+            _prove_again(policy, instance, tasks, proof["proof"])
     except _NotProved as error:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     given = given_fractions(instance)

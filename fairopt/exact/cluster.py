@@ -48,7 +48,8 @@ class Cluster:
         exact, self.instance, self.width = instance.in_fractions, instance, width
         self.n, self.m, self.servers = instance.n_users, instance.n_resources, instance.n_servers
         self.users, self.resources = instance.users, instance.resources
-        given = [[list(map(as_rational, row)) for row in of] for of in _three(exact.demands)]
+        three = exact.demands if exact.demands.ndim == 3 else exact.demands[:, None, :]
+        given = [[list(map(as_rational, row)) for row in of] for of in three]
         self.demands = [of if len(of) == self.servers else of * self.servers for of in given]
         self.counts = [int(q) for q in instance.counts]
         self.capacities = [list(map(as_rational, row)) for row in exact.capacities]
@@ -148,11 +149,6 @@ class Cluster:
         """Whether each user's share of a task is the same on all of its servers."""
         c = self.between(share)[0]
         return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
-
-
-def _three(demands: Any) -> Any:
-    """Demands by user, server and resource; with one row by user where they do not differ."""
-    return demands if demands.ndim == 3 else demands[:, None, :]
 
 
 # -- what objectives compare ------------------------------------------------------------------------------------------

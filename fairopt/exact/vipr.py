@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from fairopt.allocation import Allocation, ChangedByHand
 from fairopt.errors import NotCertified, OutOfDomain
-from fairopt.exact.allocate import reading_of, refuse_irrational, solve
+from fairopt.exact.allocate import explained, reading_of, refuse_irrational, solve
 from fairopt.exact.bundles import decides_bundles
 from fairopt.exact.cluster import Cluster, Table
 from fairopt.exact.linear import ExactOptimum, LinearProgram, _NoPoint
@@ -334,7 +334,7 @@ def _programs(answer: Allocation, folder: Path, index: list[str], clock: Clock) 
     else:
         raise OutOfDomain(f"the proof of {label(policy)} is not one linear program per level; verify repeats it")
     notes.append(reading_of(policy, instance))
-    try:
+    with explained(policy, instance):
         if answer.exact_tasks is None:
             notes.append("the answer is in floats, so that the programs are those of its exact optimum, computed now")
             tasks, *_ = solver(Cluster(instance), policy, clock)
@@ -342,8 +342,6 @@ def _programs(answer: Allocation, folder: Path, index: list[str], clock: Clock) 
             tasks = [list(map(as_rational, row)) for row in answer.exact_tasks]
         writer = _Writer(instance, tasks, folder, index)
         solver(Cluster(instance), policy, clock, writer)
-    except OutOfDomain as error:
-        raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
     if writer.empty or not index:
         notes.append("programs without variables are not written: nobody can run anything")
     return notes

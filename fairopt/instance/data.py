@@ -848,7 +848,7 @@ class Instance:
         value = by_label(value)
         if not isinstance(value, Mapping):
             return value, {}
-        whole = self if self.taken_from is None else self.taken_from[0]  # so that left-out users are known
+        whole = self.derived.whole  # so that left-out users are known
         of_users, of_teams = whole.teams.split(value, whole.derived.position, name)
         if isinstance(value, validation.Changes):
             of_users = validation.Changes(of_users, value.before)
@@ -1146,12 +1146,6 @@ class Derived:
         return instance.taken_from
 
     @property
-    def is_window(self) -> bool:
-        """Whether this is a `parts.window` of another instance."""
-        instance = self.instance
-        return instance.taken_from is not None and isinstance(instance.taken_from[1], slice)
-
-    @property
     def cheapest_ratios(self) -> Float:
         """The smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
         instance = self.instance
@@ -1191,16 +1185,15 @@ class Derived:
         return made
 
     @property
-    def total_weight(self) -> float:
-        """The sum of all weights, including users left out by `parts.taking_part`."""
+    def whole(self) -> Instance:
+        """The instance with all users, of whom `parts.taking_part` may have left out some."""
         instance = self.instance
-        return float((instance if instance.taken_from is None else instance.taken_from[0]).weights.sum())
+        return instance if instance.taken_from is None else instance.taken_from[0]
 
     @property
-    def number_of_all_users(self) -> int:
-        """The number of users, including those left out by `parts.taking_part`."""
-        instance = self.instance
-        return (instance if instance.taken_from is None else instance.taken_from[0]).n_users
+    def total_weight(self) -> float:
+        """The sum of the weights of all users."""
+        return float(self.whole.weights.sum())
 
     def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
         """`tasks_alone` on fractions ``usable``, (n_resources,), of capacities; ``everywhere`` ignores eligibility."""

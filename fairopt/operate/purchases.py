@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.derivatives.analysis import FAR, ZERO
-from fairopt.derivatives.sensitivity import Purchase, checked_costs, sensitivity
+from fairopt.derivatives.sensitivity import FAR, ZERO, Purchase, checked_costs, sensitivity
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name

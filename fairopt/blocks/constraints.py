@@ -362,11 +362,11 @@ class _ShareBound(Constraint):
         bound = self._bound(pairs.instance) if self._from_above else self._levels(pairs.instance, -np.inf)
         base = np.zeros(len(numbers)) if numbers.base is None else numbers.base
         rows = _between(share, *self._sides(bound + base), self.share._names(pairs.instance))
-        if found := self._of_teams(pairs.instance):
-            levels = [level + base[members].sum() for _, members, level in found]
-            members = [np.isin(np.arange(pairs.instance.n_users), of) for _, of, _ in found]
+        if teams := self._of_teams(pairs.instance):
+            levels = [level + base[members].sum() for _, members, level in teams]
+            members = [np.isin(np.arange(pairs.instance.n_users), of) for _, of, _ in teams]
             sign = 1.0 if self._from_above else -1.0
-            table, names = sign * (sp.csr_array(members, dtype=float) @ share), [team for team, _, _ in found]
+            table, names = sign * (sp.csr_array(members, dtype=float) @ share), [name for name, _, _ in teams]
             rows["of teams"] = Rows(table, sign * np.array(levels), labels=names)
         return rows
 

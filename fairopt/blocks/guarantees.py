@@ -142,12 +142,12 @@ def _best(instance: Instance, members: Indices, gain: Float, within: Float, floo
     place = np.searchsorted(limited, of[pairs := np.flatnonzero(np.isfinite(limits[of]))])
     sums = sp.csr_array((np.ones(len(pairs)), (place, pairs)), shape=(len(limited), len(of)))
     totals = Rows(sums, limits[limited])
-    found = largest(gains, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
-    if found is None:
+    best = largest(gains, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
+    if best is None:
         return Use(0.0, [], np.zeros(len(within)))
-    tasks = np.maximum(found.at, 0.0)
+    tasks = np.maximum(best.at, 0.0)
     listed = zip(user.tolist(), server.tolist(), tasks.tolist(), strict=True)
-    prices = np.maximum(found.multipliers[0], 0.0)
+    prices = np.maximum(best.multipliers[0], 0.0)
     return Use(float(gains @ tasks), [part for part in listed if part[2] > 0], prices)
 
 

@@ -150,9 +150,8 @@ class Kind:
         return None
 
     def losses(self, best: Point, gap: float, share: Any, point: Point) -> Float | None:
-        """The same for each level of a leximin; one number for other kinds."""
-        found = self.loss(best, gap, share, point)
-        return None if found is None else np.array([found])
+        """The same for each level of a leximin; None for other kinds."""
+        return None
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
         """The function and its derivative at a total weight, given the value of alpha-fairness of the same optimum."""

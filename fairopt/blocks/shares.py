@@ -472,12 +472,12 @@ class KDominantShare(Share):
 
     def _rank_products(self, product: Callable[[Sequence[float]], Any]) -> Any:
         """The products of the rank weights: one number, one per user, or a dict by user; None without weights."""
-        held: Any = self.rank_weights
-        if isinstance(held, ByUser):
-            return {user: product(ranks[: self.k]) for user, ranks in held.items()}
-        if held is not None and isinstance(held[0], tuple):
-            return [product(ranks[: self.k]) for ranks in held]
-        return None if held is None else product(held[: self.k])
+        weights: Any = self.rank_weights
+        if isinstance(weights, ByUser):
+            return {user: product(ranks[: self.k]) for user, ranks in weights.items()}
+        if weights is not None and isinstance(weights[0], tuple):
+            return [product(ranks[: self.k]) for ranks in weights]
+        return None if weights is None else product(weights[: self.k])
 
     @property
     def by_row(self) -> bool:

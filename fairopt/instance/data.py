@@ -143,9 +143,9 @@ class Instance:
         held: Any = None,
         limits: Iterable[Any] | None = None,
     ) -> None:
-        given = locals()
+        arguments = locals()
         values, known = joined(
-            {name: given[name] for name in AXES}, {"user": users, "server": servers, "resource": resources}
+            {name: arguments[name] for name in AXES}, {"user": users, "server": servers, "resource": resources}
         )
         caps = validation.as_floats(values["capacities"], "capacities")
         if caps.ndim == 1:
@@ -1074,8 +1074,8 @@ class Instance:
         if not isinstance(other, Instance):
             return NotImplemented
         names = ("capacities", "counts", "own_weights", *PER_USER)
-        given = ("server_types", "units", "teams", "team_weights", "team_guarantees", "limits")
-        labels = ("users", "resources", "servers", *given)
+        others = ("server_types", "units", "teams", "team_weights", "team_guarantees", "limits")
+        labels = ("users", "resources", "servers", *others)
         return (
             all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names)
             and all(getattr(self, a) == getattr(other, a) for a in labels)

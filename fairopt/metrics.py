@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.blocks.base import brief
-from fairopt.blocks.measure import log_fairness
+from fairopt.blocks.powers import log_fairness
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 

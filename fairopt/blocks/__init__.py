@@ -12,18 +12,18 @@ files:
 * `form`: terms on an instance as numbers: concave functions of each user's share, and sorted shares.
 * `algebra`: the base class of objectives; sums, multiples, tiers, and objectives bounded from below.
 * `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
-* `efficiency`: the objective of the (beta, lambda) plane. `measure`: its logarithm for given shares.
-* `rows`: linear constraints as sparse rows. `largest`: the largest value of a linear function under these.
-  `table_rows`: the same for CVXPY.
+* `efficiency`: the objective of the (beta, lambda) plane.
+* `rows`: linear constraints as sparse rows, and the largest value of a linear function under these.
+  `table_rows`: the same rows for CVXPY.
 * `constraints`: sharing incentive, envy-freeness, bounds, reserves.
 * `bundles`: objectives and constraints on bundles (MLF-DRS, H-FFMRA).
 * `ideal`: the share of what a user could have when every other user is at its base.
 * `own`: variables that blocks add, by name.
 * `model`: tasks, shares and weights as blocks see them. `bundle_model`: the same with bundles.
 * `marginal`: marginal utilities of tasks, for objectives that are sums over users.
-* `powers`: Box-Cox powers, and logarithms of sums.
-* `ranked`: the best levels for ordered weights at given costs. `sorting`: sorting as linear constraints.
-* `terms`: polynomials and conditions on them. `symbols`: optimality conditions of blocks in these, for `prove`.
+* `powers`: Box-Cox powers, logarithms of sums, and the measure of the (beta, lambda) plane for given shares.
+* `ranked`: the best levels for ordered weights at given costs.
+* `terms`: polynomials, conditions on them, and optimality conditions of blocks in these, for `prove`.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import (
     Block,
@@ -29,29 +28,12 @@ from fairopt.blocks.normal_form import Kind, Several, Term
 from fairopt.blocks.own import OwnValues
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
-from fairopt.blocks.symbols import OutcomeSymbols
-from fairopt.blocks.terms import Condition
+from fairopt.blocks.terms import Condition, OutcomeSymbols
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import TERM_ROUNDING
-
-__all__ = [
-    "AtLeast",
-    "ByExpression",
-    "InlineObjective",
-    "Kept",
-    "KeptLevel",
-    "KeptShares",
-    "Objective",
-    "Sum",
-    "Tiers",
-    "objective_of",
-    "only_term",
-    "tiers_of",
-]
-
-Float = NDArray[np.float64]
 
 
 class Objective(Block):
@@ -102,19 +84,9 @@ class Objective(Block):
 
         Examples
         --------
-        Proportional fairness with a bonus for tasks, as one objective:
-
         >>> import fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> from fairopt.blocks.normal_form import Linear, Power, Term
-        >>> @dataclass(frozen=True, repr=False)
-        ... class WithBonus(fo.Objective):
-        ...     bonus: float
-        ...     def terms(self):
-        ...         return Term(1.0, Power(1.0), fo.DominantShare()), Term(self.bonus, Linear(), fo.Tasks())
-        >>> answer = fo.Policy(WithBonus(0.1)).allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
-        >>> answer.tasks.round(4), answer.certificate.method
-        (array([ 1.4645, 17.6777]), 'prices')
+        >>> (fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks())).terms()
+        (Term(factor=1.0, kind=Power(alpha=1.0), share=DominantShare()), Term(factor=0.1, kind=Linear(), share=Tasks()))
         """
         return (Term(1.0, ByExpression(self), getattr(self, "share", None)),)
 
@@ -244,17 +216,9 @@ class Objective(Block):
 
         Examples
         --------
-        >>> import cvxpy as cp, numpy as np, fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, repr=False)
-        ... class Roots(fo.Objective):
-        ...     def expression(self, model):
-        ...         return cp.sum(cp.sqrt(model.tasks))
-        ...     def by_user(self, instance):
-        ...         return fo.blocks.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
-        >>> answer = fo.Policy(Roots() + 0.1 * fo.Total(fo.Tasks())).allocate(fo.Instance([[1], [3]], [4]))
-        >>> answer.tasks.round(4), answer.certificate.method
-        (array([3.2891, 0.237 ]), 'prices')
+        >>> import numpy as np, fairopt as fo
+        >>> fo.AlphaFair(1, fo.Tasks()).by_user(fo.Instance([[1], [3]], [4])).slope(np.array([1.0, 4.0]))
+        array([1.  , 0.25])
         """
         if self._by_expression:
             return None
@@ -272,8 +236,7 @@ class Objective(Block):
         return in_units(bound - value, self.unit(point), value)
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
-        """An upper bound on the fraction of the optimum that a point loses, ``best`` being within ``gap`` of the
-        optimum.
+        """At most the fraction of the optimum that a point loses, ``best`` being within ``gap`` of the optimum.
 
         It is relative to the gain of ``best`` over zero tasks or, if that is infinite, to `unit`.
         """
@@ -289,8 +252,7 @@ class Objective(Block):
         return np.array([self.loss(best, gap, point)]) if lost is None else lost
 
     def unit(self, point: Point) -> float:
-        """The unit of gaps (Bound 7.4): `drop`, or if that is 0 the change of the value towards equal parts of the
-        servers.
+        """The unit of gaps (Bound 7.4): `drop`, or else the change of the value towards equal parts of the servers.
 
         Infinite for a multiple by 0, for which every point is optimal.
         """
@@ -566,15 +528,7 @@ class ByExpression(Kind):
 
 @dataclass(frozen=True, repr=False)
 class AtLeast(Constraint):
-    """A lower bound on an objective; written ``objective >= level``.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 17]).allocate(cluster).tasks.round(6)
-    array([ 2., 15.])
-    """
+    """A lower bound on an objective; written ``objective >= level``."""
 
     objective: Objective
     level: float

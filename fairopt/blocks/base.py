@@ -331,8 +331,6 @@ def brief(value: Any, most: int = PART) -> str:
     """
     if isinstance(value, Block):
         return str(value)
-    if isinstance(value, ByUser):
-        value = dict(value.pairs)
     if isinstance(value, np.ndarray):
         value = value.tolist()
     text = _literal(value)
@@ -366,32 +364,35 @@ def _parts(value: Any) -> Iterator[Any]:
             yield f"{part!r}: {brief(value[part], PART // 2)}" if isinstance(value, Mapping) else part
 
 
-class ByUser:
+class ByUser(Mapping[str, Any]):
     """An immutable dict by user of numbers, or of tuples of numbers."""
 
-    __slots__ = ("pairs",)
+    __slots__ = ("_values",)
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        if not all(isinstance(k, str) for k in values):
-            raise InvalidBlock(
-                f"a dict by user has the key {next(k for k in values if not isinstance(k, str))!r}; give labels"
-            )
-        self.pairs: tuple[tuple[str, Any], ...] = tuple(
-            sorted((str(k), v if isinstance(v, tuple) else as_float(v)) for k, v in values.items())
-        )
+        if wrong := [key for key in values if not isinstance(key, str)]:
+            raise InvalidBlock(f"a dict by user has the key {wrong[0]!r}; give labels")
+        made = {str(key): v if isinstance(v, tuple) else as_float(v) for key, v in values.items()}
+        self._values = dict(sorted(made.items()))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByUser) and self.pairs == other.pairs
+    def __getitem__(self, user: str) -> Any:
+        return self._values[user]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def __hash__(self) -> int:
-        return hash(self.pairs)
+        return hash(tuple(self._values.items()))
 
     def __repr__(self) -> str:
-        return repr(dict(self.pairs))
+        return repr(self._values)
 
 
 # Blocks keep arrays as tuples, and dicts as `ByUser`.
-PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any] | ByUser
+PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any]
 
 
 def per_user_parameter(value: Any, name: str) -> PerUser:
@@ -404,7 +405,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
         frozen: PerUser
         if isinstance(value, Mapping):
             frozen = ByUser(value)
-            numbers = np.array([v for _, v in frozen.pairs])
+            numbers = np.array(list(frozen.values()))
         else:
             numbers = np.asarray(value, dtype=float)
             if numbers.ndim > 1:
@@ -419,7 +420,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
         raise InvalidBlock(f"{name} is {brief(value)}; give a number, an array by user or a dict by user") from error
     bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
     if len(bad):
-        user = repr(frozen.pairs[bad[0]][0]) if isinstance(frozen, ByUser) else f"user number {bad[0] + 1}"
+        user = repr(list(frozen)[bad[0]]) if isinstance(frozen, ByUser) else f"user number {bad[0] + 1}"
         whose = "" if isinstance(frozen, float) else f" for {user}"
         raise InvalidBlock(f"{name} holds {np.atleast_1d(numbers)[bad[0]]}{whose}; give numbers >= 0")
     return frozen
@@ -443,11 +444,6 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
     if not low <= number <= high:
         raise InvalidBlock(f"{name} is {number:g}; {fix or f'give a number from {low:g} to {high:g}'}")
     return number
-
-
-def as_given(values: PerUser) -> Any:
-    """A per-user parameter of a block in the form that `Instance.per_user` takes."""
-    return dict(values.pairs) if isinstance(values, ByUser) else values
 
 
 def resource_name(resource: Any) -> str | int:

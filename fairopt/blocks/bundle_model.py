@@ -9,19 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Indices, Model, Pairs, Point
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
-
-__all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
-
-Float = NDArray[np.float64]
 
 
 class Triples:
     """The (user, server, resource) triples with ``who`` true: the columns of such a program."""
 
-    def __init__(self, instance: Instance, who: NDArray[np.bool_]) -> None:
+    def __init__(self, instance: Instance, who: Bool) -> None:
         self.instance, self.who = instance, who
         self.user, self.server, self.resource = np.nonzero(who)
         self.row = self.server * instance.n_resources + self.resource
@@ -94,7 +91,7 @@ class BundleModel(Model):
         return self.triples.together(self.units) @ self.held
 
     @property
-    def can_hold(self) -> NDArray[np.bool_]:
+    def can_hold(self) -> Bool:
         return self.triples.who
 
     def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
@@ -102,7 +99,7 @@ class BundleModel(Model):
         everything = len(triple) == len(self.triples) and bool((triple == np.arange(len(triple))).all())
         return (self.held if everything else self.held[triple]), self.units[triple]
 
-    def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
+    def held_together(self, who: Bool) -> cp.Expression:
         chosen = who[self.triples.user, self.triples.server, self.triples.resource]
         return self.triples.together(self.units, chosen) @ self.held
 

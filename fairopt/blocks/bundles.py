@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, brief
 from fairopt.blocks.constraints import Constraint
@@ -19,11 +18,10 @@ from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.dominance import Dominance, sums_by_group
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import cp
 
 __all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]
-
-Float = NDArray[np.float64]
 
 
 class BundleBase(Block):
@@ -331,7 +329,7 @@ class AtMostRequested(Constraint):
     array([3.2, 4.8])
     """
 
-    def short(self, instance: Instance) -> NDArray[np.bool_]:
+    def short(self, instance: Instance) -> Bool:
         """Whether the demands of one task of each user exceed a server's capacity, shape (n_servers, n_resources)."""
         return instance.dominance.short(instance.capacities)
 
@@ -345,6 +343,6 @@ class AtMostRequested(Constraint):
         return {"at most requested": cp.multiply(units, scale / request) <= 1}
 
 
-def _needs(instance: Instance) -> NDArray[np.bool_]:
+def _needs(instance: Instance) -> Bool:
     """Which eligible users demand which resource, (n_users, n_servers, n_resources)."""
     return (instance.per_server_demands > 0) & instance.eligible[:, :, None]

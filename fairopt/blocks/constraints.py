@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import (
     Block,
     PerUser,
-    as_given,
     blocks_within,
     brief,
     is_function,
@@ -29,6 +27,7 @@ from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
 
 __all__ = [
@@ -43,8 +42,6 @@ __all__ = [
     "SharingIncentive",
 ]
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 ExactRow = tuple[Mapping[tuple[int, int], Any], Any, bool]
 
 BLOCK = 262_144  # entries of rows evaluated together
@@ -101,18 +98,11 @@ class Constraint(Block):
 
         Examples
         --------
-        The first user's tasks are at most twice the second's:
-
         >>> import fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> from fairopt.blocks.rows import Rows
-        >>> @dataclass(frozen=True, repr=False)
-        ... class AtMostTwice(fo.Constraint):
-        ...     def rows(self, pairs):
-        ...         tasks = pairs.totals
-        ...         return {"at most twice": Rows(tasks[[0]] - 2 * tasks[[1]])}
-        >>> fo.Policy(fo.Total(), [AtMostTwice()]).allocate(fo.Instance([[1], [1]], [6])).certificate.ok
-        True
+        >>> from fairopt.blocks.model import Pairs
+        >>> rows = fo.MaxTasks({"user1": 2}).rows(Pairs(fo.Instance([[1], [1]], [6])))
+        >>> rows["at most"].load([3, 5]), rows["at most"].right
+        (array([3.]), array([2.]))
         """
         return None
 
@@ -160,9 +150,7 @@ class Constraint(Block):
         return None
 
     def usable(self, instance: Instance) -> Float | None:
-        """The usable fraction of each resource, shape (n_resources,), if that is equivalent to the constraint; else
-        None.
-        """
+        """The usable fraction of each resource, (n_resources,), if that is equivalent to the constraint; else None."""
         return None
 
     def check(self, instance: Instance) -> None:
@@ -293,7 +281,7 @@ class MinTasks(TaskBound):
         object.__setattr__(self, "tasks", per_user_parameter(self.tasks, "MinTasks"))
 
     def _box(self, instance: Instance) -> tuple[Float, Float]:
-        low = instance.per_user(as_given(self.tasks), "MinTasks", default=0.0)
+        low = instance.per_user(self.tasks, "MinTasks", default=0.0)
         return low, np.full(instance.n_users, np.inf)
 
 
@@ -322,13 +310,14 @@ class MaxTasks(TaskBound):
         object.__setattr__(self, "tasks", per_user_parameter(self.tasks, "MaxTasks"))
 
     def _box(self, instance: Instance) -> tuple[Float, Float]:
-        return np.zeros(instance.n_users), instance.per_user(as_given(self.tasks), "MaxTasks", default=np.inf)
+        return np.zeros(instance.n_users), instance.per_user(self.tasks, "MaxTasks", default=np.inf)
 
 
 @dataclass(frozen=True, repr=False)
 class _ShareBound(Constraint):
     """Base of `MinShare` and `MaxShare`, which are bounds on tasks unless the share differs by server."""
 
+    _from_above: ClassVar[bool]
     level: PerUser
     share: Share = field(default_factory=DominantShare)
 
@@ -338,7 +327,7 @@ class _ShareBound(Constraint):
 
     def _levels(self, instance: Instance, default: float) -> Float:
         """The bound of each number: of each user, or of each team of `OfTeam`."""
-        given, name = as_given(self.level), type(self).__name__
+        given, name = self.level, type(self).__name__
         labels = None if self.share._is_plain else self.share._names(instance)
         if labels is not None and (self.share._counts_teams or len(labels) != instance.n_users):
             return by_name(given, name, labels, default)  # of teams, or of users who have not left a surplus
@@ -348,24 +337,40 @@ class _ShareBound(Constraint):
         """Bounds on the sum of the shares of a team: its name, its members, and the bound."""
         if self.share._counts_teams:
             return []
-        of_teams = instance.by_user_or_team(as_given(self.level), type(self).__name__)[1]
+        of_teams = instance.by_user_or_team(self.level, type(self).__name__)[1]
         members = instance.teams.names if of_teams else {}
         return [(team, members[team], float(level)) for team, level in of_teams.items() if team in members]
 
-    def _team_rows(self, pairs: Pairs, sign: float) -> dict[str, Rows]:
-        """The bounds on teams as rows."""
-        found = self._of_teams(pairs.instance)
-        if not found:
-            return {}
-        base = self.share._numbers(pairs.instance).base
-        levels = [level + (0.0 if base is None else base[members].sum()) for _, members, level in found]
-        sums = sp.csr_array(
-            [np.isin(np.arange(pairs.instance.n_users), members) for _, members, _ in found], dtype=float
-        )
-        table = sign * (sums @ pairs.share(self.share))
-        return {"of teams": Rows(table, sign * np.array(levels), labels=[team for team, _, _ in found])}
+    def _sides(self, bound: Float) -> tuple[Float, Float]:
+        """The bound, and none on the other side."""
+        return (np.zeros(len(bound)), bound) if self._from_above else (bound, np.full(len(bound), np.inf))
 
-    def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
+    def _bound(self, instance: Instance) -> Float:
+        """The bound on the share of each user, or team."""
+        raise InvalidBlock(f"{type(self).__name__} has no _bound(instance)")
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        if not self.share._is_plain or self._of_teams(instance):
+            return None
+        c, bound = self.share.coefficients(instance), self._bound(instance)
+        if c.ndim == 2:
+            return None
+        return self._sides(np.divide(bound, c, out=np.where(bound > 0, np.inf, 0.0), where=c > 0))
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        numbers, share = self.share._numbers(pairs.instance), pairs.share(self.share)
+        bound = self._bound(pairs.instance) if self._from_above else self._levels(pairs.instance, -np.inf)
+        base = np.zeros(len(numbers)) if numbers.base is None else numbers.base
+        rows = _between(share, *self._sides(bound + base), self.share._names(pairs.instance))
+        if teams := self._of_teams(pairs.instance):
+            levels = [level + base[members].sum() for _, members, level in teams]
+            members = [np.isin(np.arange(pairs.instance.n_users), of) for _, of, _ in teams]
+            sign = 1.0 if self._from_above else -1.0
+            table, names = sign * (sp.csr_array(members, dtype=float) @ share), [name for name, _, _ in teams]
+            rows["of teams"] = Rows(table, sign * np.array(levels), labels=names)
+        return rows
+
+    def _always_zero(self, instance: Instance) -> Bool:
         """The users or teams whose share is zero wherever they are eligible."""
         numbers = self.share._numbers(instance)
         return numbers.sums(best_server(numbers.per_task, instance)) <= 0
@@ -397,19 +402,13 @@ class MinShare(_ShareBound):
     """
 
     _relaxed_by = "level", -1
-
-    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        if not self.share._is_plain or self._of_teams(instance):
-            return None
-        c, least = self.share.coefficients(instance), self.least(instance)
-        if c.ndim == 2:
-            return None
-        out = np.divide(least, c, out=np.where(least > 0, np.inf, 0.0), where=c > 0)
-        return out, np.full(instance.n_users, np.inf)
+    _from_above = False
 
     def least(self, instance: Instance) -> Float:
         """The lower bound on the share of each user, shape (n_users,), or of each team."""
         return self._levels(instance, 0.0)
+
+    _bound = least
 
     def check(self, instance: Instance) -> None:
         super().check(instance)
@@ -423,14 +422,6 @@ class MinShare(_ShareBound):
                 f"is always zero: {self.share.why_zero(instance, j)}",
                 (f"`{self}`",),
             )
-
-    def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        numbers, level = self.share._numbers(pairs.instance), self._levels(pairs.instance, -np.inf)
-        if numbers.base is not None:
-            level = level + numbers.base
-        names = self.share._names(pairs.instance)
-        rows = _between(pairs.share(self.share), level, np.full(len(level), np.inf), names)
-        return rows | self._team_rows(pairs, -1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -455,25 +446,13 @@ class MaxShare(_ShareBound):
 
     _relaxed_by = "level", 1
     _holds_at_zero = True
-
-    def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        if not self.share._is_plain or self._of_teams(instance):
-            return None
-        c, most = self.share.coefficients(instance), self.most(instance)
-        if c.ndim == 2:
-            return None
-        return np.zeros(instance.n_users), np.divide(most, c, out=np.full(len(c), np.inf), where=c > 0)
+    _from_above = True
 
     def most(self, instance: Instance) -> Float:
         """The upper bound on the share of each user, shape (n_users,), or team; infinite if it is always zero."""
         return np.where(self._always_zero(instance), np.inf, self._levels(instance, np.inf))
 
-    def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        numbers, most, values = self.share._numbers(pairs.instance), self.most(pairs.instance), pairs.share(self.share)
-        if numbers.base is not None:
-            most = most + numbers.base
-        names = self.share._names(pairs.instance)
-        return _between(values, np.zeros(len(most)), most, names) | self._team_rows(pairs, 1.0)
+    _bound = most
 
 
 @dataclass(frozen=True, repr=False)

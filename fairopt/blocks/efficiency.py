@@ -6,27 +6,23 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.form import Curve, Form
-from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Common, Kind, Linear, Power, Slopes, Spread, Term, per_weight
 from fairopt.blocks.objectives import AlphaFair, Objective
-from fairopt.blocks.powers import log_sum_exp
+from fairopt.blocks.powers import log_fairness, log_sum_exp, log_total
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.blocks.symbols import OutcomeSymbols
-from fairopt.blocks.terms import Condition
+from fairopt.blocks.terms import Condition, OutcomeSymbols
 from fairopt.errors import InvalidBlock, NotConcave
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import ROUNDING
 
 __all__ = ["AlphaFairPlane", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)

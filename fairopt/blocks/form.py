@@ -10,19 +10,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairopt.blocks.numbers import Numbers
+from fairopt.blocks.numbers import Numbers, shares_at
 from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, majorised, mixture_at, padded
+from fairopt.runtime.arrays import Bool, Float
 
-__all__ = ["Curve", "Form", "Sorted"]
 
-Float = NDArray[np.float64]
+class _OfNumbers:
+    """A function of numbers, which are shares of users if ``numbers`` is None."""
+
+    c: Float
+    numbers: Numbers | None
+
+    def at(self, point: Any) -> Float:
+        """The numbers at a point."""
+        return shares_at(self.c, point) if self.numbers is None else self.numbers.at(point)
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(_OfNumbers):
     """``sum_j factor_j * boxcox(c_j x_j; 1 - alpha)``: logarithm at alpha = 1, linear at 0.
 
     The Box-Cox form ``(z^p - 1)/p`` differs from ``z^p / p`` by a constant and has no jump at p = 0.
@@ -32,10 +39,6 @@ class Curve:
     factor: Float
     alpha: float
     numbers: Numbers | None = None  # what it is of, if not of users; then `factor` has one entry for each
-
-    def at(self, point: Any) -> Float:
-        """The numbers that it is of at a point."""
-        return numbers_at(self, point)
 
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
@@ -54,7 +57,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Sorted:
+class Sorted(_OfNumbers):
     """``factor`` times the sum of v times the shares sorted in increasing order, v decreasing.
 
     It is the minimum of ``theta @ shares`` over all theta that v majorises (Proposition 3.6); v = (1,) is the minimum.
@@ -64,10 +67,6 @@ class Sorted:
     v: tuple[float, ...]
     factor: float
     numbers: Numbers | None = None  # what is sorted, if not shares of users
-
-    def at(self, point: Any) -> Float:
-        """The numbers that are sorted at a point."""
-        return numbers_at(self, point)
 
     def value(self, share: Float) -> float:
         """The term at shares ``c_j x_j``."""
@@ -87,7 +86,7 @@ class Sorted:
         v = padded(self.v, len(cost)) * self.factor
         return mixture_at(v, cost, low, high, best_levels(v, cost, low, high))
 
-    def mixture(self, share: Float, wanted: Float, pinned: NDArray[np.bool_], tie: float) -> Float:
+    def mixture(self, share: Float, wanted: Float, pinned: Bool, tie: float) -> Float:
         """A theta majorised by v that is tight at the shares, and among ties as near as possible to ``wanted``.
 
         All arrays have shape (n_users,). ``wanted >= 0`` are the costs to match; ``pinned`` users are at their limit
@@ -108,7 +107,7 @@ class Sorted:
         return out
 
 
-def _matched(v: Float, wanted: Float, pinned: NDArray[np.bool_]) -> Float:
+def _matched(v: Float, wanted: Float, pinned: Bool) -> Float:
     """Weights near the wanted ones, majorised by v; pinned users get what is missing in the sum."""
     missing = v.sum() - wanted.sum()
     if missing > 0 and pinned.any():
@@ -150,18 +149,6 @@ class Form:
     def of_users(self) -> bool:
         """Whether all terms are of shares of users, not of teams or above a base."""
         return all(curve.numbers is None for curve in self.curves) and all(r.numbers is None for r in self.ranked)
-
-
-def numbers_at(term: Curve | Sorted, point: Any) -> Float:
-    """The numbers that a term is of, at a point."""
-    return shares_at(term.c, point) if term.numbers is None else term.numbers.at(point)
-
-
-def shares_at(c: Float, point: Any) -> Float:
-    """Shares of shape (n_users,) at a point, with coefficients by user, or by user and server."""
-    if c.ndim == 1:
-        return c * point.tasks
-    return (np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1)
 
 
 def ratio_gap(bound: float, value: float) -> float:

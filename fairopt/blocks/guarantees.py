@@ -7,35 +7,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import Constraint, TaskBound
-from fairopt.blocks.largest import largest
 from fairopt.blocks.model import Pairs
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Rows, largest
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.validation import distinct
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
-
-__all__ = [
-    "KeptLimits",
-    "TeamFloor",
-    "TeamGuarantees",
-    "Use",
-    "UserGuarantees",
-    "beyond_limits",
-    "guaranteed_tasks",
-    "guarantees_of",
-    "kept_limits",
-    "least_share",
-    "limited_units",
-    "refuse_guarantees",
-    "team_floors",
-]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 NEAR = 1e-9  # relative: a guarantee counts as met in full if the linear program's value is this close to it
 
@@ -143,55 +123,38 @@ def _floor(instance: Instance, members: Indices, given: Mapping[str, float]) -> 
     within = instance.total_capacities.copy()
     named = [instance.resource_index(resource) for resource in given]
     within[named] = np.minimum(within[named], list(given.values()))
-    pairs = _Pairs.of(instance, members)
     units, uses = np.zeros(instance.n_resources), dict[int, Use]()
     for i in named:
-        if within[i] > 0 and pairs.demands[:, i].any():
-            uses[i] = use = pairs.best(pairs.demands[:, i], within)
+        if within[i] > 0 and instance.per_server_demands[members, :, i][instance.eligible[members]].any():
+            uses[i] = use = _best(instance, members, instance.per_server_demands[:, :, i], within)
             units[i] = within[i] if use.value >= within[i] * (1 - NEAR) else use.value
     return TeamFloor(members, units, uses)
 
 
-class _Pairs(NamedTuple):
-    """The pairs of a team's members and the servers where they may run, with their demands; limits by member."""
-
-    members: Indices
-    user: Indices
-    server: Indices
-    demands: Float
-    limits: Float
-
-    @classmethod
-    def of(cls, instance: Instance, members: Indices) -> _Pairs:
-        """The pairs of some users."""
-        user, server = np.nonzero(instance.eligible[members])
-        demands = instance.per_server_demands[members[user], server]
-        return cls(members, user, server, demands, instance.task_limits[members])
-
-    def best(self, gain: Float, within: Float, floor: Float | None = None) -> Use:
-        """The largest value of a gain at tasks within limits and capacities or, if it is given, above a floor."""
-        most = np.max(self.demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
-        finite = np.isfinite(self.limits)
-        limited, pairs = np.flatnonzero(finite), np.flatnonzero(finite[self.user])
-        row = np.searchsorted(limited, self.user[pairs])
-        sums = sp.csr_array((np.ones(len(pairs)), (row, pairs)), shape=(len(limited), len(self.user)))
-        units = Rows(self.demands.T, within) if floor is None else Rows(-self.demands.T, -floor)
-        totals = Rows(sums, self.limits[limited])
-        found = largest(gain, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
-        if found is None:
-            return Use(0.0, [], np.zeros(len(within)))
-        tasks = np.maximum(found.at, 0.0)
-        listed = zip(self.members[self.user].tolist(), self.server.tolist(), tasks.tolist(), strict=True)
-        prices = np.maximum(found.multipliers[0], 0.0)
-        return Use(float(gain @ tasks), [part for part in listed if part[2] > 0], prices)
+def _best(instance: Instance, members: Indices, gain: Float, within: Float, floor: Float | None = None) -> Use:
+    """The largest gain (n_users, n_servers) of members within limits and capacities or, if given, above a floor."""
+    of, server = np.nonzero(instance.eligible[members])
+    user, limits = members[of], instance.task_limits[members]
+    demands, gains = instance.per_server_demands[user, server], gain[user, server]
+    most = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)
+    units = Rows(demands.T, within) if floor is None else Rows(-demands.T, -floor)
+    limited = np.flatnonzero(np.isfinite(limits))
+    place = np.searchsorted(limited, of[pairs := np.flatnonzero(np.isfinite(limits[of]))])
+    sums = sp.csr_array((np.ones(len(pairs)), (place, pairs)), shape=(len(limited), len(of)))
+    totals = Rows(sums, limits[limited])
+    best = largest(gains, [units, totals], 1.0 / np.where(most > 0, most, 1.0))
+    if best is None:
+        return Use(0.0, [], np.zeros(len(within)))
+    tasks = np.maximum(best.at, 0.0)
+    listed = zip(user.tolist(), server.tolist(), tasks.tolist(), strict=True)
+    prices = np.maximum(best.multipliers[0], 0.0)
+    return Use(float(gains @ tasks), [part for part in listed if part[2] > 0], prices)
 
 
 def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> Use:
     """The least total share at which a team holds its floor; ``per_task`` (n_users,) or (n_users, n_servers)."""
-    pairs = _Pairs.of(instance, floor.members)
-    users = pairs.members[pairs.user]
-    c = per_task[users] if per_task.ndim == 1 else per_task[users, pairs.server]
-    found = pairs.best(-c, instance.total_capacities, floor.units)
+    gain = -np.broadcast_to(per_task.reshape(instance.n_users, -1), instance.eligible.shape)
+    found = _best(instance, floor.members, gain, instance.total_capacities, floor.units)
     return found._replace(value=-found.value)
 
 

@@ -7,22 +7,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairopt.blocks.base import PerUser, as_given, per_user_parameter
-from fairopt.blocks.largest import Largest, largest
+from fairopt.blocks.base import PerUser, per_user_parameter
 from fairopt.blocks.model import Pairs
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Largest, Rows, largest
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import Fractions
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 
 __all__ = ["IdealGain"]
-
-Float = NDArray[np.float64]
 
 NEAR = 1e-9  # relative: an ideal this near to the base is the base
 
@@ -78,7 +75,7 @@ class IdealGain(Share):
             parent, rows = instance.derived.chosen_from
             return self.exact_per_task(instance.in_fractions.alike(parent))[rows]
         exact, limits = instance.in_fractions, instance.in_fractions.task_limits
-        given = exact.guarantees if self.base is None else exact.per_user(as_given(self.base), "base of IdealGain", 0)
+        given = exact.guarantees if self.base is None else exact.per_user(self.base, "base of IdealGain", 0)
         base = [min(pair) for pair in zip(given, limits, strict=True)]
         ideals = exact.tasks_alone().sum(axis=1).tolist()
         if any(base):

@@ -14,8 +14,6 @@ from fairopt.blocks.base import Block, brief, is_function
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.display import LONG, sentence, shorter
 
-__all__ = ["Inline", "text_of"]
-
 
 @dataclass(frozen=True, repr=False)
 class Inline(Block):
@@ -57,16 +55,7 @@ class Inline(Block):
 
 
 def text_of(function: Any) -> str:
-    """A function as Python code on one line: a lambda in full, others by name.
-
-    Examples
-    --------
-    >>> text_of(lambda model: model.tasks[0]  # of the first user
-    ...     + .5)
-    'lambda model: model.tasks[0] + 0.5'
-    >>> text_of(partial(max, 1, default=0))
-    'partial(max, 1, default=0)'
-    """
+    """A function as Python code on one line: a lambda in full, others by name."""
     if isinstance(function, partial):
         given = [*map(brief, function.args), *(f"{name}={brief(value)}" for name, value in function.keywords.items())]
         return f"partial({', '.join([text_of(function.func), *given])})"

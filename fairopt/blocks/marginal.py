@@ -7,14 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.form import Curve
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import SUM_ROUNDING
-
-__all__ = ["Marginal", "PowerMarginal"]
-
-Float = NDArray[np.float64]
 
 CURVED = 0.3  # elasticity of the marginal utility above which Newton's method works on logarithms
 FARTHEST = 5.0  # largest change of a logarithm in one step
@@ -51,8 +47,7 @@ class Marginal:
         return self.slope(x), self.curvature(x)
 
     def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
-        """About the tasks that each user would run within bounds at these costs of a task, from a guess; all
-        (n_users,).
+        """About the tasks (n_users,) that each user would run within bounds at these costs of a task, from a guess.
 
         Newton's method for each user, on logarithms where the elasticity is large, which is exact for a power. Users
         with a linear function stay at the guess.

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, brief, refuse_unknown_numbers, refuse_whole_numbers
 from fairopt.blocks.numbers import Numbers
@@ -18,13 +17,9 @@ from fairopt.blocks.own import OwnValues, OwnVariables, Shape
 from fairopt.blocks.shares import Share, best_server, require_level, require_share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TINY
-
-__all__ = ["Model", "Pairs", "Point"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
@@ -53,14 +48,10 @@ class _View:
 
         Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
         """
-        if share._is_plain:
-            level = self.instance.derived.common_level(best_server(share.coefficients(self.instance), self.instance))
-            return require_level(level, share, self.instance)
         numbers = share._numbers(self.instance)
-        level = self.instance.derived.common_level(
-            best_server(numbers.per_task, self.instance), numbers.weights_of_users
-        )
-        return require_level(level, share)
+        c = best_server(numbers.per_task, self.instance)
+        level = self.instance.derived.common_level(c, numbers.weights_of_users)
+        return require_level(level, share, self.instance if share._is_plain else None)
 
     def unweighted_level(self, share: Share) -> float:
         """The same with all weights 1, the unit of sums of shares."""
@@ -122,8 +113,7 @@ class Pairs(_View):
 
     def by_user(self, per_pair: Float) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
-        p = len(self)
-        return sp.csr_array((per_pair, (self.user, np.arange(p))), shape=(self.instance.n_users, p))
+        return self.by_number(per_pair, Numbers(per_pair, self.instance.weights))
 
     @cached_property
     def totals(self) -> sp.csr_array:
@@ -137,9 +127,7 @@ class Pairs(_View):
         return self.by_number(self.of(numbers.per_task), numbers)
 
     def relative_share(self, block: Share) -> sp.csr_array:
-        """The matrix that gives shares per weight, without bases, shape (n_numbers, n_pairs); shares must be
-        positive.
-        """
+        """The matrix that gives shares per weight, without bases, (n_numbers, n_pairs); shares must be positive."""
         numbers = block._numbers(self.instance, levelled=True)
         return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self.user)], numbers)
 
@@ -425,7 +413,7 @@ class Model(_WithVariables):
         return scaled @ self.unknowns
 
     @property
-    def can_hold(self) -> NDArray[np.bool_]:
+    def can_hold(self) -> Bool:
         """Which users can hold which resources, (n_users, n_servers, n_resources)."""
         return (self.instance.per_server_demands > 0) & self.instance.eligible[:, :, None]
 
@@ -434,7 +422,7 @@ class Model(_WithVariables):
         pair = self.pairs.index(user, server)
         return self.unknowns[pair], self.scale[pair] * self.instance.per_server_demands[user, server, resource]
 
-    def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
+    def held_together(self, who: Bool) -> cp.Expression:
         """The fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,).
 
         ``who``, of shape (n_users, n_servers, n_resources), is true for the bundles that count.
@@ -447,24 +435,22 @@ class Model(_WithVariables):
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,), or of each team."""
         require_share(block, "model.share(share)")
-        if block._is_plain:
-            return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
         return self._above(block._numbers(self.instance), 1.0)
 
     def _above(self, numbers: Numbers, unit: Float | float) -> cp.Expression:
         """Numbers in a unit."""
         unit = np.broadcast_to(unit, (len(numbers),))
-        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs.user)]
-        total = self.pairs.by_number(per_pair, numbers) @ self.unknowns
+        per_pair = self.pairs.of(numbers.per_task) / unit[numbers.of_pairs(self.pairs.user)]
+        if numbers.of_user is None:
+            total = self.sum_by_user(per_pair)
+        else:
+            total = self.pairs.by_number(per_pair * self.scale, numbers) @ self.unknowns
         return total if numbers.base is None else total - numbers.base / unit
 
     def relative_share(self, block: Share) -> cp.Expression:
         """Shares per weight in units of their max-min level, hence near 1."""
-        if not block._is_plain:
-            numbers = block._numbers(self.instance, levelled=True)
-            return self._above(numbers, numbers.weights * self.level(block))
-        per_pair = self.pairs.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.pairs.user]
-        return self.sum_by_user(per_pair / self.level(block))
+        numbers = block._numbers(self.instance, levelled=True)
+        return self._above(numbers, numbers.weights * self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
         """`relative_share` as (expression near 1, factor by user), for logarithms and powers."""

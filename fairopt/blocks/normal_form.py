@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.form import Curve, Form, Sorted, ratio_gap
@@ -20,28 +19,11 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.powers import log_inverse_boxcox, log_sum_exp
 from fairopt.blocks.shares import Share
-from fairopt.blocks.sorting import sorted_from_below
-from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
-from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
+from fairopt.blocks.terms import Condition, OutcomeSymbols, UserSymbols, all_of, any_of, simple_fraction
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp
-
-__all__ = [
-    "Kind",
-    "Linear",
-    "Order",
-    "Power",
-    "Ranked",
-    "Several",
-    "Slopes",
-    "Spread",
-    "Term",
-    "per_weight",
-    "wants_mean",
-]
-
-Float = NDArray[np.float64]
 
 # Number of users times steps of ordered weights above which a sorting network replaces sums of smallest entries (300
 # users, all weights different: 5 s and 12 s; cutting planes had not converged after 400 programs).
@@ -143,14 +125,11 @@ class Kind:
         return None
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-        """Its directional derivative, in natural units, along changes of shares per weight z, weights w and alpha; NaN
-        if unknown.
-        """
+        """Its natural derivative along changes of shares per weight z, weights w and alpha; NaN if unknown."""
         return np.nan
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float | None:
-        """The logarithm of the derivative, by the value, of the equal share per weight with this value; None if
-        unknown.
+        """The logarithm of the derivative by the value of the equal share with this value; None if unknown.
 
         With equal shares z per weight alpha-fairness is ``W u(z)``, a sum ``W z``, ordered weights ``z sum v``, and the
         measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``. For alpha-fairness z is the power mean (Atkinson
@@ -163,26 +142,19 @@ class Kind:
         return None
 
     def relative_gap(self, bound: float, value: float, share: Any, point: Point) -> float | None:
-        """The relative gap between a bound and a value, in the units of `majorant`; None for the unit of the
-        objective.
-        """
+        """The relative gap of a bound and a value in the units of `majorant`; None for the unit of the objective."""
         return None
 
     def loss(self, best: Point, gap: float, share: Any, point: Point) -> float | None:
-        """The fraction of the optimum that a point loses, ``best`` being within ``gap`` of it; None for the
-        objective's.
-        """
+        """The fraction of the optimum that a point loses, ``best`` being within ``gap``; None for the objective's."""
         return None
 
     def losses(self, best: Point, gap: float, share: Any, point: Point) -> Float | None:
-        """The same for each level of a leximin; one number for other kinds."""
-        found = self.loss(best, gap, share, point)
-        return None if found is None else np.array([found])
+        """The same for each level of a leximin; None for other kinds."""
+        return None
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
-        """The function and its derivative, for users of this total weight, given the value of the alpha-fairness with
-        the same optimum.
-        """
+        """The function and its derivative at a total weight, given the value of alpha-fairness of the same optimum."""
         return value, 1.0
 
     def in_sum(self) -> Kind:
@@ -446,9 +418,7 @@ class Order(Ranked):
         )
 
     def losses(self, best: Point, gap: float, share: Share, point: Point) -> Float:
-        """The fraction that each level loses, from the smallest share per weight up; gaps count twice as in
-        `Ranked.loss`.
-        """
+        """The fraction that each level loses, from the lowest up; gaps count twice as in `Ranked.loss`."""
         optimal, levels = (np.sort(p.share(share) / p.weights_of(share)) for p in (best, point))
         kept = np.divide(levels, optimal, out=np.ones(len(optimal)), where=optimal > 0)
         return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
@@ -654,3 +624,46 @@ def per_weight(share: Share, instance: Instance, level: float = 1.0) -> tuple[Fl
 def _ratio_loss(best: float, value: float, gap: float) -> float:
     """The fraction of a nonnegative optimum that a value loses, including a gap."""
     return 1.0 - (1.0 - ratio_gap(best, value)) * (1.0 - gap)
+
+
+def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> cp.Expression:
+    """Variables of shape (n,) that equal the sorted values wherever a sum of them with decreasing weights is maximised.
+
+    Each comparator of a and b adds ``low <= a, low <= b, low + high == a + b`` to ``required``.
+    """
+    n = values.shape[0]
+    for low, high in layers(n):
+        rest = np.setdiff1d(np.arange(n), np.concatenate([low, high]))
+        after = cp.Variable(n)
+        required += [after[low] <= values[low], after[low] <= values[high]]
+        required.append(after[low] + after[high] == values[low] + values[high])
+        if len(rest):
+            required.append(after[rest] == values[rest])
+        values = after
+    return values
+
+
+def layers(n: int) -> list[tuple[Indices, Indices]]:
+    """The comparators of Batcher's odd-even merge sort of n values, in layers that touch each index at most once.
+
+    Each layer is a pair: the indices that get the smaller values, and those that get the larger ones.
+
+    Examples
+    --------
+    >>> [(low.tolist(), high.tolist()) for low, high in layers(3)]
+    [([0], [1]), ([0], [2]), ([1], [2])]
+    """
+    out = []
+    block = 1
+    while block < n:
+        step = block
+        while step >= 1:
+            start = np.arange(step % block, n - step, 2 * step)
+            low = (start[:, None] + np.arange(step)).ravel()
+            low = low[low + step < n]
+            low = low[low // (2 * block) == (low + step) // (2 * block)]
+            if len(low):
+                out.append((low, low + step))
+            step //= 2
+        block *= 2
+    return out

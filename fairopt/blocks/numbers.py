@@ -7,15 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.instance.teams import sums_by
-
-__all__ = ["Numbers"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from fairopt.runtime.arrays import Bool, Float, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +37,7 @@ class Numbers:
         total = self.sums(shares)
         return total if self.base is None else total - self.base
 
-    def among(self, some: Mask) -> Numbers:
+    def among(self, some: Bool) -> Numbers:
         """Some of the numbers; users of the others add nothing to any."""
         of_user = np.arange(len(self)) if self.of_user is None else self.of_user
         kept, place = some[of_user], np.maximum(np.cumsum(some) - 1, 0)
@@ -53,10 +47,7 @@ class Numbers:
 
     def at(self, point: Any) -> Float:
         """The numbers at a `Point`."""
-        c = self.per_task
-        if c.ndim == 1:
-            return self.above(c * point.tasks)
-        return self.above((np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1))
+        return self.above(shares_at(self.per_task, point))
 
     def of_pairs(self, user: Indices) -> Indices:
         """The number of each pair, given its user."""
@@ -68,3 +59,10 @@ class Numbers:
         if self.of_user is None:
             return self.weights
         return (self.weights / np.maximum(np.bincount(self.of_user, minlength=len(self)), 1))[self.of_user]
+
+
+def shares_at(c: Float, point: Any) -> Float:
+    """Shares of shape (n_users,) at a point, with coefficients by user, or by user and server."""
+    if c.ndim == 1:
+        return c * point.tasks
+    return (np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1)

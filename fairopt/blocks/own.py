@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, brief, refuse_text
 from fairopt.errors import InvalidBlock
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 
-Float = NDArray[np.float64]
 Shape = int | tuple[int, ...]
 
 FAR = 10.0  # units: bounds beyond are left out of programs in units that other constraints imply
@@ -123,16 +122,24 @@ class OwnVariables:
         more = {side: now for side, now, then in sides if np.isfinite(now).any() and not np.array_equal(now, then)}
         return found.expression, more
 
-    def checked(
-        self, shape: Shape, name: str | None, lower: Any, upper: Any
-    ) -> tuple[tuple[int, ...], tuple[Float, Float]]:
-        """The shape and the bounds of a variable; `InvalidBlock` if they are not valid."""
+    def checked(self, shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, ...], tuple[Float, Float]]:
+        """The shape and the bounds of a variable; `InvalidBlock` with the fix if they are not valid."""
         try:
-            return _checked(shape, name, lower, upper)
+            if name is not None and (not isinstance(name, str) or not name or name in RESERVED):
+                raise ValueError(f"needs a name other than {' and '.join(map(repr, RESERVED))}, as a text")
+            sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+            if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes):
+                raise ValueError(f"has the shape {brief(shape)}; give a whole number or a tuple of them, () for one")
+            size = tuple(map(int, sizes))
+            low, high = _side(size, "lower", lower, -np.inf), _side(size, "upper", upper, np.inf)
+            for at in np.argwhere((low > high) | (low == np.inf) | (high == -np.inf))[:1]:
+                where, k = f" at {tuple(at.tolist())}" if size else "", tuple(at)
+                raise ValueError(f"has the lower bound {low[k]:g} and the upper bound {high[k]:g}{where}; give a range")
         except ValueError as error:
             of = "" if self.block is None else f"{self.block}: "
             what = "a variable" if name is None else f"the variable {name!r}"
             raise InvalidBlock(f"{of}{what} {error}") from error
+        return size, (low, high)
 
     def adopt(self, variables: Iterable[cp.Variable]) -> None:
         """Count further variables, which a block made by itself, among these.
@@ -187,22 +194,6 @@ class OwnValues(OwnVariables):
             value = self.known.get(self.key(None))
             if value is not None and value.shape == variable.shape:
                 variable.save_value(value)
-
-
-def _checked(shape: Any, name: Any, lower: Any, upper: Any) -> tuple[tuple[int, ...], tuple[Float, Float]]:
-    """The shape and the bounds of a variable; `ValueError` with the fix if they are not valid."""
-    if name is not None and (not isinstance(name, str) or not name or name in RESERVED):
-        raise ValueError(f"needs a name other than {' and '.join(map(repr, RESERVED))}, as a text")
-    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in sizes):
-        raise ValueError(f"has the shape {brief(shape)}; give a whole number or a tuple of them, () for one")
-    size = tuple(map(int, sizes))
-    low, high = _side(size, "lower", lower, -np.inf), _side(size, "upper", upper, np.inf)
-    for at in np.argwhere((low > high) | (low == np.inf) | (high == -np.inf))[:1]:
-        where = f" at {tuple(at.tolist())}" if size else ""
-        low_, high_ = low[tuple(at)], high[tuple(at)]
-        raise ValueError(f"has the lower bound {low_:g} and the upper bound {high_:g}{where}; give a range")
-    return size, (low, high)
 
 
 def _side(size: tuple[int, ...], side: str, value: Any, none: float) -> Float:

@@ -9,10 +9,8 @@ set above it consists of the users whose lower bound is above it and the cheapes
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Count = NDArray[np.intp]
+from fairopt.runtime.arrays import Bool, Float, Indices
 
 
 def padded(v: tuple[float, ...], n: int) -> Float:
@@ -54,7 +52,7 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
     return steps[out]
 
 
-def _cheapest(smallest: Float, cost: Float, node: Count, base: Count) -> NDArray[np.bool_]:
+def _cheapest(smallest: Float, cost: Float, node: Indices, base: Indices) -> Bool:
     """The users of each node, in the order of their costs, whose weights together exceed their costs."""
     if not len(node):
         return np.zeros(0, dtype=bool)
@@ -90,7 +88,7 @@ def mixture_at(v: Float, cost: Float, low: Float, high: Float, levels: Float) ->
     return out
 
 
-def _levelled_to_sum(total: float, cost: Float, at_low: NDArray[np.bool_], at_high: NDArray[np.bool_]) -> Float:
+def _levelled_to_sum(total: float, cost: Float, at_low: Bool, at_high: Bool) -> Float:
     """Costs lowered (at the lower bound) or raised (at the upper bound) to one number that gives the sum ``total``."""
     steps = np.unique(cost)
 

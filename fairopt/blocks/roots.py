@@ -7,8 +7,6 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 from typing import NamedTuple
 
-__all__ = ["Between", "norm"]
-
 GUARD = 6  # digits beyond those that the width asks for
 
 

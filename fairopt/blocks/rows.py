@@ -1,11 +1,11 @@
-"""Linear constraints as rows of coefficients by (user, server) pair."""
+"""Linear constraints as rows of coefficients by (user, server) pair, and the largest value under them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import brief
 from fairopt.blocks.table_rows import table_rows
 from fairopt.errors import InvalidBlock
-from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.lazy import cp, optimize, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model
 
-__all__ = ["Rows"]
-
-Float = NDArray[np.float64]
-
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 TYPICAL = 1e-3  # weight of terms at typical tasks in the scale of a violation
 REAL = "biuf"  # kinds of NumPy dtypes
 LEAST = float(np.finfo(float).tiny)  # the inverse of smaller numbers overflows
@@ -101,7 +99,7 @@ class Rows:
         return self.per_task.maximum(0.0)
 
     @cached_property
-    def zero_pairs(self) -> NDArray[np.bool_]:
+    def zero_pairs(self) -> Bool:
         """Pairs forced to zero: positive terms of a row without negative ones whose right side is 0."""
         least = self.per_task.min(axis=1).toarray().ravel() if self.per_task.shape[1] else np.zeros(len(self))
         rows = (self.right == 0) & (least >= 0)
@@ -123,7 +121,7 @@ class Rows:
         """The nearest multipliers that give a valid bound: nonnegative for inequalities."""
         return multipliers if self.equal else np.maximum(multipliers, 0.0)
 
-    def of_pairs(self, place: NDArray[np.intp]) -> Rows:
+    def of_pairs(self, place: Indices) -> Rows:
         """The rows in the tasks of some pairs, the others being zero."""
         return Rows(self.per_task[:, place], self.right, self.equal, self.unit, self.labels)
 
@@ -182,3 +180,42 @@ def _numbers(value: Any, name: str) -> Float:
     except (TypeError, ValueError) as error:
         fault = f" ({error})"
     raise _WrongRows(f"{name} of Rows is {brief(value)}{fault}; give an array of real numbers")
+
+
+class Largest(NamedTuple):
+    """An optimal point, and the multipliers of each of the `Rows`."""
+
+    at: Float
+    multipliers: list[Float]
+
+
+def largest(
+    gain: Float, rows: Sequence[Rows], scale: Float, low: Float | float = 0.0, high: Float | float = np.inf
+) -> Largest | None:
+    """Where ``gain @ x`` is largest at x within bounds and rows; None if HiGHS finds no optimum.
+
+    ``x`` are tasks by pair, of which ``scale`` are typical numbers, and any further unknowns, near 1, for which rows of
+    tasks alone need no columns. HiGHS has unknowns near 1, and rows in their units.
+    """
+    n = len(gain)
+    unit = np.append(scale, np.ones(n - len(scale)))
+    tables, sides = zip(*(one.in_units(unit) for one in rows), strict=True)
+    table = sp.vstack([sp.csr_array((a.data, a.indices, a.indptr), shape=(a.shape[0], n)) for a in tables]).tocsr()
+    right, equal = np.concatenate(sides), np.repeat([one.equal for one in rows], [len(one) for one in rows])
+    most = np.abs(gain * unit).max(initial=0.0) or 1.0
+    found: Any = optimize.linprog(  # type: ignore[call-overload]
+        -gain * unit / most,
+        A_ub=table[~equal],
+        b_ub=right[~equal],
+        A_eq=table[equal],
+        b_eq=right[equal],
+        bounds=np.column_stack([np.broadcast_to(bound, n) / unit for bound in (low, high)]),
+        method="highs",
+        options=TIGHT,
+    )
+    if found.x is None:
+        return None
+    multipliers = np.zeros(len(right))
+    multipliers[~equal], multipliers[equal] = -found.ineqlin.marginals, -found.eqlin.marginals
+    by_rows = np.split(multipliers * most, np.cumsum([len(one) for one in rows])[:-1])
+    return Largest(found.x * unit, [of / one.units(unit) for of, one in zip(by_rows, rows, strict=True)])

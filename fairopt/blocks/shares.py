@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,17 +14,16 @@ from numbers import Rational
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, ByUser, brief, call_block, is_ours, parameter, resource_name
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.roots import Between, norm
-from fairopt.blocks.symbols import ShareSymbols
-from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
+from fairopt.blocks.terms import Condition, ShareSymbols, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import Fractions
 from fairopt.instance.parts import window
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "ThroughputShare",
 ]
 
-Float = NDArray[np.float64]
 
 # Shares per weight in this range keep all digits. Weights of 1e298 gave levels of 1e-299, which lost digits.
 LEVELS = 1e-280, 1e280
@@ -114,19 +112,9 @@ class Share(Block):
 
         Examples
         --------
-        The mean of the ratios, of which policies then have exact answers:
-
         >>> import fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, repr=False)
-        ... class MeanShare(fo.Share):
-        ...     def per_task(self, instance):
-        ...         return instance.ratios.mean(axis=-1)
-        ...     def exact_per_task(self, instance, width=None):
-        ...         return instance.in_fractions.ratios.mean(axis=-1)
-        >>> answer = fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2]), exact=True)
-        >>> print(*answer.exact_tasks[:, 0])
-        4/3 2/3
+        >>> print(*fo.DominantShare().exact_per_task(fo.Instance([[1, 2]], [3, 4])))
+        1/2
         """
         raise OutOfDomain(
             f"{self} states no exact formula; write {type(self).__name__}.exact_per_task(instance, width)"
@@ -154,24 +142,15 @@ class Share(Block):
 
         Examples
         --------
-        The mean of the ratios, for which `prove` then works as for fairopt's shares:
-
         >>> import fairopt as fo
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, repr=False)
-        ... class MeanShare(fo.Share):
-        ...     def per_task(self, instance):
-        ...         return instance.ratios.mean(axis=-1)
-        ...     def conditions(self, symbols):
-        ...         return symbols.coefficient * len(symbols.ratios) == sum(symbols.ratios)
-        >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
-        array([1.33333333, 0.66666667])
+        >>> from fairopt.blocks.terms import ShareSymbols, Symbols, Term
+        >>> fo.ResourceShare(1).conditions(ShareSymbols([Term("cpu"), Term("gpu")], Term("share"), Symbols()))
+        (= share gpu)
         """
         return None
 
     def elasticities(self, instance: Instance) -> tuple[Float, Float] | None:
-        """Derivatives of log c by the logarithms of demands on each server row, from above and from below; None if
-        unknown.
+        """Derivatives of log c by logarithms of demands on each server row, from above and below; None if unknown.
 
         Each has shape (n_users, n_servers, n_resources). Derivatives by capacities are the negatives with sides
         exchanged, since shares depend on ratios. Used for fairopt's shares only.
@@ -235,7 +214,8 @@ class Share(Block):
     def _cached(self, instance: Instance) -> Float:
         """`_evaluated`, at most once within `coefficients_cached`."""
         cache = _CACHE.get()
-        if cache is None or instance.derived.is_window:  # windows are many and short-lived
+        parent = instance.taken_from
+        if cache is None or (parent is not None and isinstance(parent[1], slice)):  # windows are many and short-lived
             return self._evaluated(instance)
         key = id(self), id(instance)
         if key not in cache:
@@ -245,13 +225,9 @@ class Share(Block):
     def _evaluated(self, instance: Instance) -> Float:
         """`per_task`; a user-defined share sees all users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
-        if not is_ours(self):
-            unmerged, parent = instance.merged_from, None if self.by_row else instance.derived.chosen_from
-            if unmerged is not None:
-                c = self._cached(unmerged)
-                return c if c.ndim == 1 else c[:, np.unique(unmerged.derived.server_classes, return_index=True)[1]]
-            if parent is not None:
-                return self._cached(parent[0])[parent[1]]
+        if (seen := self._seen(instance)) is not None:
+            c = self._cached(seen[0])[seen[1]]
+            return c if c.ndim == 1 else c[:, seen[2]]
         found = call_block(self, "per_task", instance)
         try:
             if np.iscomplexobj(found):
@@ -263,6 +239,15 @@ class Share(Block):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
+    def _seen(self, instance: Instance) -> tuple[Instance, Any, Any] | None:
+        """The instance as given, which a user-defined share sees, and which of its users and servers these are."""
+        if is_ours(self):
+            return None
+        if (unmerged := instance.merged_from) is not None:
+            return unmerged, slice(None), np.unique(unmerged.derived.server_classes, return_index=True)[1]
+        parent = None if self.by_row else instance.derived.chosen_from
+        return None if parent is None else (*parent, slice(None))
+
     def enclosed(self, instance: Instance, width: Fraction | None = None) -> list[list[Between]]:
         """`exact_per_task` by user and server, validated: intervals of fractions, of length 0 where these are known.
 
@@ -273,16 +258,17 @@ class Share(Block):
         InvalidBlock
             If `exact_per_task` gives other values than `per_task`, or intervals that are longer.
         """
-        if not is_ours(self):  # it sees all users and servers as they were given, as in `per_task`
-            unmerged, parent = instance.merged_from, None if self.by_row else instance.derived.chosen_from
-            if unmerged is not None:
-                first = np.unique(unmerged.derived.server_classes, return_index=True)[1].tolist()
-                return [[row[s] for s in first] for row in self.enclosed(instance.in_fractions.alike(unmerged), width)]
-            if parent is not None:
-                whole = self.enclosed(instance.in_fractions.alike(parent[0]), width)
-                return [whole[j] for j in np.arange(len(whole))[parent[1]].tolist()]
+        if (seen := self._seen(instance)) is not None:
+            whole = self.enclosed(instance.in_fractions.alike(seen[0]), width)
+            users, servers = (
+                np.arange(n)[some].tolist() for n, some in zip(seen[0].eligible.shape, seen[1:], strict=True)
+            )
+            return [[whole[j][s] for s in servers] for j in users]
         found = self.exact_per_task(instance, width)
-        rows = [list(row) if _is_row(row) else [row] * instance.n_servers for row in found]
+        several = (list, tuple, np.ndarray)  # of a user by server; a pair is one interval
+        rows = [
+            list(row) if isinstance(row, several) and not _is_pair(row) else [row] * instance.n_servers for row in found
+        ]
         if len(rows) != instance.n_users or any(len(row) != instance.n_servers for row in rows):
             raise InvalidBlock(
                 f"{self}.exact_per_task gave another shape than ({instance.n_users},) or "
@@ -322,11 +308,6 @@ class Share(Block):
     def why_zero(self, instance: Instance, user: int) -> str:
         """Why a coefficient is zero, and the fix, for the message of `OutOfDomain`."""
         return "shares of zero cannot be compared; leave the user out or choose another share"
-
-
-def _is_row(value: Any) -> bool:
-    """Whether an entry of exact coefficients holds those of a user by server, and is not one interval."""
-    return isinstance(value, (list, np.ndarray)) or (isinstance(value, tuple) and not _is_pair(value))
 
 
 def _is_pair(value: Any) -> bool:
@@ -489,17 +470,14 @@ class KDominantShare(Share):
             raise InvalidBlock(f"rank_weights hold {brief(given)}; give at least k = {self.k} numbers > 0 each time")
         return ranks
 
-    def _rank_factor(self, instance: Instance) -> float | Float:
-        """The product of the rank weights: one number, or one per user."""
-        held: Any = self.rank_weights
-        if held is None:
-            return 1.0
-        if isinstance(held, ByUser):
-            products: Any = {user: float(np.prod(ranks[: self.k])) for user, ranks in held.pairs}
-            return instance.per_user(products, "rank_weights", default=1.0)
-        if isinstance(held[0], tuple):
-            return instance.per_user([float(np.prod(ranks[: self.k])) for ranks in held], "rank_weights")
-        return float(np.prod(held[: self.k]))
+    def _rank_products(self, product: Callable[[Sequence[float]], Any]) -> Any:
+        """The products of the rank weights: one number, one per user, or a dict by user; None without weights."""
+        weights: Any = self.rank_weights
+        if isinstance(weights, ByUser):
+            return {user: product(ranks[: self.k]) for user, ranks in weights.items()}
+        if weights is not None and isinstance(weights[0], tuple):
+            return [product(ranks[: self.k]) for ranks in weights]
+        return None if weights is None else product(weights[: self.k])
 
     @property
     def by_row(self) -> bool:
@@ -520,8 +498,11 @@ class KDominantShare(Share):
             if self.short == "positive":
                 largest = [r if r.min(initial=1.0) > 0 else np.where(r > 0, r, 1.0) for r in largest]
             product = functools.reduce(np.multiply, largest)
-        factor = self._rank_factor(instance)
-        return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
+        products = self._rank_products(lambda ranks: float(np.prod(ranks)))
+        if products is None:
+            return product
+        factor = instance.per_user(products, "rank_weights", default=1.0)
+        return product * (factor if product.ndim == 1 else factor[:, None])
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
         if self.k > instance.n_resources:
@@ -529,19 +510,11 @@ class KDominantShare(Share):
         largest = np.sort(instance.in_fractions.ratios, axis=-1)[..., -self.k :]
         if self.short == "positive":
             largest = largest + (largest == 0).astype(int)
-        held, exact = self.rank_weights, instance.in_fractions
-        if held is None:
+        exact = instance.in_fractions
+        products = self._rank_products(lambda ranks: prod(map(exact.parameter, ranks), start=Fraction(1)))
+        if products is None:
             return largest.prod(axis=-1)
-
-        def product(ranks: Any) -> Fraction:
-            return prod(map(exact.parameter, ranks[: self.k]), start=Fraction(1))
-
-        factors: Any = product(held) if self.by_row else None
-        if isinstance(held, ByUser):
-            factors = {user: product(ranks) for user, ranks in held.pairs}
-        elif factors is None:
-            factors = [product(ranks) for ranks in held]
-        factor = exact.per_user(factors, "rank_weights", 1)
+        factor = exact.per_user(products, "rank_weights", 1)
         return largest.prod(axis=-1) * (factor if largest.ndim == 2 else factor[:, None])
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
@@ -798,12 +771,12 @@ class ThroughputShare(Share):
     """
 
     def per_task(self, instance: Instance) -> Float:
-        alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.number_of_all_users
+        alone, rates, n = instance.tasks_alone, instance.rates, instance.derived.whole.n_users
         most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
         return n / most if rates is None else n * rates / most[:, None]
 
     def exact_per_task(self, instance: Instance, width: Fraction | None = None) -> Fractions:
-        exact, n = instance.in_fractions, instance.derived.number_of_all_users
+        exact, n = instance.in_fractions, instance.derived.whole.n_users
         alone, rates, limits = exact.tasks_alone(), exact.rates, exact.task_limits
         slices = exact.weights / exact.total_weight * alone.sum(axis=1)
         cut = [

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import Objective
-from fairopt.blocks.base import Block, PerUser, as_given, brief, per_user_parameter
+from fairopt.blocks.base import Block, PerUser, brief, per_user_parameter
 from fairopt.blocks.constraints import TaskBound
 from fairopt.blocks.guarantees import guaranteed_tasks, least_share, team_floors
 from fairopt.blocks.numbers import Numbers
@@ -18,10 +17,9 @@ from fairopt.blocks.shares import DominantShare, Share, best_server, require_sha
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
+from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["OfTeam", "Surplus"]
-
-Float = NDArray[np.float64]
 
 INSIDE = ("fair", "any")  # what splits a team's total among its members
 
@@ -84,7 +82,7 @@ class OfTeam(_Composed):
 
     share: Share = field(default_factory=DominantShare)
     by: str = "team"
-    weights: PerUser | None = None
+    weights: Mapping[str, float] | None = None
     inside: str = "fair"
 
     def __post_init__(self) -> None:
@@ -98,8 +96,9 @@ class OfTeam(_Composed):
         if self.weights is not None:
             if not isinstance(self.weights, Mapping):
                 raise InvalidBlock(f"weights of OfTeam are {brief(self.weights)}; give a dict by team")
-            object.__setattr__(self, "weights", per_user_parameter(self.weights, "weights of OfTeam"))
-            for team, weight in as_given(self.weights).items():
+            weights: Any = per_user_parameter(self.weights, "weights of OfTeam")
+            object.__setattr__(self, "weights", weights)
+            for team, weight in weights.items():
                 if not weight > 0:
                     raise InvalidBlock(f"OfTeam: the weight of {team!r} is {weight:g}; give a positive finite number")
 
@@ -126,7 +125,7 @@ class OfTeam(_Composed):
 
     def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
         names, of_user = self.labelling(instance)
-        given = {} if self.weights is None else dict(as_given(self.weights))
+        given = {} if self.weights is None else dict(self.weights)
         for name in given:
             if name not in instance.teams.labelling(self.by).names:
                 raise InvalidInstance(f"weights of {self} name an unknown {self.by} {name!r}; {nearest(name, names)}")
@@ -186,7 +185,7 @@ class Surplus(_Composed):
         """The base in tasks, at most the task limits, shape (n_users,)."""
         if self.base is None:
             return guaranteed_tasks(instance)
-        base = instance.per_user(as_given(self.base), "base of Surplus", default=0.0)
+        base = instance.per_user(self.base, "base of Surplus", default=0.0)
         return np.minimum(base, instance.task_limits)
 
     def _names(self, instance: Instance) -> Sequence[str]:
@@ -216,7 +215,7 @@ class Rising(Surplus):
 
     out: tuple[str, ...] | bytes = ()
 
-    def _rises(self, instance: Instance) -> NDArray[np.bool_]:
+    def _rises(self, instance: Instance) -> Bool:
         if isinstance(self.out, bytes):
             out = np.frombuffer(self.out, dtype=bool).astype(float)
             return instance.per_user(out, "users that leave an objective") == 0

@@ -9,8 +9,8 @@ The files:
 * `multipliers`: the set of optimal multipliers, and the minimum of a linear function over it.
 * `prices`: prices of the objective, of every level of a leximin (`level_prices`), and in units of shares.
   `level_rises`: the derivatives of levels by capacities.
-* `sensitivity`: derivatives of tasks by capacities, demands, weights and alpha; which resource to buy next. `analysis`
-  computes them by `active_set` (smooth objectives) and `leximin`, along `changes` of the data.
+* `sensitivity`: derivatives of tasks by capacities, demands, weights and alpha, by `active_set` (smooth objectives)
+  and `leximin`; which resource to buy next.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,3 +1,3 @@
-from fairopt.derivatives.analysis import Derivatives as Derivatives
+from fairopt.derivatives.sensitivity import Derivatives as Derivatives
 from fairopt.derivatives.sensitivity import Purchase as Purchase
 from fairopt.derivatives.sensitivity import Sensitivity as Sensitivity

@@ -15,16 +15,13 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
-from fairopt.derivatives.changes import LATE, Change
 from fairopt.derivatives.multipliers import MultiplierSet, dense
-from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
+from fairopt.derivatives.optimum import LATE, SMALL, USED, Change, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.form.program import Float, Mask
-
-__all__ = ["ActiveSet"]
+from fairopt.solve.form.program import Bool, Float
 
 WEAK = 1e-7  # of all payments: smaller multipliers count as zero
 POLISHES = 5
@@ -40,9 +37,9 @@ SEVERAL = "several allocations, or several prices, are optimal here"
 class Active(NamedTuple):
     """What is active: pairs that are used, rows that are full, users at their limits."""
 
-    pairs: Mask
-    rows: Mask
-    limits: Mask
+    pairs: Bool
+    rows: Bool
+    limits: Bool
 
 
 class State(NamedTuple):
@@ -161,9 +158,7 @@ class ActiveSet:
         return Active(self.binding.pairs, state.p > WEAK * whole, state.nu > WEAK * marginal)
 
     def _equations(self, at: State, active: Active) -> tuple[_Dense | _Sparse, Float]:
-        """The factorised equations of rates, and the units of unknowns; `_NoDerivative` if they do not determine the
-        tasks.
-        """
+        """The factorised equations of rates, and units of unknowns; `_NoDerivative` if they leave tasks open."""
         q, r, k = (np.flatnonzero(part) for part in active)
         marginal, curve, _, _ = self.marginal(at.x)
         total = self.pairs.sum(at.x)
@@ -306,8 +301,7 @@ def _active_at(optimum: Optimum) -> Active:
 
 
 class _Dense:
-    """Equations whose solutions, if there are several, agree in the users' tasks: the sums ``of_user`` of the first
-    unknowns.
+    """Equations of which all solutions agree in the users' tasks: the sums ``of_user`` of the first unknowns.
 
     Several solutions occur on servers in the same proportions, where users can be placed in several ways.
     """

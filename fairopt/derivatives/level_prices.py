@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-__all__ = ["LevelPrices"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 
 @dataclass(frozen=True)

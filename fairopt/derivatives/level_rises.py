@@ -18,7 +18,7 @@ from fairopt.derivatives.multipliers import Conditions, MultiplierSet, Ties, fla
 from fairopt.derivatives.optimum import OptimalityConditions, Optimum, _NoDerivative
 from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import SUM_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Mask
+from fairopt.solve.form.program import Bool, Float, Indices
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # if multipliers are not unique: 300 took 10 s with 300 full capacities
@@ -201,7 +201,7 @@ class _Rates:
         self.rises[:, lost] = 0.0
         return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
 
-    def _independent_groups(self, columns: Indices, part: Mask) -> list[tuple[Indices, Mask]]:
+    def _independent_groups(self, columns: Indices, part: Bool) -> list[tuple[Indices, Bool]]:
         """Capacities in groups that no user connects, and the users of each."""
         if self.others:
             return [(columns, np.ones(len(part), dtype=bool))]
@@ -214,7 +214,7 @@ class _Rates:
         groups = _components(together)
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
-    def _component(self, columns: Indices, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
+    def _component(self, columns: Indices, level: float, here: Bool, before: Bool, users: Bool) -> Bool | None:
         """Determine the rates of the users of a level whom a group of capacities fixes, and return these users."""
         optimum, d = self.optimum, len(self.optimum.full)
         rows = optimum.full[columns]

@@ -12,15 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.normal_form import Term
-from fairopt.derivatives.changes import Change
 from fairopt.derivatives.level_prices import LevelPrices
-from fairopt.derivatives.optimum import Optimum, _NoDerivative
+from fairopt.derivatives.optimum import Change, Optimum, _NoDerivative
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.program import Float, Indices
-
-__all__ = ["OptimalLevels", "Pool"]
 
 SAME = 1e-6  # relative: equal prices, levels and tasks
 

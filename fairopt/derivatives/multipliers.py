@@ -20,7 +20,7 @@ import numpy as np
 
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.tolerances import NOISE, SUM_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Mask
+from fairopt.solve.form.program import Bool, Float, Indices
 
 # Relative singular values of the equations below which multipliers are not told apart. Resources that are full for the
 # same users give 1e-16 to 1e-9 (demands rounded in other units).
@@ -70,11 +70,11 @@ class Conditions:
         user: Indices,
         tasks: Float,
         reach: Float,
-        used: Mask,
-        low: Mask,
-        high: Mask,
-        own: Mask,
-        signed: Mask,
+        used: Bool,
+        low: Bool,
+        high: Bool,
+        own: Bool,
+        signed: Bool,
         size: Float | None = None,
     ) -> None:
         self.user, self.used, self.low, self.high, self.own, self.signed = user, used, low, high, own, signed
@@ -107,7 +107,7 @@ class Conditions:
             self.payment[q] / self.total / size**2 for q, size in zip((self.priced, self.split), sizes, strict=True)
         )
 
-    def _forced_zero(self) -> Mask:
+    def _forced_zero(self) -> Bool:
         """Multipliers that must be zero, since a user with zero marginal utility would pay for them."""
         user, signed = self.user, self.signed
         idle = np.flatnonzero(self.used & ~self.own[user] & ~self.low[user] & (self.marginal == 0))
@@ -115,7 +115,7 @@ class Conditions:
             return np.zeros(len(signed), dtype=bool)
         part = self.charges[:, idle]
         other = flat((part[~signed] < 0).sum(axis=0)) + flat((part[signed] != 0).sum(axis=0))
-        forced_zero: Mask = flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
+        forced_zero: Bool = flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
         return forced_zero & ~signed
 
     def rows_of(self, pairs: Indices | list[Any]) -> Float:
@@ -255,9 +255,7 @@ class MultiplierSet:
         return lost <= TRUST and next(self._tie_cuts(multipliers, TRUST), None) is None
 
     def least(self, goal: Float) -> tuple[float, Float] | None:
-        """The minimum of a linear function and a minimiser; minus infinity if unbounded, None if the conditions are
-        infeasible.
-        """
+        """The minimum of a linear function, maybe minus infinity, and a minimiser; None if nothing is feasible."""
         if self.unique:
             return (float(goal @ self.theta), self.theta) if self.consistent else None
         along = goal @ self.null_space / (np.abs(goal).max(initial=0.0) or 1.0)
@@ -278,8 +276,7 @@ class MultiplierSet:
     def _program(self, along: Float, slack: float, box: float) -> tuple[Float, bool] | None:
         """A minimiser, and whether the box is slack there; None if the inequalities are infeasible.
 
-        Unknowns are steps from the point in the null space of the equations; inequalities are added as they are
-        violated.
+        Unknowns are steps in the null space of the equations; inequalities are added as they are violated.
         """
         unsigned = ~self.given.signed
         for _ in range(ROUNDS):

@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
+from fairopt.errors import OutOfDomain
+from fairopt.instance import Instance
 from fairopt.proof.feasibility import linear_rows
 from fairopt.runtime.lazy import sp
-from fairopt.solve.form.program import ConeModel, Float, Indices, Mask, Program
+from fairopt.solve.form.program import Bool, ConeModel, Float, Indices, Program
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -37,11 +40,22 @@ LEVELLED_NOTHING = 1e-15  # the same under objectives that level users: lower bo
 TIES = (1e-8, 1e-6, 1e-5)
 
 SMALL = 100  # pairs and rows up to which dense matrices are faster
+LATE = "the time limit was over"
 MOST_COLUMNS = 3000  # multipliers: 3,000 take 10 s
 
 
 class _NoDerivative(Exception):
     """There is no derivative, or none is known; the message is the reason."""
+
+
+class Change(NamedTuple):
+    """Rates of the data: row capacities (S, m), demands (n, m), log c (n,), log w (n,), and alpha."""
+
+    capacity: Float
+    demand: Float
+    log_c: Float
+    log_w: Float
+    alpha: float
 
 
 class BindingConstraints(NamedTuple):
@@ -52,7 +66,7 @@ class BindingConstraints(NamedTuple):
     """
 
     charges: Any
-    signed: Mask
+    signed: Bool
     known: bool
     straight: bool
 
@@ -163,7 +177,7 @@ class Optimum:
         if not program.rest:
             return BindingConstraints(np.zeros((0, len(self.user))), np.zeros(0, dtype=bool), True, True)
         rows: list[Any] = [sp.csr_array((0, len(self.user)))]
-        signed: list[Mask] = [np.zeros(0, dtype=bool)]
+        signed: list[Bool] = [np.zeros(0, dtype=bool)]
         known = straight = True
         tasks = point.tasks_by_server[program.pairs.user, program.pairs.server]
 
@@ -226,6 +240,17 @@ def log_marginal_utilities(objective: Objective, optimum: Optimum) -> tuple[Floa
         log_unit = float(np.log(term.factor)) + slopes.log_unit
         logs += [log_unit + log_rate + curve.log_slopes(log_z)[optimum.user] for curve, _ in slopes.each]
     return reduce(np.logaddexp, logs[1:] or logs), ranked
+
+
+def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
+    """`Share.elasticities`; `OutOfDomain` if they are not known, as for user-defined shares."""
+    found = share.elasticities(instance) if is_ours(share) else None
+    if found is None:
+        raise OutOfDomain(
+            f"it is not known how {share} changes with capacities and demands; use held=True for derivatives with "
+            "fixed coefficients"
+        )
+    return found
 
 
 def first_tier(allocation: Allocation) -> Any:
@@ -315,7 +340,7 @@ class OptimalityConditions:
         rows: Indices,
         scale: Float,
         whole: float,
-        excluded: Mask | None = None,
+        excluded: Bool | None = None,
         paid: Float | None = None,
         most: float = MOST_COLUMNS,
     ) -> tuple[Conditions, Float]:
@@ -346,7 +371,7 @@ class OptimalityConditions:
         def by_pair(values: NDArray[Any], made: Any) -> NDArray[Any]:
             return np.append(values, made * np.ones(separate, dtype=values.dtype))[kept]
 
-        def by_user(values: Mask, made: bool) -> Mask:
+        def by_user(values: Bool, made: bool) -> Bool:
             return np.append(values, np.full(separate, made))
 
         marginal, size = self.marginal, None

@@ -3,7 +3,7 @@
 The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
 
 * `rationals`: the numbers, python-flint's where it is installed, else Python's; python-flint itself for intervals
-* `cluster`: an instance in rationals; what objectives compare. `conditions`: constraints. `goals`, `tiers`: objectives
+* `cluster`: an instance in rationals; what objectives compare. `tiers`: objectives and constraints
 * `linear`: linear programs in rationals: bases, exact pivots, and the proof that a basis is optimal
 * `modelling`: the tiers of a policy as such linear programs, and their multipliers. For methods,
   ``leximin_of(program, clock) -> (tasks by user and server, evidence of each level)`` is the leximin of users of a
@@ -11,11 +11,10 @@ The name for users is `ExactBounds`, what `Allocation.exact_bounds` returns.
   without exact coefficients, and `_NoPoint` of `linear` if the bounds conflict
 * `proof`: the proof of exact tasks from these multipliers
 * `bundles`: policies that decide bundles. `pool`: leximin on one pool in many digits
-* `allocate`: `Policy.allocate(..., exact=True)`. `reading`: how certificates and files say that numbers were read
-* `bounds`: intervals for optimal values, also where they are irrational. `interval`: one of them
-* `vipr`: the linear programs of an answer and their proofs, for checkers by others. `program_text`: one of them, as LP
-  text and in VIPR's format
-* `programs`: a policy on an instance as a concave program. `concave`: such programs in high precision, with bounds
+* `allocate`: `Policy.allocate(..., exact=True)`, and how certificates and files say that numbers were read
+* `bounds`: intervals for optimal values, also where they are irrational, by concave programs. `interval`: one of them
+* `vipr`: the linear programs of an answer and their proofs, for checkers by others, in LP text and VIPR's format
+* `concave`: concave programs in high precision, with bounds
 """
 
 from fairopt.runtime.lazy import public_names

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -19,12 +20,10 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain, Unbounded
 from fairopt.exact import bundles, modelling
 from fairopt.exact.cluster import Cluster, Numbers, Table, text
-from fairopt.exact.goals import BOUNDS, share_of, why_irrational
 from fairopt.exact.linear import _NoPoint, _Unlimited
 from fairopt.exact.proof import _NotProved, broken, prove
 from fairopt.exact.rationals import Rational, as_float, as_fraction, rational, read, written
-from fairopt.exact.reading import given_fractions, reading_of
-from fairopt.exact.tiers import Tier, at_base, kept_row, tiers
+from fairopt.exact.tiers import BOUNDS, Tier, at_base, kept_row, share_of, tiers, why_irrational
 from fairopt.instance import Instance
 from fairopt.proof import gate
 from fairopt.proof.gate import BY_LEXIMIN, OPEN, Tiers
@@ -32,8 +31,8 @@ from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import tell
 
-__all__ = ["Solved", "allocate", "allocate_in_fractions", "made_exact", "prove_again", "read_tasks", "solve"]
-
+DECIMALS = "numbers read as the shortest decimals that print them"
+FRACTIONS = "numbers read as the Fractions given, others as the shortest decimals that print them"
 WIDE = Fraction(1, 10)  # relative width of an interval
 Floats = tuple[Allocation, Tiers]  # the answer in floats, and its tiers as they were judged
 # Exact tasks, their proof, the value of the objective or of the first level (None if irrational), and notes.
@@ -106,10 +105,22 @@ def refuse_irrational(policy: Any, instance: Instance) -> None:
         if why:
             raise OutOfDomain(f"{label(policy)} has no exact answer: {why}")
     if bundles.decides_bundles(policy):
-        try:
+        with explained(policy, instance):
             bundles.require_division(policy)
-        except OutOfDomain as error:
-            raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
+
+
+@contextmanager
+def explained(policy: Any, instance: Instance, what: str = "an exact answer") -> Iterator[None]:
+    """Say of which policy and instance there is no such answer."""
+    try:
+        yield
+    except OutOfDomain as error:
+        raise OutOfDomain(f"{label(policy)} has no {what.removeprefix('an ')}: {error}") from error
+    except _NoPoint as error:
+        of = "" if what == "an exact answer" else f"{what} of "
+        raise Infeasible(f"{of}{label(policy)} on {instance!r}: {_NoPoint.why}") from error
+    except _Unlimited as error:
+        raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
 
 
 def _inexact(share: Share, instance: Instance) -> str | None:
@@ -131,15 +142,10 @@ def _exact(answer: Allocation, judged: Tiers, solve: Callable[[], Solved], clock
     """An answer in floats made exact."""
     policy, instance = answer.policy, answer.instance
     try:
-        tasks, proof, value, split = solve()
-        tell("the exact proof")
-        _prove_again(policy, instance, tasks, proof["proof"])
-    except OutOfDomain as error:
-        raise OutOfDomain(f"{label(policy)} has no exact answer: {error}") from error
-    except _NoPoint as error:
-        raise Infeasible(f"{label(policy)} on {instance!r}: {_NoPoint.why}") from error
-    except _Unlimited as error:
-        raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error
+        with explained(policy, instance):
+            tasks, proof, value, split = solve()
+            tell("the exact proof")
+            _prove_again(policy, instance, tasks, proof["proof"])
     except _NotProved as error:
         raise NotCertified(f"the exact answer of {label(policy)} was not proved: {error}", best=answer) from error
     given = given_fractions(instance)
@@ -176,7 +182,22 @@ def of_surpluses(policy: Any) -> list[Share]:
     return list(dict.fromkeys(share.share for share in shares if isinstance(share, OfTeam)))
 
 
+def reading_of(policy: Any, instance: Instance) -> str:
+    """How the numbers of a policy and an instance are read."""
+    return FRACTIONS if instance.in_fractions.given_as_fractions or "Fraction(" in repr(policy) else DECIMALS
+
+
+def given_fractions(instance: Instance) -> dict[str, dict[str, str]]:
+    """What floats of an instance are read as where it is not the shortest decimal: by argument, and by their repr."""
+    exact = instance.in_fractions
+    return {
+        name: {repr(key): written(exact.number(name, key)) for key in of}
+        for name, of in instance.derived.exact_numbers().items()
+    }
+
+
 def as_array(table: Table, instance: Instance) -> NDArray[np.object_]:
+    """A table as an array of Python's fractions."""
     out = np.empty((instance.n_users, instance.n_servers), dtype=object)
     for j, row in enumerate(table):
         out[j] = list(map(as_fraction, row))

@@ -1,31 +1,309 @@
-"""Proven intervals for optimal values, also where these are irrational (`Allocation.exact_bounds`)."""
+"""Proven intervals for optimal values, also where these are irrational (`Allocation.exact_bounds`).
+
+A policy on an instance is a concave program in rational numbers, or in balls where a share is a norm. Columns are the
+tasks of users on the servers where they may run. A sum of the k smallest shares is ``k t - sum_j d_j`` with ``t - d_j``
+at most each share, so that ordered weights and max-min add columns t and d.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairopt.allocation import Allocation, ChangedByHand
-from fairopt.blocks.algebra import Objective
+from fairopt.blocks.algebra import AtLeast, Objective, Tiers
 from fairopt.blocks.base import parameter
-from fairopt.errors import Infeasible, NotCertified, OutOfDomain
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, OrderedWeighted, Total
+from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import OfTeam, Surplus
+from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.exact import bundles, modelling
-from fairopt.exact.allocate import of_surpluses
-from fairopt.exact.cluster import Cluster
-from fairopt.exact.concave import Arb, enclose, precision, relative_width
-from fairopt.exact.goals import terms_of
+from fairopt.exact.allocate import explained, of_surpluses, reading_of
+from fairopt.exact.cluster import Cluster, Numbers, Rows, text
+from fairopt.exact.concave import Arb, Coefficients, ConcaveProgram, Curve, LogMean, enclose, precision, relative_width
 from fairopt.exact.interval import ExactBounds
-from fairopt.exact.linear import _NoPoint
-from fairopt.exact.programs import Written, objective_of
 from fairopt.exact.proof import settled
-from fairopt.exact.rationals import as_fraction, as_rational, flint, required
-from fairopt.exact.reading import reading_of
-from fairopt.exact.tiers import tiers
+from fairopt.exact.rationals import Rational, as_fraction, as_rational, flint, required, total
+from fairopt.exact.tiers import (
+    guaranteed,
+    impose,
+    is_linear,
+    is_surplus,
+    keep_bases,
+    limited,
+    rank_weights,
+    share_of,
+    smallest,
+    terms_of,
+    tiers,
+)
 from fairopt.runtime.clock import begin
 from fairopt.runtime.display import label
+from fairopt.runtime.tolerances import ROUNDING
+from fairopt.solve.form.program import Program
+from fairopt.solve.form.rising import names_at_base
 
-__all__ = ["exact_bounds"]
+EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
+
+
+class Compared(NamedTuple):
+    """What an objective compares: coefficients, base and weight of each number, by the name of its user or team."""
+
+    coefficients: Mapping[str, Coefficients]
+    base: dict[str, Any]
+    weights: dict[str, Rational]
+
+
+class PolicyProgram:
+    """The program of an objective and constraints; ``columns`` are the first of its columns, by user and server.
+
+    If ``sign`` is not 0, the program maximises ``sign`` times the logarithm of the objective, whose sign it is.
+    """
+
+    def __init__(self, cluster: Cluster, objective: Objective, conditions: Sequence[Constraint]) -> None:
+        self.cluster, self.sign = cluster, 0
+        self.rows: list[tuple[dict[int, Any], Rational]] = []
+        self.equations: list[tuple[dict[int, Any], Rational]] = []
+        self.linear: dict[int, Any] = {}
+        self.curves: list[Curve] = []
+        self.mean: LogMean | None = None
+        self.constant: Any = flint.fmpq(0)
+        imposed = self._imposed(objective, conditions)
+        given, objective = objective, self._of_those_who_rise(objective, imposed, conditions)
+        self.of_nobody = objective is not given  # and its value 0
+        self._add_columns()
+        self._add_bounds()
+        for coefficients, bound, equal in imposed:
+            row = {self.place[pair]: v for pair, v in coefficients.items() if pair in self.place}
+            (self.equations if equal else self.rows).append((row, bound))
+        terms = [(factor, term) for factor, term in terms_of(objective) if factor and self.cluster.active]
+        for factor, term in terms:
+            if isinstance(term, FairnessEfficiency):
+                if len(terms) > 1 or factor != 1:
+                    raise OutOfDomain(f"{term} has exact bounds only where it stands alone")
+                self._add_measure(term)
+            else:
+                self._add(factor, term)
+
+    @property
+    def program(self) -> ConcaveProgram:
+        """The program."""
+        return ConcaveProgram(self.top, self.rows, self.equations, self.linear, self.curves, self.mean, self.constant)
+
+    # -- columns and rows
+
+    def _imposed(self, objective: Objective, conditions: Sequence[Constraint]) -> Rows:
+        """The floors of teams and the constraints as rows; the bases of surpluses become lower bounds on tasks."""
+        cluster = self.cluster
+        for condition in conditions:
+            if isinstance(condition, AtLeast) and not (is_linear(condition.objective) or smallest(condition.objective)):
+                raise OutOfDomain(f"{condition} bounds no sum of shares, and exact bounds take linear constraints only")
+            share = getattr(condition, "share", None)
+            if isinstance(share, Share) and cluster.is_irrational(share._of_user):
+                raise OutOfDomain(
+                    f"{condition}: coefficients of its share are irrational, so that it has no exact bounds"
+                )
+        if cluster.instance.team_guarantees:
+            shares = [share_of(term) for _, term in objective.summands()]
+            teams = [share.share for share in shares if isinstance(share, Surplus)]
+            modelling.floors(cluster, {team.share for team in teams if isinstance(team, OfTeam)})
+        keep_bases(cluster, objective)
+        return guaranteed(cluster) + limited(cluster) + impose(cluster, conditions)[0]
+
+    def _of_those_who_rise(self, objective: Objective, rows: Rows, conditions: Sequence[Constraint]) -> Objective:
+        """Find who cannot rise above the base of a surplus (`Cluster.stays`), and the objective if that is everyone."""
+        for _, term in objective.summands():
+            if is_surplus(term) and isinstance(share := share_of(term), Surplus):
+                # from below: who can rise does not depend on the last digits of roots
+                compared = Numbers(self.cluster, share).from_below()
+                stays = modelling.leximin(self.cluster, compared, rows, until=self.cluster.zero)[2]
+                self.cluster.stays[text(share)] = stays
+                if _is_infinite_at_zero(term):
+                    program = Program(self.cluster.instance, objective, conditions)
+                    _refuse_other_numbers(share, stays, names_at_base(program, share))
+                if stays == compared.keys() and len(objective.summands()) == 1:
+                    return Total(share.share)
+        return objective
+
+    def _add_columns(self) -> None:
+        cluster = self.cluster
+        self.columns: list[tuple[int, int]] = []
+        self.top: list[Rational] = []
+        self.limited = set[int]()  # users whose limits are below what capacities leave to them alone
+        for j in cluster.active:
+            high, alone = cluster.high[j], [cluster.tasks_alone(j, s, cluster.usable) for s in cluster.open[j]]
+            if high is not None and (None in alone or total(x for x in alone if x) > high):
+                self.limited.add(j)
+            for s, most in zip(cluster.open[j], alone, strict=True):
+                bound = min(b for b in (most, high) if b is not None)
+                if bound > 0:
+                    self.columns.append((j, s))
+                    self.top.append(bound)
+        self.place = {pair: c for c, pair in enumerate(self.columns)}
+
+    def _add_bounds(self) -> None:
+        """Rows of capacities, and of limits and lower bounds on tasks."""
+        cluster, of_user = self.cluster, dict[int, list[int]]()
+        loads: dict[tuple[int, int], dict[int, Rational]] = {}
+        for c, (j, s) in enumerate(self.columns):
+            of_user.setdefault(j, []).append(c)
+            for i, d in enumerate(cluster.demands[j][s]):
+                if d:
+                    loads.setdefault((s, i), {})[c] = d
+        units = cluster.units
+        for place, row in loads.items():
+            self.rows.append((row, units[place]))
+        for j in cluster.active:
+            mine, high = of_user.get(j, []), cluster.high[j]
+            if high is not None and high == cluster.low[j]:
+                self.equations.append((dict.fromkeys(mine, flint.fmpq(1)), high))
+                continue
+            if high is not None and j in self.limited:
+                self.rows.append((dict.fromkeys(mine, flint.fmpq(1)), high))
+            if cluster.low[j] > 0:
+                self.rows.append((dict.fromkeys(mine, flint.fmpq(-1)), -cluster.low[j]))
+
+    def _column(self, top: Any) -> int:
+        """A new column."""
+        self.top.append(top)
+        return len(self.top) - 1
+
+    # -- objectives
+
+    def compared(self, term: Objective) -> Compared:
+        """What a term compares."""
+        cluster, share = self.cluster, share_of(term)
+        numbers = Numbers(cluster, share)
+        stay = cluster.stays.get(text(share), set()) if is_surplus(term) else set()
+        weights = {t: w for t, w in numbers.weights.items() if t not in stay}
+        rows: dict[str, dict[int, Any]] = {t: {} for t in weights}
+        for j, t in numbers.of_user.items():
+            for s in cluster.open[j] if t not in stay else ():
+                c = ball(numbers.below[j][s], numbers.above[j][s])
+                if c != 0 and (j, s) in self.place:
+                    rows[t][self.place[j, s]] = c
+        return Compared(rows, {t: ball(*base) for t, base in numbers.base.items()}, weights)
+
+    def _add(self, factor: Rational, term: Objective) -> None:
+        """Add a multiple of a term."""
+        if not isinstance(term, (Total, AlphaFair, MaxMin, Leximin, OrderedWeighted)):
+            raise OutOfDomain(f"{term} is none of the objectives that have exact bounds")
+        compared = self.compared(term)
+        alpha = self.cluster.number(term.alpha) if isinstance(term, AlphaFair) else flint.fmpq(0)
+        if isinstance(term, (MaxMin, Leximin, OrderedWeighted)):
+            self._add_ranked(factor, term, compared)
+        elif alpha == 0:
+            for t in compared.weights:
+                self._add_linear(factor, compared, t)
+        else:
+            for t, w in compared.weights.items():
+                row = {c: v / w for c, v in compared.coefficients[t].items()}
+                self.curves.append(Curve(factor * w, alpha, row, compared.base[t] / w))
+
+    def _add_linear(self, factor: Any, compared: Compared, t: str) -> None:
+        for c, v in compared.coefficients[t].items():
+            self.linear[c] = self.linear.get(c, 0) + factor * v
+        self.constant -= factor * compared.base[t]
+
+    def _add_ranked(self, factor: Rational, term: MaxMin | Leximin | OrderedWeighted, compared: Compared) -> None:
+        """Sorted shares per weight; of leximin its first level, the smallest."""
+        names = list(compared.weights)
+        if not names:
+            return
+        v = rank_weights(term, len(names))
+        most = {
+            t: sum((a * self.top[c] for c, a in compared.coefficients[t].items()), flint.fmpq(0)) / compared.weights[t]
+            for t in names
+        }
+        top = max(above(value) for value in most.values())
+        for k in range(1, len(names) + 1):
+            step = v[k - 1] - (v[k] if k < len(names) else 0)
+            if step == 0:
+                continue
+            if k == len(names):
+                for t, w in compared.weights.items():
+                    self._add_linear(factor * step / w, compared, t)
+                continue
+            level = self._column(top)
+            self.linear[level] = factor * step * k
+            for t, w in compared.weights.items():
+                row = {c: -a / w for c, a in compared.coefficients[t].items()} | {level: flint.fmpq(1)}
+                if k > 1:
+                    row[self._column(top)] = flint.fmpq(-1)
+                    self.linear[len(self.top) - 1] = -factor * step
+                self.rows.append((row, -compared.base[t] / w))
+
+    def _add_measure(self, term: FairnessEfficiency) -> None:
+        """``sgn(1 - beta)`` times the logarithm of the measure of fairness and efficiency."""
+        compared = self.compared(term)
+        beta, lam = self.cluster.number(term.beta), self.cluster.number(term.lam)
+        q = 1 - beta
+        self.sign = 1 if q >= 0 else -1
+        edge, emphasis = abs(q) / abs(beta), lam * self.sign
+        if abs(emphasis - edge) <= self.cluster.number(EDGE) * edge:
+            emphasis = edge
+        if beta < 0 or emphasis < edge:
+            raise OutOfDomain(f"{term} is not concave, so that it has no exact bounds")
+        if q != 0:
+            first = len(self.curves)
+            for t in compared.weights:
+                self.curves.append(Curve(flint.fmpq(0), beta, compared.coefficients[t], compared.base[t]))
+            parts = [flint.arb(w) ** flint.arb(beta) for w in compared.weights.values()]
+            self.mean = LogMean(edge, q, range(first, len(self.curves)), parts)
+        else:
+            self.constant = flint.arb(sum(compared.weights.values(), flint.fmpq(0))).log()
+        if emphasis > edge:
+            total: dict[int, Any] = {}
+            for row in compared.coefficients.values():
+                for c, a in row.items():
+                    total[c] = total.get(c, 0) + a
+            base = sum(compared.base.values(), flint.fmpq(0))
+            self.curves.append(Curve(emphasis - edge, flint.fmpq(1), total, base))
+
+
+def _is_infinite_at_zero(term: Objective) -> bool:
+    """Whether a term is minus infinity, or 0 as a product is, where a number is 0."""
+    power = term.alpha if isinstance(term, AlphaFair) else term.beta if isinstance(term, FairnessEfficiency) else 0
+    return bool(power >= 1)
+
+
+def _refuse_other_numbers(share: Surplus, stays: set[str], in_floats: set[str]) -> None:
+    """`OutOfDomain` if others leave an objective in rational numbers than in floats, as a guarantee just fits.
+
+    At alpha >= 1 a number that can rise by no more than rounding decides the value.
+    """
+    if other := sorted(stays ^ in_floats):
+        what, where = ("user", "team")[share._counts_teams], ("rational numbers", "floats")[other[0] in stays]
+        raise OutOfDomain(
+            f"whether {what} {other[0]!r} can rise above the base of {share} is decided by rounding: in {where} it "
+            "can, otherwise not; lower its base a little, or give numbers as Fractions"
+        )
+
+
+def above(x: Any) -> Rational:
+    """A fraction that is not below a number."""
+    if isinstance(x, flint.fmpq):
+        return x
+    mantissa, exponent = x.upper().man_exp()
+    return flint.fmpq(mantissa) * flint.fmpq(2) ** int(exponent)
+
+
+def ball(low: Rational, high: Rational) -> Any:
+    """A number between two others: a fraction if they are equal, else a ball."""
+    return low if low == high else flint.arb(low).union(flint.arb(high))
+
+
+def objective_of(policy: Any) -> tuple[Objective, str]:
+    """The part of a policy's objective that bounds are of, and what it is."""
+    objective = policy.objective
+    if isinstance(objective, Tiers):
+        first = objective.tiers[0]
+        return first, "the first level of the first tier" if isinstance(first, Leximin) else "the first tier"
+    return objective, "the first level" if isinstance(objective, Leximin) else "the objective"
+
 
 SMALLEST = 1e-300  # width
 
@@ -52,18 +330,13 @@ def _enclosed(allocation: Allocation, width: float) -> ExactBounds:
         rows = tuple(map(tuple, allocation.exact_tasks))
         return ExactBounds(value, value, rows, 0.0, of, reading)
     required()
-    try:
+    with explained(policy, instance, "exact bounds"), flint.ctx.workprec(bits):
         cluster = Cluster(instance, Fraction(1, 2**bits))
-        with flint.ctx.workprec(bits):
-            if bundles.decides_bundles(policy):
-                ends, tasks, reached = _of_bundles(cluster, policy)
-            else:
-                ends, tasks, reached = _of_tasks(cluster, objective, allocation, width)
-            lower, upper = _fraction(ends[0].lower()), _fraction(ends[1].upper())
-    except OutOfDomain as error:
-        raise OutOfDomain(f"{label(policy)} has no exact bounds: {error}") from error
-    except _NoPoint as error:
-        raise Infeasible(f"exact bounds of {label(policy)} on {instance!r}: {_NoPoint.why}") from error
+        if bundles.decides_bundles(policy):
+            ends, tasks, reached = _of_bundles(cluster, policy)
+        else:
+            ends, tasks, reached = _of_tasks(cluster, objective, allocation, width)
+        lower, upper = _fraction(ends[0].lower()), _fraction(ends[1].upper())
     if not reached <= width:
         raise NotCertified(f"exact bounds: {bits} bits reached a width of {reached:.2g}; give a width above {width:g}")
     return ExactBounds(lower, upper, tasks, reached, of, reading)
@@ -84,7 +357,7 @@ Found = tuple[Sequence[Arb], tuple[tuple[Fraction, ...], ...], float]
 
 def _of_tasks(cluster: Cluster, objective: Objective, allocation: Allocation, width: float) -> Found:
     """The ends for an objective of tasks, in natural units."""
-    made = Written(cluster, objective, allocation.policy.constraints)
+    made = PolicyProgram(cluster, objective, allocation.policy.constraints)
     program = made.program
     start = [float(allocation.tasks_by_server[j, s]) for j, s in made.columns]
     start += [float(top) / 2 for top in program.top[len(start) :]]

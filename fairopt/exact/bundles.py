@@ -14,8 +14,6 @@ from fairopt.errors import OutOfDomain
 from fairopt.exact.cluster import Cluster, Table
 from fairopt.exact.rationals import Rational, rational, total
 
-__all__ = ["Group", "decides_bundles", "groups_of", "optimal_bundles", "require_division", "tasks_in"]
-
 
 def decides_bundles(policy: Any) -> bool:
     """Whether a policy maximises weighted logarithms of bundles."""

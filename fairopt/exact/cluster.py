@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.base import as_given
 from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import OfTeam, Surplus
@@ -19,8 +18,6 @@ from fairopt.exact.rationals import Rational, as_rational, rational, total
 from fairopt.instance import Instance
 from fairopt.instance.in_fractions import as_fraction
 from fairopt.instance.parts import taking_part
-
-__all__ = ["Cluster", "Number", "Numbers", "Row", "Rows", "Table", "text"]
 
 Table = list[list[Rational]]  # by user and server
 Pair = tuple[int, int]  # a user and a server
@@ -51,7 +48,8 @@ class Cluster:
         exact, self.instance, self.width = instance.in_fractions, instance, width
         self.n, self.m, self.servers = instance.n_users, instance.n_resources, instance.n_servers
         self.users, self.resources = instance.users, instance.resources
-        given = [[list(map(as_rational, row)) for row in of] for of in _three(exact.demands)]
+        three = exact.demands if exact.demands.ndim == 3 else exact.demands[:, None, :]
+        given = [[list(map(as_rational, row)) for row in of] for of in three]
         self.demands = [of if len(of) == self.servers else of * self.servers for of in given]
         self.counts = [int(q) for q in instance.counts]
         self.capacities = [list(map(as_rational, row)) for row in exact.capacities]
@@ -87,7 +85,7 @@ class Cluster:
 
     def of_user(self, values: Any, name: str, default: Any) -> list[Rational | None]:
         """A parameter of a block by user; None for infinite numbers."""
-        found = self.instance.in_fractions.per_user(as_given(values), name, default)
+        found = self.instance.in_fractions.per_user(values, name, default)
         return [None if v == float("inf") else as_rational(v) for v in found]
 
     def tasks_alone(self, j: int, s: int, usable: Sequence[Rational] | None = None) -> Rational | None:
@@ -153,11 +151,6 @@ class Cluster:
         return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
 
 
-def _three(demands: Any) -> Any:
-    """Demands by user, server and resource; with one row by user where they do not differ."""
-    return demands if demands.ndim == 3 else demands[:, None, :]
-
-
 # -- what objectives compare ------------------------------------------------------------------------------------------
 
 
@@ -187,7 +180,7 @@ class Numbers:
         if isinstance(team, OfTeam):
             part = taking_part(cluster.instance, np.array(cluster.active, dtype=np.intp))
             names, of_user = team.labelling(part)
-            given = cluster.instance.in_fractions.team_weights | as_given(team.weights or {})
+            given = {**cluster.instance.in_fractions.team_weights, **(team.weights or {})}
             self.of_user = {j: str(names[t]) for j, t in zip(cluster.active, of_user.tolist(), strict=True)}
             self.weights = {t: as_rational(as_fraction(given.get(t, 1))) for t in self.of_user.values()}
         self.below, self.above = cluster.between(team._of_user)

@@ -9,8 +9,6 @@ from fractions import Fraction
 
 from fairopt.exact.rationals import written
 
-__all__ = ["ExactBounds"]
-
 LONGEST = 60  # characters of a fraction that is printed
 
 

@@ -22,8 +22,6 @@ from fairopt.runtime.progress import tell
 from fairopt.solve.form.program import Float
 from fairopt.solve.form.simplex import BASIC, Simplex
 
-__all__ = ["ExactOptimum", "LinearProgram"]
-
 Entries = dict[int, Any]  # rational numbers by row or column
 
 BY_SIZE = 50  # pivots that take the largest violation, before Bland's rule
@@ -102,11 +100,8 @@ def float_basis(program: LinearProgram, clock: Clock | None = None) -> frozenset
     slacks = frozenset(range(n, n + m))
     if n == 0 or m == 0:
         return slacks
-    indptr = np.cumsum([0, *map(len, program.columns)])
-    indices = np.array([k for column in program.columns for k in column], dtype=np.int32)
-    data = np.array([as_float(v) for column in program.columns for v in column.values()])
-    costs = np.array([as_float(c) for c in program.costs])
-    right = np.array([as_float(b) for b in program.right])
+    data, indices, indptr = _columns(program)
+    costs, right = (np.array([as_float(v) for v in values]) for values in (program.costs, program.right))
     if not (np.isfinite(data).all() and np.isfinite(costs).all() and np.isfinite(right).all()):
         return slacks
     of_column = np.repeat(np.arange(n), np.diff(indptr))
@@ -406,9 +401,10 @@ class _Pivoting:
             y[k] = as_float(value)
         if self.shifted or not np.isfinite(y).all():
             return nonbasic
-        table, sizes, costs, free = _floats(program)
+        table = sp.csr_array(_columns(program), shape=(self.n, self.m))
+        costs, free = np.array([as_float(c) for c in program.costs]), np.array(program.free)
         with np.errstate(all="ignore"):
-            gains, size = costs - table @ y, np.abs(costs) + sizes @ np.abs(y)
+            gains, size = costs - table @ y, np.abs(costs) + abs(table) @ np.abs(y)
             negative = gains < -(table.indptr[1:] - table.indptr[:-1] + 4) * FLOAT * size
             # numbers so small that products may underflow are compared exactly
             negative &= ~free & (size < HUGE)
@@ -487,11 +483,8 @@ class _Pivoting:
         return ExactOptimum(value, point, multipliers, frozenset(self.basis))
 
 
-def _floats(program: LinearProgram) -> tuple[sp.csr_array, sp.csr_array, Float, Any]:
-    """The columns as rows of floats, their absolute values, costs, and which columns are free or have tiny numbers."""
-    indptr = np.cumsum([0, *map(len, program.columns)])
-    indices = np.array([k for column in program.columns for k in column], dtype=np.int64)
+def _columns(program: LinearProgram) -> tuple[Float, Any, Any]:
+    """The columns in floats: values, their rows, and where each column begins."""
     data = np.array([as_float(v) for column in program.columns for v in column.values()])
-    table = sp.csr_array((data, indices, indptr), shape=(len(program.columns), len(program.right)))
-    costs = np.array([as_float(c) for c in program.costs])
-    return table, abs(table), costs, np.array(program.free)
+    indices = np.array([k for column in program.columns for k in column], dtype=np.int32)
+    return data, indices, np.cumsum([0, *map(len, program.columns)])

@@ -12,15 +12,12 @@ import numpy as np
 from fairopt.blocks.roots import Between
 from fairopt.blocks.shares import Share
 from fairopt.exact.cluster import Cluster, Number, Numbers, Pair, Row, Rows, Table, text
-from fairopt.exact.goals import Ranked
 from fairopt.exact.linear import ExactOptimum, LinearProgram
 from fairopt.exact.rationals import Rational, as_rational, rational, written
-from fairopt.exact.tiers import KeptGoal, Tier
+from fairopt.exact.tiers import KeptGoal, Ranked, Tier
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
 from fairopt.solve.form.program import Program
-
-__all__ = ["Feasible", "floors", "leximin", "leximin_of", "optimum"]
 
 Slopes = Mapping[Pair, Rational]
 Entry = dict[str, Any]  # multipliers as a file holds them

@@ -11,8 +11,6 @@ from fairopt.errors import OutOfDomain
 from fairopt.runtime.clock import check
 from fairopt.solve.form.program import Float, Program
 
-__all__ = ["fill"]
-
 DIGITS = 100
 FULL = Decimal("1e-60")  # relative: what rounding leaves of a full resource
 WIDTH = Fraction(1, 10**DIGITS)  # of coefficients

@@ -13,11 +13,8 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import OutOfDomain
 from fairopt.exact import bundles
 from fairopt.exact.cluster import Cluster, Number, Pair, Rows, Table, text
-from fairopt.exact.goals import Ranked
 from fairopt.exact.rationals import Rational, brief, rational, read, total
-from fairopt.exact.tiers import KeptGoal, Tier, at_base, tiers
-
-__all__ = ["broken", "prove", "settled"]
+from fairopt.exact.tiers import KeptGoal, Ranked, Tier, at_base, tiers
 
 
 class _NotProved(Exception):
@@ -95,9 +92,7 @@ def broken(cluster: Cluster, tasks: Table, rows: Rows, kept: Sequence[KeptGoal] 
 
 
 def _bound(cluster: Cluster, entry: Mapping[str, Any], rows: Rows, slopes: Mapping[Pair, Rational]) -> Rational:
-    """The largest value of a linear function over all feasible tasks, at most, by the prices and multipliers of an
-    entry and weak duality.
-    """
+    """At most the value of a linear function over all feasible tasks, by an entry's prices and multipliers."""
     units = cluster.units
     prices = {(s, i): read(p) for s, i, p in entry.get("prices") or ()}
     multipliers = {k: read(y) for k, y in entry.get("rows") or ()}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
 
 from fairopt.errors import optional
+from fairopt.runtime.display import with_all_digits
 
 Rational = Any  # `flint.fmpq` or `fractions.Fraction`
-
-DIGITS = 4_000  # of integers that Python reads and writes by default
 
 
 def required() -> Any:
@@ -82,8 +82,7 @@ def as_float(value: Rational) -> float:
 
 def written(value: Any) -> str:
     """A number as text such as ``5/11``, of any number of digits."""
-    n, d = ratio(value)
-    return "-" * (n < 0) + _digits(abs(n)) + (f"/{_digits(d)}" if d != 1 else "")
+    return with_all_digits(as_fraction(value))
 
 
 def brief(value: Any) -> str:
@@ -92,28 +91,13 @@ def brief(value: Any) -> str:
     return str(n) if d == 1 and abs(n) < 10**12 else f"{n}/{d}" if d < 10**12 else f"{as_float(value):.12g}"
 
 
-def _digits(n: int) -> str:
-    if n.bit_length() <= 3 * DIGITS:
-        return str(n)
-    half = n.bit_length() * 3 // 20
-    high, low = divmod(n, 10**half)
-    return _digits(high) + _digits(low).zfill(half)
-
-
 def read(text: str) -> Rational:
     """A number from such text; `ValueError` for any other."""
     n, slash, d = text.partition("/")
     digits = n.removeprefix("-")
     if not (digits + d).isascii() or not digits.isdecimal() or bool(slash) != d.isdecimal():
         raise ValueError(f"{text[:60]!r} is not a fraction such as '5/11'")
-    below = _whole(d or "1")
+    above, below = int(Decimal(digits)), int(Decimal(d or "1"))
     if not below:
         raise ValueError(f"{text[:60]!r} divides by 0")
-    return rational(-_whole(digits) if n != digits else _whole(digits), below)
-
-
-def _whole(digits: str) -> int:
-    if len(digits) <= DIGITS:
-        return int(digits)
-    half = len(digits) // 2
-    return _whole(digits[:-half]) * 10**half + _whole(digits[-half:])
+    return rational(above if n == digits else -above, below)

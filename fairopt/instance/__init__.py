@@ -1,7 +1,7 @@
 """The question: demands, capacities, weights, limits and teams, immutable and checked once.
 
-* `data`: `Instance`
-* `derived`: what follows from it, computed once. `parts`: some of its users or servers, for solves.
+* `data`: `Instance`, and what methods read of it, computed once
+* `parts`: some of its users or servers, for solves
 * `validation`: the checks of its arguments, with messages that name the user, the value and the fix
 * `labels`: values joined by label, of dicts and data frames
 * `teams`: labels of users from the innermost out, and their weights

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance import validation
-from fairopt.instance.derived import Derived
 from fairopt.instance.dominance import Dominance, dominance_of
 from fairopt.instance.in_fractions import InFractions
-from fairopt.instance.labels import by_label, joined, whole_name
-from fairopt.instance.limits import Limit, limits_of, limits_on, limits_on_classes, masks_of
+from fairopt.instance.labels import AXES, by_label, joined, whole_name
+from fairopt.instance.limits import Limit, implied, limits_of, limits_on, limits_on_classes, masks_of
 from fairopt.instance.teams import Teams, innermost_first, split_weights
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.hostlists import hostlist, names_of
 from fairopt.runtime.lazy import later
 
-__all__ = ["Instance"]
-
-Float = NDArray[np.float64]
+T = TypeVar("T")
 
 POSITIVE = "give a positive finite number"
+PER_USER = ("demands", "task_limits", "eligible", "guarantees", "rates", "held")  # beside weights
 FRACTIONAL = ("demands", "capacities", "weights", "task_limits", "guarantees", "rates")  # arguments that are numbers
 
 
@@ -143,21 +143,9 @@ class Instance:
         held: Any = None,
         limits: Iterable[Any] | None = None,
     ) -> None:
+        arguments = locals()
         values, known = joined(
-            dict(
-                demands=demands,
-                capacities=capacities,
-                weights=weights,
-                task_limits=task_limits,
-                eligible=eligible,
-                counts=counts,
-                server_types=server_types,
-                units=units,
-                guarantees=guarantees,
-                rates=rates,
-                held=held,
-            ),
-            dict(user=users, server=servers, resource=resources),
+            {name: arguments[name] for name in AXES}, {"user": users, "server": servers, "resource": resources}
         )
         caps = validation.as_floats(values["capacities"], "capacities")
         if caps.ndim == 1:
@@ -216,7 +204,7 @@ class Instance:
         self.rates: Float | None = validation.checked_rates(values["rates"], names, self.teams.names)
         everyone = validation.by_member(values["eligible"], self.teams.names)
         allowed = validation.checked_eligibility(everyone, dem, caps, names, self.rates)
-        self.eligible: NDArray[np.bool_] = validation.frozen(allowed)
+        self.eligible: Bool = validation.frozen(allowed)
         self.held: Float | None = self._held(values["held"])
         self.limits: tuple[Limit, ...] = ()
         if limits:
@@ -278,25 +266,15 @@ class Instance:
         return out
 
     def _arguments(self) -> dict[str, Any]:
-        return dict(
-            demands=self.demands,
-            capacities=self.capacities,
+        kept = ("capacities", "counts", "server_types", "units", "notes", "limits", *PER_USER)
+        return {name: getattr(self, name) for name in kept} | dict(
             weights=self._with_teams(self.own_weights, self.team_weights),
-            task_limits=self.task_limits,
-            eligible=self.eligible,
-            counts=self.counts,
             users=self.users if self.team_weights or self.team_guarantees else self._users,
             resources=self._resources,
             servers=self._given_servers,
-            server_types=self.server_types,
-            units=self.units,
-            notes=self.notes,
             teams=self.teams or None,
             innermost_first=None,
             guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self.derived.has_guarantees else None,
-            rates=self.rates,
-            held=self.held,
-            limits=self.limits,
         )
 
     def _with_teams(self, by_user: Float, by_team: Mapping[str, Any]) -> Any:
@@ -495,17 +473,7 @@ class Instance:
         """The instance with the users of some rows, under these labels."""
         teams = self.teams.take(rows)
         kept = teams.names if self.team_weights or self.team_guarantees else {}
-        part = self.replace(
-            demands=self.demands[rows],
-            weights=self.own_weights[rows],
-            task_limits=self.task_limits[rows],
-            eligible=self.eligible[rows],
-            users=users,
-            teams=teams,
-            guarantees=self.guarantees[rows],
-            rates=None if self.rates is None else self.rates[rows],
-            held=None if self.held is None else self.held[rows],
-        )
+        part = self.replace(**self.derived.of_users(rows), weights=self.own_weights[rows], users=users, teams=teams)
         part.derived.give_teams(
             {team: weight for team, weight in self.team_weights.items() if team in kept},
             {team: floor for team, floor in self.team_guarantees.items() if team in kept},
@@ -564,10 +532,7 @@ class Instance:
             return self
         first = np.unique(classes, return_index=True)[1]
         merged = self.replace(
-            demands=self.demands[:, first] if self.demands.ndim == 3 else self.demands,
-            capacities=self.capacities[first],
-            eligible=self.eligible[:, first],
-            rates=None if self.rates is None else self.rates[:, first],
+            **self.derived.of_servers(first),
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
             servers=None,
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
@@ -608,10 +573,7 @@ class Instance:
             types = None if each.server_types is None else [each.server_types[s] for s in order]
             held = each.held if each.held is None or each.held.ndim == 1 else each.held[:, order]
         made = self.replace(
-            demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands,
-            capacities=self.capacities[row],
-            eligible=self.eligible[:, row],
-            rates=None if self.rates is None else self.rates[:, row],
+            **self.derived.of_servers(row),
             counts=None,
             servers=names,
             server_types=types,
@@ -886,7 +848,7 @@ class Instance:
         value = by_label(value)
         if not isinstance(value, Mapping):
             return value, {}
-        whole = self if self.taken_from is None else self.taken_from[0]  # so that left-out users are known
+        whole = self.derived.whole  # so that left-out users are known
         of_users, of_teams = whole.teams.split(value, whole.derived.position, name)
         if isinstance(value, validation.Changes):
             of_users = validation.Changes(of_users, value.before)
@@ -1111,28 +1073,9 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        names = (
-            "demands",
-            "capacities",
-            "own_weights",
-            "task_limits",
-            "eligible",
-            "counts",
-            "guarantees",
-            "rates",
-            "held",
-        )
-        labels = (
-            "users",
-            "resources",
-            "servers",
-            "server_types",
-            "units",
-            "teams",
-            "team_weights",
-            "team_guarantees",
-            "limits",
-        )
+        names = ("capacities", "counts", "own_weights", *PER_USER)
+        others = ("server_types", "units", "teams", "team_weights", "team_guarantees", "limits")
+        labels = ("users", "resources", "servers", *others)
         return (
             all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names)
             and all(getattr(self, a) == getattr(other, a) for a in labels)
@@ -1151,23 +1094,223 @@ class Instance:
             f"{self.n_users} user{'s' * (self.n_users != 1)} x {self.n_resources} "
             f"resource{'s' * (self.n_resources != 1)} on {total} server{'s' * (total != 1)}{classes}"
         ]
-        if self.n_users and np.ptp(self.weights) > 0:
-            parts.append("weights")
-        if np.isfinite(self.task_limits).any():
-            parts.append("task limits")
-        if not self.eligible.all():
-            parts.append("placement constraints")
-        if self.derived.has_guarantees:
-            parts.append("guarantees")
-        if self.limits:
-            parts.append("limits")
-        if self.rates is not None:
-            parts.append("rates")
-        if self.held is not None:
-            parts.append("tasks held")
+        has = {
+            "weights": self.n_users and np.ptp(self.weights) > 0,
+            "task limits": np.isfinite(self.task_limits).any(),
+            "placement constraints": not self.eligible.all(),
+            "guarantees": self.derived.has_guarantees,
+            "limits": self.limits,
+            "rates": self.rates is not None,
+            "tasks held": self.held is not None,
+        }
+        parts += [what for what, some in has.items() if some]
         numbers = {by: len(self.teams.labelling(by).names) for by in self.teams}
         parts += [f"{number} {by}{'s' * (number != 1)}" for by, number in numbers.items()]
         return f"Instance({', '.join(parts)})"
+
+
+def once(compute: Callable[[Derived], T]) -> property:
+    """A property that is computed once; the instance keeps it, as one that is kept here would keep the instance."""
+
+    def of(derived: Derived) -> T:
+        kept = derived.instance.__dict__.setdefault("_derived", {})
+        if compute.__name__ not in kept:
+            kept[compute.__name__] = compute(derived)
+        value: T = kept[compute.__name__]
+        return value
+
+    return property(of, doc=compute.__doc__)
+
+
+class Derived:
+    """Numbers that methods read of an instance, beside those that users read of it."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+
+    @property
+    def has_guarantees(self) -> bool:
+        """Whether any user or team has a guarantee."""
+        instance = self.instance
+        return bool(instance.guarantees.any()) or bool(instance.team_guarantees)
+
+    @property
+    def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
+        """The instance on the same servers from which these users were selected, and their indices; or None."""
+        instance = self.instance
+        if instance.taken_from is None or any(
+            not np.array_equal(getattr(instance.taken_from[0], name), getattr(instance, name))
+            for name in ("capacities", "counts")
+        ):
+            return None
+        return instance.taken_from
+
+    @property
+    def cheapest_ratios(self) -> Float:
+        """The smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
+        instance = self.instance
+        if instance.demands.ndim == 2:
+            return instance.ratios
+        return np.where(instance.eligible[:, :, None], instance.ratios, np.inf).min(axis=1)
+
+    def common_level(self, per_task: Float, weights: Float | None = None) -> float:
+        """The level at which equal shares per weight use up a resource; ``per_task`` has shape (n_users,).
+
+        Users of a zero share are ignored. Exact on one pool without limits, an estimate if demands or capacities differ
+        by server. ``weights`` replace those of the instance. 0 or infinite on overflow.
+        """
+        instance = self.instance
+        if not (per_task > 0).any():
+            return 1.0
+        weights = instance.weights if weights is None else weights
+        with np.errstate(over="ignore"):  # an infinite load is a level of 0
+            tasks = np.divide(weights, per_task, out=np.zeros(instance.n_users), where=per_task > 0)
+            load = float((tasks @ self.cheapest_ratios).max())
+        if load == 0:  # no user needs any one resource everywhere
+            mu = instance.dominant_shares
+            best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
+            load = float(tasks @ best)
+        return 1.0 / load if load else np.inf
+
+    @once
+    def everywhere(self) -> bool:
+        """Whether all users are eligible on every server row."""
+        return bool(self.instance.eligible.all())
+
+    def of_floats(self) -> Instance:
+        """The same instance, of which `in_fractions` reads each float as the fraction that it is: as solvers do."""
+        instance = self.instance
+        made = object.__new__(type(instance))
+        made.__dict__.update(instance.__dict__, in_fractions=InFractions(instance, of_floats=True))
+        return made
+
+    @property
+    def whole(self) -> Instance:
+        """The instance with all users, of whom `parts.taking_part` may have left out some."""
+        instance = self.instance
+        return instance if instance.taken_from is None else instance.taken_from[0]
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights of all users."""
+        return float(self.whole.weights.sum())
+
+    def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
+        """`tasks_alone` on fractions ``usable``, (n_resources,), of capacities; ``everywhere`` ignores eligibility."""
+        instance = self.instance
+        out = np.full((instance.n_users, instance.n_servers), np.inf)
+        demands = instance.per_server_demands
+        for i in range(instance.n_resources):
+            d = demands[:, :, i]
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                np.minimum(out, np.where(d > 0, usable[i] * instance.capacities[:, i] / d, np.inf), out=out)
+        counts = everywhere & np.isfinite(out) if everywhere else instance.eligible
+        return np.where(counts, out, 0.0) * instance.counts
+
+    @once
+    def server_classes(self) -> NDArray[np.int64]:
+        """The class of each server, shape (n_servers,): equal capacities, eligibility, demands and limits.
+
+        Limits that capacities imply cannot bind, and do not count.
+        """
+        instance = self.instance
+        room = instance.capacities * instance.counts[:, None]
+        return self.classes_within(
+            one for one in instance.limits if not implied(one, room[:, instance.resource_index(one.resource)])
+        )
+
+    def classes_within(self, limits: Iterable[Limit]) -> NDArray[np.int64]:
+        """`server_classes`, told apart by some of the limits."""
+        instance = self.instance
+        ordered = instance.capacities[np.lexsort(instance.capacities.T)]
+        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all capacities differ
+            return validation.frozen(np.arange(instance.n_servers))
+        keys: dict[bytes, int] = {}
+        capacities = [row.tobytes() for row in np.ascontiguousarray(instance.capacities + 0.0)]
+        number = Counter(capacities)
+        same = len(number) == instance.n_servers or bool(
+            instance.eligible.all()
+        )  # columns of eligibility do not matter
+        columns = None if same else np.ascontiguousarray(instance.eligible.T)
+        classes, masks = np.empty(instance.n_servers, dtype=np.int64), masks_of(limits)
+        for s, key in enumerate(capacities):
+            if number[key] > 1:
+                if columns is not None:
+                    key += columns[s].tobytes()
+                if instance.demands.ndim == 3:
+                    key += (instance.demands[:, s, :] + 0.0).tobytes()
+                if instance.rates is not None:
+                    key += (instance.rates[:, s] + 0.0).tobytes()
+                key += bytes(where[s] for where in masks)
+            classes[s] = keys.setdefault(key, len(keys))
+        return validation.frozen(classes)
+
+    def spread(self, tasks_by_class: Float) -> Float:
+        """Spread values of `merged`, (n_users, n_classes, ...), over identical servers: (n_users, n_servers, ...)."""
+        instance = self.instance
+        classes = self.server_classes
+        portion = instance.counts / np.bincount(classes, weights=instance.counts)[classes]
+        return tasks_by_class[:, classes] * portion.reshape(-1, *[1] * (tasks_by_class.ndim - 2))
+
+    def sum_by_class(self, by_row: Float) -> Float:
+        """Sum values of (n_users, n_servers, ...) over identical servers, to (n_users, n_classes, ...)."""
+        out = np.zeros((len(by_row), int(self.server_classes.max()) + 1, *by_row.shape[2:]))
+        np.add.at(out.swapaxes(0, 1), self.server_classes, by_row.swapaxes(0, 1))
+        return out
+
+    def of_users(self, rows: Any) -> dict[str, Any]:
+        """The arrays by user, at some users; weights apart, which teams may divide."""
+        arrays = {name: getattr(self.instance, name) for name in PER_USER}
+        return {name: None if array is None else array[rows] for name, array in arrays.items()}
+
+    def of_servers(self, rows: Any) -> dict[str, Any]:
+        """The arrays by server that are the same for identical servers, at some server rows."""
+        instance = self.instance
+        return {
+            "demands": instance.demands if instance.demands.ndim == 2 else instance.demands[:, rows],
+            "capacities": instance.capacities[rows],
+            "eligible": instance.eligible[:, rows],
+            "rates": None if instance.rates is None else instance.rates[:, rows],
+        }
+
+    def by_row(self, individual: Float) -> Float:
+        """Values by individual server, (n_users, number of servers), summed by row: shape (n_users, n_servers)."""
+        instance = self.instance
+        return np.add.reduceat(individual, np.cumsum(instance.counts) - instance.counts, axis=1)
+
+    @once
+    def position(self) -> dict[str, int]:
+        """The index of each user, by label."""
+        return {u: j for j, u in enumerate(self.instance.users)}
+
+    def exact_numbers(self) -> dict[str, dict[float, Fraction | None]]:
+        """What exact answers read floats as, by argument, where it is not the shortest decimal of a float of 64 bits.
+
+        None for a float that is the rounding of several numbers that were given.
+        """
+        instance = self.instance
+        found = dict(instance._fractions)
+        for name in ("demands", "capacities"):
+            array = getattr(instance, name)
+            if array.dtype == np.float32:
+                short: dict[float, Fraction | None] = {float(x): Fraction(str(x)) for x in np.unique(array)}
+                found[name] = short | found.get(name, {})
+        return found
+
+    def read_as(self, fractions: Mapping[str, Mapping[float, Fraction | None]]) -> Instance:
+        """The instance, just made, with floats of an earlier one read as the fractions that were given there."""
+        instance = self.instance
+        for name, found in fractions.items():
+            instance._fractions[name] = {**found, **instance._fractions.get(name, {})}
+        instance.__dict__.pop("in_fractions", None)
+        return instance
+
+    def give_teams(self, weights: dict[str, float], guarantees: dict[str, dict[str, float]]) -> None:
+        """Complete an instance, just made, with valid weights and guarantees of teams."""
+        of, divided = self.instance, self.instance.weights
+        if weights:
+            divided = validation.frozen(split_weights(of.own_weights, weights, of.teams.names))
+        of.__dict__.update(team_weights=weights, team_guarantees=guarantees, weights=divided)
 
 
 def _names_of_each(servers: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
@@ -1222,10 +1365,7 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         entries["innermost_first"] = innermost_first(instance.teams)
     if instance.derived.has_guarantees:
         entries["guarantees"] = instance._with_teams(instance.guarantees, instance.team_guarantees)
-    if instance.rates is not None:
-        entries["rates"] = instance.rates
-    if instance.held is not None:
-        entries["held"] = instance.held
+    entries |= {name: array for name in ("rates", "held") if (array := getattr(instance, name)) is not None}
     if instance.limits:
         known = {*instance.users, *instance.teams.names}
         entries["limits"] = [one.entry(instance.servers, known) for one in instance.limits]

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import ROUNDING
 
-__all__ = ["Dominance", "dominance_of", "server_blocks", "sums_by_group"]
-
-Float = NDArray[np.float64]
 BLOCK = 65_536  # numbers evaluated together in cache (16,384 and 262,144 took a quarter longer)
 
 
@@ -28,7 +25,7 @@ class Dominance:
     n_resources), are the demands of one task of each dominant user, and of each other user, on one server.
     """
 
-    dominant: NDArray[np.bool_]
+    dominant: Bool
     requests: Float
     others_requests: Float
 
@@ -42,7 +39,7 @@ class Dominance:
         """1 for the others."""
         return 1.0 - self.first
 
-    def short(self, capacities: Float) -> NDArray[np.bool_]:
+    def short(self, capacities: Float) -> Bool:
         """Whether the demands of one task of each user exceed a server's capacity, shape (n_servers, n_resources)."""
         return np.asarray(self.requests + self.others_requests > capacities * (1.0 + ROUNDING))
 
@@ -51,7 +48,7 @@ class Dominance:
         return Dominance(self.dominant[:, rows], self.requests[rows], self.others_requests[rows])
 
 
-def dominance_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] | None = None) -> Dominance:
+def dominance_of(demands: Float, capacities: Float, eligible: Bool | None = None) -> Dominance:
     """The dominance of demands by server; without ``eligible`` all users are eligible everywhere."""
     n, servers, m = demands.shape
     dominant = np.empty(demands.shape, dtype=bool)
@@ -74,14 +71,12 @@ def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]
 
 
 def sums_by_group(values: Float, first: Float, second: Float | None = None) -> tuple[Float, Float]:
-    """Sums over the users of the first group (``first`` is 1) and over the others; by subtraction digits would be
-    lost.
-    """
+    """Sums over users of the first group (``first`` is 1) and over the others: by subtraction digits would be lost."""
     second = 1.0 - first if second is None else second
     return np.einsum("j...,j...->...", values, first), np.einsum("j...,j...->...", values, second)
 
 
-def _largest(ratios: Float) -> NDArray[np.bool_]:
+def _largest(ratios: Float) -> Bool:
     """Where a ratio is the largest of its user on its server; the first one for ties."""
     m = ratios.shape[2]
     if m != 2:

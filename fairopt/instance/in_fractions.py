@@ -6,17 +6,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import OutOfDomain
-
-if TYPE_CHECKING:
-    from fairopt.instance.data import Instance
-
-__all__ = ["Fractions", "InFractions", "as_fraction"]
 
 Fractions = NDArray[np.object_]  # `fractions.Fraction`
 
@@ -36,16 +31,9 @@ class InFractions:
 
     Floats are the shortest decimals that print them (0.1 is 1/10), unless Fractions were given; float32 numbers are
     decimals of their own precision.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> exact = fo.Instance([[0.1, 2]], [3, 8]).in_fractions
-    >>> print(*exact.ratios[0])
-    1/30 1/4
     """
 
-    def __init__(self, instance: Instance, of_floats: bool = False) -> None:
+    def __init__(self, instance: Any, of_floats: bool = False) -> None:
         self._of, self.of_floats = instance, of_floats
         self._given = {} if of_floats else instance.derived.exact_numbers()
 
@@ -106,7 +94,7 @@ class InFractions:
         whole = self if self._of.taken_from is None else self.alike(self._of.taken_from[0]).in_fractions
         return Fraction(whole.weights.sum())
 
-    def alike(self, instance: Instance) -> Instance:
+    def alike(self, instance: Any) -> Any:
         """Another instance, of which floats are read as of this one."""
         return instance.derived.of_floats() if self.of_floats else instance
 

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 
-__all__ = ["axes_of", "by_label", "joined", "refuse_labels", "whole_name"]
-
-_AXES = {
+AXES = {
     "demands": ("user", "resource"),
     "capacities": ("server", "resource"),
     "weights": ("user",),
@@ -58,7 +56,7 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
             arrays[name], axes[name] = _by_resource(value), {"resource": tuple(value)}
         elif (found := axes_of(value)) is not None:
             arrays[name] = np.asarray(value)
-            kinds = _AXES[name][-len(found) :] if name == "capacities" else _AXES[name]
+            kinds = AXES[name][-len(found) :] if name == "capacities" else AXES[name]
             if len(kinds) == len(found):  # wrong shapes are refused later
                 axes[name] = {kind: axis for kind, axis in zip(kinds, found, strict=True) if axis is not None}
             _refuse_table(name, found[-1])
@@ -89,13 +87,7 @@ def by_label(value: Any) -> Any:
 
 
 def whole_name(name: Any, resources: Iterable[str]) -> Any:
-    """The resource that a name without its vendor's prefix means; other names, and indices, are returned as they are.
-
-    Examples
-    --------
-    >>> whole_name("gpu", ["cpu", "nvidia.com/gpu"]), whole_name("disk", ["cpu"])
-    ('nvidia.com/gpu', 'disk')
-    """
+    """The resource that a name without its vendor's prefix means; other names and indices as they are."""
     known = list(resources)
     if name in known:
         return name

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
-
-__all__ = ["Limit", "implied", "limits_of", "limits_on", "limits_on_classes", "masks_of"]
-
-Mask = NDArray[np.bool_]
+from fairopt.runtime.arrays import Bool, Float
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Limit:
     amount: float
     of: tuple[tuple[str, tuple[bool, ...] | None], ...]
 
-    def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Mask:
+    def counts(self, members: Mapping[str, Any], n_users: int, n_servers: int) -> Bool:
         """The (user, server) pairs whose use counts, shape (n_users, n_servers)."""
         out = np.zeros((n_users, n_servers), dtype=np.bool_)
         for who, where in self.of:
@@ -67,7 +64,7 @@ def limits_on(limits: Sequence[Limit], rows: Any) -> tuple[Limit, ...]:
     )
 
 
-def implied(limit: Limit, room: NDArray[np.float64]) -> bool:
+def implied(limit: Limit, room: Float) -> bool:
     """Whether the servers of a limit, which have ``room`` (n_servers,) of its resource in all, have no more than it."""
     masks = [where for _, where in limit.of]
     on = slice(None) if None in masks else np.any(np.array(masks, dtype=np.bool_), axis=0)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.instance import validation
 from fairopt.instance.data import Instance
 from fairopt.instance.limits import limits_on
 from fairopt.instance.teams import Teams
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 
 def merged_within_limits(instance: Instance) -> Instance:
@@ -28,13 +27,11 @@ def merged_within_limits(instance: Instance) -> Instance:
 
 
 def taking_part(instance: Instance, chosen: ArrayLike) -> Instance:
-    """`select_users` (indices or a mask) for a solve: values given for all users, and `Derived.total_weight`, remain
-    valid.
-    """
+    """`select_users` for a solve: values given for all users, and `Derived.total_weight`, remain valid."""
     rows = np.arange(instance.n_users)[np.asarray(chosen)]
     part = instance._of_users(rows, None)
-    part.derived.take_from(instance, rows)  # labels are taken from there on demand
-    part.__dict__["weights"] = validation.frozen(instance.weights[rows])  # as divided among all members of teams
+    # labels are taken from there on demand; weights are as divided among all members of teams
+    part.__dict__.update(taken_from=(instance, rows), weights=validation.frozen(instance.weights[rows]))
     return part
 
 
@@ -42,13 +39,9 @@ def window(instance: Instance, rows: slice, ratios: Float | None = None, demands
     """`taking_part` of a slice of users, without copies or checks; ``ratios``, ``demands`` if known."""
     part = object.__new__(Instance)
     part.__dict__.update(
-        demands=instance.demands[rows] if demands is None else demands,
+        instance.derived.of_users(rows),
         weights=instance.weights[rows],
         own_weights=instance.own_weights[rows],
-        task_limits=instance.task_limits[rows],
-        eligible=instance.eligible[rows],
-        guarantees=instance.guarantees[rows],
-        rates=None if instance.rates is None else instance.rates[rows],
         held=None,
         limits=instance.limits,
         teams=instance.teams.take(rows),
@@ -67,8 +60,7 @@ def window(instance: Instance, rows: slice, ratios: Float | None = None, demands
         merged_from=None,
         _checked=True,
     )
-    if ratios is not None:
-        part.__dict__["ratios"] = ratios
+    part.__dict__.update({name: v for name, v in (("ratios", ratios), ("demands", demands)) if v is not None})
     return part
 
 
@@ -96,14 +88,9 @@ def with_rows(instance: Instance, demands: Any) -> Instance:
 def server_window(instance: Instance, rows: slice) -> Instance:
     """The instance on a slice of the servers, without copies or checks; users eligible on none remain."""
     part = object.__new__(Instance)
-    demands = instance.demands if instance.demands.ndim == 2 else instance.demands[:, rows]
     part.__dict__.update(
-        instance.__dict__,
-        demands=demands,
-        capacities=instance.capacities[rows],
+        {**instance.__dict__, **instance.derived.of_servers(rows)},
         counts=instance.counts[rows],
-        eligible=instance.eligible[:, rows],
-        rates=None if instance.rates is None else instance.rates[:, rows],
         held=None,
         limits=limits_on(instance.limits, rows),
         _servers=instance.servers[rows] if instance._given_servers else None,

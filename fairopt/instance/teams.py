@@ -8,15 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import by_label
-
-__all__ = ["Labelling", "Teams", "innermost_first", "split_weights", "sums_by"]
-
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from fairopt.runtime.arrays import Float, Indices
 
 
 class Labelling(NamedTuple):
@@ -196,15 +191,7 @@ def _labelling(by: str, given: Any, users: Sequence[str]) -> Labelling:
 
 
 def innermost_first(labels: Mapping[str, Sequence[str | None]]) -> tuple[str, ...]:
-    """The names of labels: one whose teams lie within those of another before it, else in their order.
-
-    Examples
-    --------
-    >>> innermost_first({"org": ["ml", "ml", "web"], "team": ["vision", "nlp", "front"]})
-    ('team', 'org')
-    >>> innermost_first({"org": ["ml", "web"], "team": ["vision", "front"]})
-    ('org', 'team')
-    """
+    """The names of labels: one whose teams lie within those of another before it, else in their order."""
     left, out = list(labels), list[str]()
     inside = {by: {one for one in left if one != by and _within(labels[one], labels[by])} for by in left}
     while left:

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.hostlists import hosts
-
-Float = NDArray[np.float64]
 
 EXACT_INTEGERS = 1 << 53  # all integers up to it are floats
 SPREAD = 1e100  # largest ratio of weights
@@ -280,7 +279,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
         )
 
 
-def check_per_user(array: Float, name: str, right: NDArray[np.bool_], fix: str, users: Sequence[str]) -> None:
+def check_per_user(array: Float, name: str, right: Bool, fix: str, users: Sequence[str]) -> None:
     """Check one number per user; ``right`` marks valid ones."""
     if not right.all():
         j = int(np.argmin(right))
@@ -362,7 +361,7 @@ def refuse_units_of_users(given: Any) -> None:
             )
 
 
-def by_member(given: Any, members: Mapping[str, NDArray[np.intp]]) -> Any:
+def by_member(given: Any, members: Mapping[str, Indices]) -> Any:
     """A dict by user or team as one by user (or its index); a user's own value wins."""
     if not isinstance(given, Mapping) or not any(name in members for name in given):
         return given
@@ -372,7 +371,7 @@ def by_member(given: Any, members: Mapping[str, NDArray[np.intp]]) -> Any:
     return Changes(merged, given.before) if isinstance(given, Changes) else merged
 
 
-def checked_rates(given: Any, labels: Labels, members: Mapping[str, NDArray[np.intp]]) -> Float | None:
+def checked_rates(given: Any, labels: Labels, members: Mapping[str, Indices]) -> Float | None:
     """Rates as (n_users, n_servers), finite and nonnegative, with a positive one for every user; or None."""
     if given is None:
         return None
@@ -396,10 +395,7 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
     """
     shape = (len(labels.users), len(labels.servers))
     if isinstance(given, Mapping):
-        rows = {name: k for k, name in enumerate(labels.users)}
-        at = {user: index_of(user, rows, shape[0], "user") for user in given}
-        named = set(at.values())
-        missing = [u for u, j in rows.items() if j not in named]
+        at, missing = _places(given, labels.users)
         places = [user for user, row in given.items() if np.ndim(row) or isinstance(row, Mapping)]
         before = given.before.ndim if isinstance(given, Changes) else 1
         if places or (before == 2 and shape[1] > 1):
@@ -433,13 +429,20 @@ def checked_held(given: Any, labels: Labels, by_server: bool) -> Float:
     return frozen(held)
 
 
+def _places(given: Mapping[Any, Any], users: Sequence[str]) -> tuple[dict[Any, int], list[str]]:
+    """The index of each user in a dict by label or index, and the users that it leaves out."""
+    position = {user: j for j, user in enumerate(users)}
+    at = {user: index_of(user, position, len(users), "user") for user in given}
+    named = set(at.values())
+    return at, [user for user, j in position.items() if j not in named]
+
+
 def _by_user_and_server(given: Mapping[Any, Any], name: str, labels: Labels, blank: float) -> Float:
     """A dict by user of numbers per server, of dicts by server or of single numbers as (n_users, n_servers)."""
     shape = (len(labels.users), len(labels.servers))
-    rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
-    at = {user: index_of(user, rows, shape[0], "user") for user in given}
-    named = set(at.values())
-    out = np.array(left_out(given, name, [u for u, j in rows.items() if j not in named], shape, blank))
+    columns = {server: s for s, server in enumerate(labels.servers)}
+    at, missing = _places(given, labels.users)
+    out = np.array(left_out(given, name, missing, shape, blank))
     for user, row in given.items():
         if isinstance(row, Mapping):
             for server, number in row.items():
@@ -477,13 +480,11 @@ def _one_per_pair(given: Any, name: str, shape: tuple[int, int], labels: Labels)
 
 def checked_eligibility(
     eligible: Any, demands: Float, capacities: Float, labels: Labels, rates: Float | None = None
-) -> NDArray[np.bool_]:
-    """Eligibility as (n_users, n_servers); users are not eligible on servers without a resource that they need, or
-    where their rate is 0.
-    """
+) -> Bool:
+    """Eligibility as (n_users, n_servers): nowhere without a needed resource, or where the user's rate is 0."""
     shape = (len(demands), len(capacities))
     if eligible is None:
-        allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
+        allowed: Bool = np.broadcast_to(np.True_, shape)
     elif isinstance(eligible, Mapping):
         allowed = _eligibility_by_name(eligible, labels)
     else:
@@ -516,12 +517,10 @@ def checked_eligibility(
     return allowed
 
 
-def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> NDArray[np.bool_]:
-    rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
-    at = {user: index_of(user, rows, len(rows), "user") for user in eligible}
-    named = set(at.values())
-    missing = [user for user, j in rows.items() if j not in named]
-    allowed = np.array(left_out(eligible, "eligible", missing, (len(rows), len(columns)), np.True_))
+def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> Bool:
+    columns = {server: s for s, server in enumerate(labels.servers)}
+    at, missing = _places(eligible, labels.users)
+    allowed = np.array(left_out(eligible, "eligible", missing, (len(labels.users), len(columns)), np.True_))
     for user, names in eligible.items():
         if not isinstance(names, (str, list, tuple, set, frozenset)):
             raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Bool = NDArray[np.bool_]
 
 _REQUIRED = ("user", "arrival", "duration")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
@@ -55,7 +55,7 @@ class JobArguments:
     listed: NDArray[np.intp]
     lists: list[tuple[str, ...] | None]
     teams: list[str | None] = field(default_factory=list)
-    gangs: Mask = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    gangs: Bool = field(default_factory=lambda: np.zeros(0, dtype=bool))
     limits: Float = field(default_factory=lambda: np.zeros(0))
     time_unit: str | None = None
 
@@ -65,7 +65,7 @@ class JobArguments:
         self.gangs = self.gangs if len(self.gangs) else np.zeros(n, dtype=bool)
         self.limits = self.limits if len(self.limits) else np.full(n, math.nan)
 
-    def fitting(self, servers: Instance) -> Mask:
+    def fitting(self, servers: Instance) -> Bool:
         """Whether a task of each job, or its gang, fits on servers where it may run, shape (n_jobs,)."""
         fits = np.zeros(len(self.users), dtype=bool)
         most = np.zeros(len(self.users))  # of a gang at once
@@ -84,7 +84,7 @@ class JobArguments:
                     most[gangs] += count * np.fmin.reduce(room // self.demands[gangs], axis=1)
         return fits & (~self.gangs | (most >= self.tasks))
 
-    def part(self, kept: Mask) -> JobArguments:
+    def part(self, kept: Bool) -> JobArguments:
         """The jobs where ``kept`` is true."""
         names = ("demands", "durations", "arrivals", "tasks", "weights", "listed", "gangs", "limits")
         users = [user for user, keep in zip(self.users, kept, strict=True) if keep]
@@ -157,7 +157,7 @@ def _arrivals(table: InputTable, notes: Notes) -> Float:
     return np.asarray(seconds - seconds.min())
 
 
-def _gangs(table: InputTable) -> Mask:
+def _gangs(table: InputTable) -> Bool:
     """The column ``gang``."""
     out = np.zeros(len(table), dtype=bool)
     for row, cell in enumerate(table.texts("gang") if "gang" in table.columns else ()):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+Bool = NDArray[np.bool_]
 FULL = 1e-10  # relative
 LARGEST = 100_000  # denominator of a simple fraction
 ROUNDED = 1e-12  # relative: of 1,000 amounts that are no such fraction about 3 would be taken for one
@@ -24,7 +24,7 @@ class Quota:
 
     resource: str
     amount: float
-    on: Mapping[str, Mask]
+    on: Mapping[str, Bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Users:
 
     demands: Float
     limits: Float
-    able: Mask
+    able: Bool
     members: Mapping[str, Collection[int]]
     resources: Sequence[str]
     capacities: Float

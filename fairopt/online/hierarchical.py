@@ -21,7 +21,7 @@ from fairopt.solve.whole.servers import Placement
 __all__ = ["HierarchicalScheduler"]
 
 Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Bool = NDArray[np.bool_]
 
 
 class HierarchicalScheduler(WholeJobs):
@@ -142,14 +142,14 @@ class HierarchicalScheduler(WholeJobs):
         self._first[q] = self._lines[q][0].number
         return job.number
 
-    def _can_rise(self) -> tuple[Mask, Mask]:
+    def _can_rise(self) -> tuple[Bool, Bool]:
         """The queues of which a job fits, and the users with one."""
         fits = (self._first < np.inf) & (self._kinds.total[self._kind_of] >= self._size_of)
         can = np.zeros(len(self._users), dtype=bool)
         can[self._user_of[fits]] = True
         return fits, can
 
-    def _levels(self, can: Mask) -> tuple[Float, Float]:
+    def _levels(self, can: Bool) -> tuple[Float, Float]:
         """Levels of users and of the children of the root."""
         room = self._servers.room(range(self.instance.n_servers)).sum(axis=0)  # with the tolerance of SAME
         counts = self._has & (room > 2 * SAME * self._total)

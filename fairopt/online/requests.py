@@ -56,7 +56,7 @@ class Requests:
             if not self._servers.would_fit_empty(request).any():
                 raise InvalidInstance(self._too_large(user, request))
             per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
-            users = list(dict.fromkeys([user, *(name for value in per_user for name, _ in value.pairs)]))
+            users = list(dict.fromkeys([user, *(name for value in per_user for name in value)]))
             alone = Instance(  # with the users that the share names
                 [units] * len(users),
                 instance.capacities,

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["BOUNDING", "Bounds", "bounds_of", "spread"]
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 BOUNDING = ("kubernetes", "slurm")  # formats whose limits stop all tasks of a team that are beyond them
 
 
@@ -24,7 +22,7 @@ class Bounds:
     """
 
     amounts: Float
-    written: Mask
+    written: Bool
 
 
 def bounds_of(
@@ -33,8 +31,8 @@ def bounds_of(
     fair: Float,
     demands: Sequence[Float],
     capacity: Float,
-    plain: Mask,
-    required: Mask,
+    plain: Bool,
+    required: Bool,
 ) -> Bounds:
     """The amounts that whole tasks of teams use, and which of them bound a team.
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
@@ -23,11 +22,10 @@ from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain
 from fairopt.operate.words import sentences
 from fairopt.proof.gate import BY_LEXIMIN
 from fairopt.runtime.display import label
+from fairopt.runtime.arrays import Float, Indices
 
 __all__ = ["Explainer", "explain"]
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of objectives.
 LEAST = 2e-3

@@ -20,11 +20,10 @@ from fairopt.operate.explanation import Binding
 from fairopt.operate.raised import FilledAgain, SolvedAgain, again
 from fairopt.operate.team_sums import team_sums
 from fairopt.proof.gate import OPEN
+from fairopt.runtime.arrays import Float, Indices
 
 __all__ = ["ExplainedAnswer", "Subject", "subject_of"]
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
 SAME = 1e-6  # relative difference of equal levels

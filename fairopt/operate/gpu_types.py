@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 from fairopt.io.quotas.accounts import tres_name
 from fairopt.io.slurm.devices import ANY, UNNAMED, is_slice
+from fairopt.runtime.arrays import Float
 
-Float = NDArray[np.float64]
 _GPU, _NONE = "gres/gpu", "no GPU"
 _NUMBERED = re.compile(r"(.+):(\d+)")
 _NOTHING = 1e-9  # units

@@ -15,11 +15,9 @@ from fairopt.instance import Instance
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import WholeTasks
+from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["handed_out"]
-
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def handed_out(instance: Instance, placement: Float) -> Float:
@@ -72,7 +70,7 @@ class _Limits:
         self.demands, self.left = each.per_server_demands, list[float]()
         members = {user: j for j, user in enumerate(each.users)} | dict(each.teams.names)
         self.resources = [each.resource_index(one.resource) for one in each.limits]
-        self.of_user: dict[int, list[tuple[int, Mask]]] = {}
+        self.of_user: dict[int, list[tuple[int, Bool]]] = {}
         for n, (limit, i) in enumerate(zip(each.limits, self.resources, strict=True)):
             counts = limit.counts(members, each.n_users, each.n_servers)
             used = float((placement * self.demands[:, :, i])[counts].sum())
@@ -80,7 +78,7 @@ class _Limits:
             for j in np.flatnonzero(counts.any(axis=1)).tolist():
                 self.of_user.setdefault(j, []).append((n, counts[j]))
 
-    def within(self, j: int, able: Mask) -> Mask:
+    def within(self, j: int, able: Bool) -> Bool:
         """The servers, of those where a user is able to run, on which one more task is within limits."""
         for n, on in self.of_user.get(j, ()):
             able = able & (~on | (self.demands[j, :, self.resources[n]] <= self.left[n]))

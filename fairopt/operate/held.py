@@ -14,10 +14,10 @@ from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
 from fairopt.operate.team_sums import team_sums
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
+from fairopt.runtime.arrays import Float
 
 __all__ = ["EVEN", "OVER", "UNDER", "HeldNow", "described_held", "held_now", "most_used"]
 
-Float = NDArray[np.float64]
 
 OVER, UNDER, EVEN = "over", "under", "even"
 SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9

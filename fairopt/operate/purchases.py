@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.derivatives.analysis import FAR, ZERO
-from fairopt.derivatives.sensitivity import Purchase, checked_costs, sensitivity
+from fairopt.derivatives.sensitivity import FAR, ZERO, Purchase, checked_costs, sensitivity
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
@@ -24,10 +22,10 @@ from fairopt.policy import accepted
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
+from fairopt.runtime.arrays import Float
 
 __all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
 
-Float = NDArray[np.float64]
 
 BY_ANSWERS = "answers"
 TASKS = "tasks"  # leads where no resource does

@@ -41,10 +41,10 @@ from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.team_quotas import ABOVE, RELATIVE, Change, QuotaChanges, Quotas, described
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.runtime.display import visible
+from fairopt.runtime.arrays import Float
 
 __all__ = ["FORMATS", "quotas_of"]
 
-Float = NDArray[np.float64]
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang

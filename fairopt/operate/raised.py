@@ -13,11 +13,10 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, tiers_of
-from fairopt.blocks.base import ByUser, as_given, is_ours
+from fairopt.blocks.base import ByUser, is_ours
 from fairopt.blocks.constraints import Constraint, MaxShare, MinShare, MinTasks, SharingIncentive
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share, Tasks
@@ -29,10 +28,10 @@ from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock, begin
 from fairopt.solve.cluster import hierarchy
+from fairopt.runtime.arrays import Float
 
 __all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
 
-Float = NDArray[np.float64]
 
 BY = 0.01  # the part by which numbers are raised
 # Relative change of an objective that is none: answers are certified to 1e-6, and most are better than 1e-9.
@@ -116,7 +115,7 @@ def relaxed(constraint: Constraint, point: Point | None = None, by: float = BY) 
 def _times(values: Any, factor: float) -> Any:
     """A parameter by user times a number."""
     if isinstance(values, ByUser):
-        return ByUser({name: value * factor for name, value in values.pairs})
+        return ByUser({name: value * factor for name, value in values.items()})
     if isinstance(values, tuple):
         return tuple(value * factor for value in values)
     return values * factor
@@ -354,7 +353,7 @@ def _of_team(share: Any) -> OfTeam | None:
 
 def _team_weight(share: OfTeam, team: str, instance: Instance) -> float:
     """The weight of a team in a share."""
-    given = {} if share.weights is None else dict(as_given(share.weights))
+    given = {} if share.weights is None else dict(share.weights)
     return float(given.get(team, instance.team_weights.get(team, 1.0)))
 
 
@@ -364,6 +363,6 @@ def _with_team_weight(share: Share, team: str, by: float, instance: Instance) ->
     if isinstance(share, OfTeam):
         if team not in instance.teams.labelling(share.by).names:
             return share
-        given = {} if share.weights is None else dict(as_given(share.weights))
+        given = {} if share.weights is None else dict(share.weights)
         return replace(share, weights={**given, team: _team_weight(share, team, instance) * (1 + by)})
     return share if share._is_plain else replace(inner, share=_with_team_weight(inner.share, team, by, instance))

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 
 __all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_by"]
 
-Float = NDArray[np.float64]
 
 MAX_TYPES = 20  # types shown in pictures and tables
 

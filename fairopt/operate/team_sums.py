@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 
 __all__ = ["TeamSums", "guaranteed_units", "team_sums", "teams_shown"]
-
-Float = NDArray[np.float64]
 
 
 class TeamSums(NamedTuple):

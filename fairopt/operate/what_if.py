@@ -23,13 +23,13 @@ from fairopt.runtime.display import shorter
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import tell, within
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS
+from fairopt.runtime.arrays import Float
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["EVEN", "GAINS", "LEFT_OUT", "LOSES", "NEW", "Gains", "WhatIf", "answered", "what_if"]
 
-Float = NDArray[np.float64]
 
 GAINS, LOSES, EVEN, LEFT_OUT, NEW = "gains", "loses", "even", "left out", "new"
 NAMED = 2  # users or teams on each side in a sentence

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.blocks.guarantees import beyond_limits, limited_units
@@ -22,11 +21,10 @@ from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
+from fairopt.runtime.arrays import Float, Indices
 
 __all__ = ["WholeAnswer", "whole_answer"]
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 MOST_NAMED = 5  # users in a note
 MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
 SECONDS = 30.0  # for these programs

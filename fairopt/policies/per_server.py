@@ -254,7 +254,7 @@ def _alone(instance: Instance, s: int, users: Int) -> Instance:
         servers=[instance.servers[s]],
         teams=instance.teams.take(users),
     )
-    alone.derived.take_from(instance, users)
+    alone.__dict__["taken_from"] = instance, users
     alone.__dict__.update(team_weights=instance.team_weights, weights=instance.weights[users])
     return alone
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairopt.blocks.form import Form, shares_at
+from fairopt.blocks.form import Form
 from fairopt.blocks.model import Point
+from fairopt.blocks.numbers import shares_at
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import best_server
 from fairopt.proof.lagrangian import Lagrangian, Multipliers

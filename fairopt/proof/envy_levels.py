@@ -16,7 +16,7 @@ import numpy as np
 from fairopt.blocks.constraints import BLOCK, MANY, tasks_of_each
 from fairopt.blocks.shares import Share
 from fairopt.runtime.tolerances import NOISE, ROUNDING
-from fairopt.solve.form.program import Float, Indices, Mask, Program
+from fairopt.solve.form.program import Bool, Float, Indices, Program
 
 TIGHT = 1e-13  # relative: rows with less slack are binding
 NEAR = 1e-6  # of a capacity: resources with more slack are not full
@@ -87,8 +87,8 @@ class Point:
 
     tasks: Float
     level: Float
-    at_low: Mask
-    at_high: Mask
+    at_low: Bool
+    at_high: Bool
 
 
 def envy_gap(envy: EnvyProgram, tasks: Float) -> float:

@@ -27,7 +27,7 @@ from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, 
 from fairopt.solve.form.bundle_program import BundleProgram
 from fairopt.solve.form.compiled import affine_slopes
 from fairopt.solve.form.own_values import best_values
-from fairopt.solve.form.program import ConeModel, Float, Indices, Mask, Program
+from fairopt.solve.form.program import Bool, ConeModel, Float, Indices, Program
 
 ROUNDED = 1e-12  # a relative violation that rounding explains
 
@@ -78,7 +78,7 @@ def repair(program: Program, tasks: Float) -> Float:
     return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
 
 
-def nothing_but_violations(program: Program, tasks: Float, violation: float) -> Mask:
+def nothing_but_violations(program: Program, tasks: Float, violation: float) -> Bool:
     """Users without a lower bound who hold no more than relative violations of lower bounds, or rounding, leave them,
     shape (n_users,).
 

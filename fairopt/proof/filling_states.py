@@ -11,16 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.guarantees import beyond_limits, limited_units, team_floors
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
+from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["Confirmed", "_Unconfirmed", "confirm"]
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 # Relative: levels, limits and floors this close are equal; shares this close are both dominant; capacities this full
 # are full; a rise by less is rounding.
@@ -109,7 +107,7 @@ class _Tree:
         size = len(self.names)
         return np.stack([np.bincount(self.parent, column, size) for column in of_users.T], axis=1)
 
-    def any_below(self, of_users: Mask) -> Mask:
+    def any_below(self, of_users: Bool) -> Bool:
         """Whether something holds of a user below each branch."""
         return self.sums(of_users[:, None].astype(float))[:, 0] > 0
 
@@ -117,7 +115,7 @@ class _Tree:
 class _Look(NamedTuple):
     """Branches at a state: whether they can rise, their levels, vectors and heights (shares per weight)."""
 
-    open: Mask
+    open: Bool
     level: Float
     vector: Float
     height: Float
@@ -182,7 +180,7 @@ class _Confirmation:
             taken.append(np.array([floor / worth]))
         return np.hstack(uses), np.concatenate(taken)
 
-    def _below(self, k: int) -> Mask:
+    def _below(self, k: int) -> Bool:
         """The users below a branch."""
         inside = np.zeros(len(self.tree.names), dtype=bool)
         inside[k] = True
@@ -238,7 +236,7 @@ class _Confirmation:
 
     # -- states
 
-    def look(self, tasks: Float, rising: Mask, clock: Float | None = None) -> _Look:
+    def look(self, tasks: Float, rising: Bool, clock: Float | None = None) -> _Look:
         """The branches at tasks; at the levels of ``clock``, else at those of the lowest children that can rise."""
         tree, size = self.tree, len(self.tree.names)
         still = np.where(rising, 0.0, tasks)
@@ -315,7 +313,7 @@ class _Confirmation:
         self.full |= new
         self.ended |= stopped
 
-    def _has_room(self, tasks: Float, waiting: Mask, placement: Sequence[Any]) -> bool:
+    def _has_room(self, tasks: Float, waiting: Bool, placement: Sequence[Any]) -> bool:
         """Whether a placement fits, holds floors, has at least these tasks, and more for those that wait.
 
         Users of one branch with the same demands and servers stand for each other.
@@ -357,16 +355,16 @@ class _Confirmation:
 class _Step:
     """The way from one state to the next: who could rise (``rising``), reached a limit (``ends``) and ``moved``."""
 
-    def __init__(self, of: _Confirmation, before: Float, start: _Look, clock: Float, rising: Mask, ends: Mask) -> None:
+    def __init__(self, of: _Confirmation, before: Float, start: _Look, clock: Float, rising: Bool, ends: Bool) -> None:
         self.of, self.before, self.start, self.clock, self.rising, self.ends = of, before, start, clock, rising, ends
         self.end = of.look(of.tasks, rising & ~ends, clock)
-        self.moved: Mask = of.tasks > before * (1 + STILL)
+        self.moved: Bool = of.tasks > before * (1 + STILL)
         self.moved_branches = of.tree.any_below(self.moved)
 
-    def near(self, look: _Look, k: int, within: float = DOMINANT) -> Mask:
+    def near(self, look: _Look, k: int, within: float = DOMINANT) -> Bool:
         """The resources of the dominant share of a branch."""
         share = look.height[k] * self.of.tree.weights[k]
-        near: Mask = ~self.of.full[: self.of.m] & (look.vector[k] >= share * (1 - within))
+        near: Bool = ~self.of.full[: self.of.m] & (look.vector[k] >= share * (1 - within))
         return near
 
     def follows(self) -> float:
@@ -468,12 +466,12 @@ class _Step:
         if max(rises) - min(rises) > CLOSE * max(self.of.held()[c].max() / tree.weights[c] for c in tied):
             raise _Unconfirmed(f"children of {tree.names[k] or 'the root'!r} do not rise alone together")
 
-    def _rates(self, k: int, leaves: Mask, tied: Sequence[int], waiting: Sequence[int], after: bool) -> Mask:
+    def _rates(self, k: int, leaves: Bool, tied: Sequence[int], waiting: Sequence[int], after: bool) -> Bool:
         """The resources of which the share of a branch grows."""
         tree = self.of.tree
         of = {c: self.grows(c) if after else self.grew(c) for c in tied}
         still = [c for c in tied if not (self.near(self.end, c) & of[c]).any()]
-        rates: Mask = np.zeros(self.of.m, dtype=bool)
+        rates: Bool = np.zeros(self.of.m, dtype=bool)
         for c in still or tied:
             rates |= of[c]
         if still:
@@ -483,13 +481,13 @@ class _Step:
         rates |= (tree.ratios[leaves & (tree.parent == k)] > 0).any(axis=0)
         return rates
 
-    def grows(self, k: int) -> Mask:
+    def grows(self, k: int) -> Bool:
         """The resources of which a branch has a growing share after the step."""
         level, can = self.clock[k], [c for c in self.of.tree.children[k] if self.end.open[c]]
         tied = [c for c in can if self.end.height[c] <= level * (1 + CLOSE)]
         return self._rates(k, self.rising & ~self.ends, tied, [c for c in can if c not in tied], True)
 
-    def grew(self, k: int) -> Mask:
+    def grew(self, k: int) -> Bool:
         """The resources of which a branch had a growing share at the end of the step."""
         tree, moved, level = self.of.tree, self.moved_branches, self.clock[k]
         at = [c for c in tree.children[k] if moved[c] and abs(self.end.height[c] - level) <= CLOSE * level]

@@ -24,7 +24,7 @@ from fairopt.instance.teams import sums_by
 from fairopt.proof.bound import rounded_up_sum
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Mask, Program
+from fairopt.solve.form.program import Bool, Float, Indices, Program
 
 AT_BOUND = 1e-9  # relative: members that near to a bound are at it
 
@@ -46,7 +46,7 @@ class InsideTeams:
     would make it infeasible. Members are those users of which some pair varies.
     """
 
-    def __init__(self, program: Program, team: OfTeam, tasks: Float, columns: Mask) -> None:
+    def __init__(self, program: Program, team: OfTeam, tasks: Float, columns: Bool) -> None:
         instance, pairs = program.instance, program.pairs
         own, whole = team.share._numbers(instance, levelled=True), team._numbers(instance)
         c, in_total = pairs.of(own.per_task), pairs.of(whole.per_task)
@@ -75,7 +75,7 @@ class InsideTeams:
         self.lowest, self.most = np.minimum(worst * low, self.shares), np.maximum(best * high, self.shares)
         self._add_rows(program, tasks, columns)
 
-    def _add_rows(self, program: Program, tasks: Float, columns: Mask) -> None:
+    def _add_rows(self, program: Program, tasks: Float, columns: Bool) -> None:
         """Write capacities, users' limits (on several servers) and further rows in the columns."""
         rest = np.where(columns, 0.0, tasks)
         kept = np.flatnonzero(program.usable_rows > 0)

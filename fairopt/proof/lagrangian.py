@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import Curve, Form, Sorted, shares_at
+from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.model import Point
+from fairopt.blocks.numbers import shares_at
 from fairopt.blocks.own import ranges
 from fairopt.blocks.rows import Rows
 from fairopt.proof.bound import best_response, level_at, rounded_up_sum

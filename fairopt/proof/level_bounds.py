@@ -30,7 +30,7 @@ from fairopt.proof.proposal import MOVED
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
-from fairopt.solve.form.program import Float, Indices, Mask, Program
+from fairopt.solve.form.program import Bool, Float, Indices, Program
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relative: users that far above a level are not at it
@@ -74,7 +74,7 @@ class LevelCosts(NamedTuple):
     pair_cost: Float
     cost: Float
     reduced_cost: Float
-    closed: Mask
+    closed: Bool
     slack: float
     rounding: float
     level: float
@@ -265,7 +265,7 @@ class LevelsAtPrices:
             taken += np.minimum(money * best, most)
         return out
 
-    def passed_on(self, over: Float, alone: Mask, fixed: Mask, times: int) -> Float:
+    def passed_on(self, over: Float, alone: Bool, fixed: Bool, times: int) -> Float:
         """What is to be made room for on each row, if earlier users make room on rows that they fill ``alone``.
 
         They keep their levels by running elsewhere, and take of other rows by the ratio of their loads, level by level.
@@ -282,7 +282,7 @@ class LevelsAtPrices:
             out = np.minimum(np.maximum(out, over + more), self.program.usable_rows)
         return out
 
-    def lowest_part(self, level: float, lost: Float, later: Mask) -> float:
+    def lowest_part(self, level: float, lost: Float, later: Bool) -> float:
         """The part by which a level may fall if later users lose parts of theirs; who comes down to it falls alike."""
         lowest = 0.0
         while True:
@@ -334,7 +334,7 @@ class LevelsAtPrices:
         np.maximum.at(most, self.user, np.where(self.pair_levels > 0, c.cost_size, 0.0))
         return CANCELLED * most
 
-    def displaced_further(self, c: LevelCosts, excess: Float, lower: Mask) -> float:
+    def displaced_further(self, c: LevelCosts, excess: Float, lower: Bool) -> float:
         """The part of its level that users of lower levels could take by rising by an excess, under constraints besides
         capacities, where `displaced` measures nothing.
         """
@@ -423,7 +423,7 @@ class LevelsAtPrices:
             multiples,
         )
 
-    def at_proved_level(self, c: LevelCosts, rise: Float) -> Mask:
+    def at_proved_level(self, c: LevelCosts, rise: Float) -> Bool:
         """Users at the level of others whom the same prices provably fix: all of them need the same full resources."""
         mine, values = c.solution.users, self.values
         proved = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]

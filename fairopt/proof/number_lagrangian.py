@@ -21,7 +21,7 @@ from fairopt.blocks.shares import best_server
 from fairopt.proof.bound import best_response, gain_of_power, rounded_up_sum
 from fairopt.proof.lagrangian import Lagrangian, Multipliers, charged
 from fairopt.runtime.tolerances import TERM_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Mask, Program
+from fairopt.solve.form.program import Bool, Float, Indices, Program
 
 TIES = (1e-9, 1e-6, 1e-4)  # relative differences of levels that count as equal
 NEAR_LIMIT = 1e-7  # relative
@@ -40,7 +40,7 @@ class Supply(NamedTuple):
     first: Indices
     least: Float
 
-    def crossing(self, meets: Mask) -> tuple[Indices, Mask]:
+    def crossing(self, meets: Bool) -> tuple[Indices, Bool]:
         """The position of each number's first user with ``meets``, and whether there is one."""
         at = np.where(meets, np.arange(len(meets)), len(meets))
         found = np.append(at, len(meets))
@@ -147,7 +147,7 @@ class NumbersLagrangian(Lagrangian):
             price = np.where(some & (demanded[position] >= before), supply.price[position], between)
         return np.where(np.isfinite(price), price, 0.0)
 
-    def _marginal(self, term: Sorted, supply: Supply, z: Float, tie: float) -> tuple[Float, Mask]:
+    def _marginal(self, term: Sorted, supply: Supply, z: Float, tie: float) -> tuple[Float, Bool]:
         """The cost of the last unit of each number at the point, and whether more is at a higher cost only."""
         numbers = _numbers_of(term)
         number = np.repeat(np.arange(len(numbers)), np.diff(supply.first))

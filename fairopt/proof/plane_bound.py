@@ -20,8 +20,9 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.form import Form, shares_at
+from fairopt.blocks.form import Form
 from fairopt.blocks.model import Point
+from fairopt.blocks.numbers import shares_at
 from fairopt.proof.entries import Named
 from fairopt.proof.lagrangian import Lagrangian
 from fairopt.proof.proposal import Evidence

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation, ChangedByHand, units_of
-from fairopt.blocks.base import as_given, blocks_within
+from fairopt.blocks.base import blocks_within
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.instance import Instance
@@ -98,7 +98,7 @@ def _weights(policy: Any, instance: Instance) -> tuple[dict[str, float], list[fl
     given: dict[str, float] = {}
     for block in (policy, *(block for block in _blocks(policy) if isinstance(block, OfTeam))):
         weights = getattr(block, "weights", None)
-        given |= {} if weights is None else dict(as_given(weights))
+        given |= {} if weights is None else dict(weights)
     own = zip(instance.users, instance.own_weights.tolist(), strict=True)
     teams = {name: given.get(name, instance.team_weights.get(name, 1.0)) for name in instance.teams.names}
     return teams, [given.get(user, weight) for user, weight in own]

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import expression_of, tiers_of
-from fairopt.blocks.base import ByUser, as_given
+from fairopt.blocks.base import ByUser
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective, Total
@@ -100,7 +100,7 @@ class _Counted(Share):
 
     def per_task(self, instance: Instance) -> Float:
         c = self.share.coefficients(instance)
-        factors = instance.per_user(as_given(self.factors), "factors", default=0.0)
+        factors = instance.per_user(self.factors, "factors", default=0.0)
         return c * (factors if c.ndim == 1 else factors[:, None])
 
 

@@ -1,8 +1,5 @@
 """Types of arrays: numbers, indices and flags."""
 
 import numpy as np
-from numpy.typing import NDArray
+from fairopt.runtime.arrays import Bool, Float, Indices
 
-Float = NDArray[np.float64]
-Int = NDArray[np.intp]
-Bool = NDArray[np.bool_]

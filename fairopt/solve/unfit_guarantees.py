@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.guarantees import KeptLimits, TeamGuarantees, UserGuarantees, team_floors
-from fairopt.blocks.largest import Largest, largest
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Largest, Rows, largest
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible
 from fairopt.instance import Instance

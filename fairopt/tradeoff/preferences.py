@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.base import brief
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.measure import log_fairness, log_total
+from fairopt.blocks.powers import log_fairness, log_total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfTime, nearest
 from fairopt.instance import Instance

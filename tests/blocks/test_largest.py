@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fairopt.blocks.largest import largest
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Rows, largest
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-6, 1e6])

@@ -18,7 +18,7 @@ import fairopt as fo
 from fairopt.errors import Infeasible, InvalidBlock, MissingExtra, NotCertified, OutOfDomain
 from fairopt.exact import proof, rationals, tiers
 from fairopt.exact.cluster import Cluster
-from fairopt.exact.goals import Goal
+from fairopt.exact.tiers import Goal
 from fairopt.policies.parse import parse_policy
 
 PAPER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pictures import inside
 
 import fairopt as fo
-from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Point
+from fairopt.blocks.powers import log_fairness, log_total
 from fairopt.runtime.clock import Clock
 from fairopt.tradeoff import preferences as prefer
 

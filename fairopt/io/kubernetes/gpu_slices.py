@@ -23,7 +23,7 @@ _PRODUCT, _STRATEGY, _REPLICAS = f"{GPU}.product", "nvidia.com/mig.strategy", f"
 _CONFIG = "nvidia.com/mig.config"
 _PROFILE = re.compile(r"MIG-(.+)$|^all-(.+)$")
 Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+Bool = NDArray[np.bool_]
 
 
 def slice_of(node: Node) -> str:
@@ -50,7 +50,7 @@ def with_slices(
     servers: Sequence[Node],
     names: list[str],
     capacities: Float,
-    tasks: Sequence[tuple[str, tuple[float, ...], Mask]],
+    tasks: Sequence[tuple[str, tuple[float, ...], Bool]],
     notes: Notes,
 ) -> tuple[list[str], Float, list[tuple[float, ...]]]:
     """The resources, capacities and requests in which slices of GPUs are resources of their own, as those of Slurm.

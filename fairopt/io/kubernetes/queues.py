@@ -51,7 +51,7 @@ _DEFAULT = "default"  # the LocalQueue of jobs that name none
 _ANY = ResourceFlavor.model_validate({"metadata": {"name": "any"}})  # for a flavor without an object
 _Link = tuple[str, ...]
 _Asked = tuple[str, str, str]
-Mask = NDArray[np.bool_]
+Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,14 +450,14 @@ class Queues:
         )
 
     def owed(
-        self, places: Sequence[tuple[Tasks, Mask]], names: Mapping[str, str], servers: Servers, scaled: bool = True
+        self, places: Sequence[tuple[Tasks, Bool]], names: Mapping[str, str], servers: Servers, scaled: bool = True
     ) -> Owed:
         """What nominal quotas owe to queues, and to cohorts in cohorts; and the limits of queues and cohorts.
 
         ``places`` are tasks with the servers where they may run. With ``scaled`` quotas of a flavor beyond what its
         servers have, as far as tasks want them, are scaled.
         """
-        of_queue: dict[str, list[tuple[Tasks, Mask]]] = {}
+        of_queue: dict[str, list[tuple[Tasks, Bool]]] = {}
         for place in places:
             if place[0].queue is not None:
                 of_queue.setdefault(place[0].queue, []).append(place)
@@ -497,7 +497,7 @@ class Queues:
         return Owed(of_team, outer, limits, scaled=scaled)
 
     def _limits(
-        self, cell: tuple[str, str], wanted: Mapping[str, float], masks: Mapping[str, Mask], servers: Servers
+        self, cell: tuple[str, str], wanted: Mapping[str, float], masks: Mapping[str, Bool], servers: Servers
     ) -> Iterator[Limit]:
         """The limits of queues and cohorts on a resource of a flavor that some servers have."""
         (flavor, resource), made = cell, dict[tuple[tuple[str, ...], str], int]()
@@ -513,7 +513,7 @@ class Queues:
     def _of_cohorts(
         self,
         wanted: Mapping[tuple[str, str], Mapping[str, float]],
-        masks: Mapping[str, Mapping[tuple[str, str], Mask]],
+        masks: Mapping[str, Mapping[tuple[str, str], Bool]],
         names: Mapping[str, str],
     ) -> dict[str, tuple[list[str], list[Quota]]]:
         """What cohorts in cohorts are owed: their quotas and those below them, the inner ones first."""
@@ -572,7 +572,7 @@ class Queues:
         self._notes.add(what, *(self._cohorts.now - self._cohorts.partly), most=str(MOST_AHEAD))
         self._notes.say("fair sharing in Kueue compares what is borrowed: -p kueue; HDRF compares all that teams hold")
 
-    def _note_alike(self, able: Collection[Mask], limits: Collection[Limit], servers: Servers) -> None:
+    def _note_alike(self, able: Collection[Bool], limits: Collection[Limit], servers: Servers) -> None:
         """Name flavors with equal servers between which limits that can bind leave it open how a queue is divided."""
         on = [(one, np.any([*one.of.values()], axis=0)) for one in limits]
         binding = [mask for one, mask in on if one.amount * _ROUNDED < servers.total(mask, one.resource)]
@@ -595,7 +595,7 @@ class Queues:
 
     # -- placement ----------------------------------------------------------------------------------------------
 
-    def allowed(self, tasks: Tasks, servers: Servers) -> Mask:
+    def allowed(self, tasks: Tasks, servers: Servers) -> Bool:
         """The servers where tasks may run, by their own rules and by the flavors of their ClusterQueue.
 
         For each group of resources of which the tasks request some, one of its flavors must have the server, and a
@@ -624,20 +624,20 @@ class Queues:
             out[s] |= node.name == tasks.runs_on  # whatever its rules are now
         return out
 
-    def places(self, queue: str, servers: Servers) -> dict[tuple[str, str], Mask]:
+    def places(self, queue: str, servers: Servers) -> dict[tuple[str, str], Bool]:
         """The servers on which what a queue uses of a resource counts for a flavor, by flavor and resource.
 
         Kueue takes the first flavor with quotas of all that a set of pods requests. So a server counts for the one of
         its flavors with quotas of most of what the server has, the first of several.
         """
         if queue not in servers.places:
-            made: dict[tuple[str, str], Mask] = {}
+            made: dict[tuple[str, str], Bool] = {}
             for group in self._found.cluster_queues[queue].groups:
                 made |= self._places_in(queue, group, servers)
             servers.places[queue] = made
         return servers.places[queue]
 
-    def _places_in(self, queue: str, group: ResourceGroup, servers: Servers) -> dict[tuple[str, str], Mask]:
+    def _places_in(self, queue: str, group: ResourceGroup, servers: Servers) -> dict[tuple[str, str], Bool]:
         branch, names = self._cohorts.queues[queue], [one.name for one in group.flavors]
         on = np.array([self.servers_of(name, servers) for name in names]).reshape(len(names), len(servers.nodes))
         some = {of: np.array([branch.at_most((name, of)) > 0 for name in names]) for of in sorted(group.covered)}
@@ -664,18 +664,18 @@ class Queues:
                 self._notes.add(what, *told)
         return made
 
-    def _masks(self, queue: str, servers: Servers) -> dict[tuple[str, str], Mask]:
+    def _masks(self, queue: str, servers: Servers) -> dict[tuple[str, str], Bool]:
         """The places of which the queue has a quota."""
         quotas = self._cohorts.queues[queue].quotas
         return {cell: on for cell, on in self.places(queue, servers).items() if cell in quotas}
 
-    def held_on(self, tasks: Tasks, able: Mask, servers: Servers) -> Mask:
+    def held_on(self, tasks: Tasks, able: Bool, servers: Servers) -> Bool:
         """The servers of the flavors that Kueue holds for admitted tasks, if possible those on which they may run."""
         flavors = {*(tasks.assigned or {}).values()}
         on = np.all([self.servers_of(flavor, servers) for flavor in flavors], axis=0) if flavors else able
         return on & able if (on & able).any() else on
 
-    def servers_of(self, flavor: str, servers: Servers) -> Mask:
+    def servers_of(self, flavor: str, servers: Servers) -> Bool:
         """The servers with the labels of a flavor: all if the flavor is not known."""
         if flavor not in servers.of_flavor:
             found = self._found.flavors.get(flavor)
@@ -697,15 +697,15 @@ class Servers:
     resources: Sequence[str] = ()
     capacities: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     amount: Callable[[Fraction, str], float] = lambda amount, resource: float(amount)
-    of_flavor: dict[str, Mask] = field(default_factory=dict)
-    places: dict[str, dict[tuple[str, str], Mask]] = field(default_factory=dict)
+    of_flavor: dict[str, Bool] = field(default_factory=dict)
+    places: dict[str, dict[tuple[str, str], Bool]] = field(default_factory=dict)
     tuples: dict[bytes, tuple[bool, ...]] = field(default_factory=dict)
 
-    def as_tuple(self, mask: Mask) -> tuple[bool, ...]:
+    def as_tuple(self, mask: Bool) -> tuple[bool, ...]:
         """A mask as a tuple, one object for equal masks."""
         return self.tuples.setdefault(mask.tobytes(), tuple(mask.tolist()))
 
-    def total(self, mask: Mask, resource: str) -> float:
+    def total(self, mask: Bool, resource: str) -> float:
         """What some servers have of a resource."""
         return float(self.capacities[mask, self.resources.index(resource)].sum())
 

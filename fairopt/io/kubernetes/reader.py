@@ -25,7 +25,7 @@ from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_sl
 from fairopt.io.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueObjects, read_kueue
 from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
-from fairopt.io.kubernetes.queues import Mask, Queues, Servers, Tasks
+from fairopt.io.kubernetes.queues import Bool, Queues, Servers, Tasks
 from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
 from fairopt.io.kubernetes.transformations import transformations_in, with_outputs
 from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named, unread_kinds
@@ -436,9 +436,9 @@ def _resources(servers: list[Node], pods: Sequence[Tasks], chosen: Sequence[str]
     return list(chosen)
 
 
-def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Mask]:
+def _allowed(pods: Sequence[Tasks], queues: Queues, servers: Servers) -> list[Bool]:
     """The eligible servers of each pod, shape (n_servers,) each, one array for equal rules."""
-    known: dict[tuple[str, str | None, frozenset[str], str | None], Mask] = {}
+    known: dict[tuple[str, str | None, frozenset[str], str | None], Bool] = {}
     at, out = {node.name: s for s, node in enumerate(servers.nodes)}, []
     for pod in pods:
         requested = frozenset() if pod.queue is None else frozenset(pod.spec.request)
@@ -471,7 +471,7 @@ def _on_closed(tasks: Sequence[Tasks], servers: list[Node], queues: Queues, note
 def _hold_admitted(
     runs: list[dict[int, float]],
     tasks: Sequence[Tasks],
-    allowed: Sequence[Mask],
+    allowed: Sequence[Bool],
     requests: NDArray[np.float64],
     capacities: NDArray[np.float64],
     queues: Queues,
@@ -508,12 +508,12 @@ def _hold_admitted(
 
 def _only_held(
     tasks: Sequence[Tasks],
-    allowed: Sequence[Mask],
+    allowed: Sequence[Bool],
     runs: Sequence[Mapping[int, float]],
     requests: NDArray[np.float64],
     capacities: NDArray[np.float64],
     notes: Notes,
-) -> tuple[list[Tasks], list[Mask]]:
+) -> tuple[list[Tasks], list[Bool]]:
     """The tasks, and where they may run: those held where their queue has no quota now stay there, and get no more."""
     kept, places = list(tasks), list(allowed)
     for k, one in enumerate(tasks):

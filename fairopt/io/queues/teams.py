@@ -12,7 +12,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.notes import Notes
 from fairopt.io.queues.tree import ALL, QueueTree
 from fairopt.io.quotas.quota import matching
-from fairopt.io.secured import Limit, Mask, Owed, Quota, Users, secured, without_rounding
+from fairopt.io.secured import Bool, Limit, Owed, Quota, Users, secured, without_rounding
 
 _ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _SMALL = 1e-3  # of the smallest other weight, for a weight of 0
@@ -164,7 +164,7 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
     demands, capacities = np.asarray(values["demands"], dtype=float), np.asarray(values["capacities"], dtype=float)
     if demands.ndim != 2:
         raise InvalidInstance("demands by server are not read with queues; give demands in users.csv")
-    able: Mask = np.asarray((demands[:, None] <= capacities * _ROUNDING_FACTOR).all(axis=2))
+    able: Bool = np.asarray((demands[:, None] <= capacities * _ROUNDING_FACTOR).all(axis=2))
     if values.get("eligible") is not None:
         able &= np.asarray(values["eligible"], dtype=np.bool_)
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)

@@ -21,7 +21,7 @@ ANY = "any"  # as a type: one device of any type, whole or a slice
 _SLICE = re.compile(  # 1g.10gb, a100_1g.5gb, 1c.2g.10gb+me; shared-8 of Kubernetes
     r"(^|[^0-9A-Za-z])\d+g[._]?\d+gb|^shared-\d+$", re.IGNORECASE
 )
-Mask = NDArray[np.bool_]
+Bool = NDArray[np.bool_]
 
 
 def is_slice(kind: str) -> bool:
@@ -67,7 +67,7 @@ class Devices:
                 out[name, kind] = whole * self.elsewhere[name, kind]
         return out
 
-    def of_task(self, amounts: Amounts, allowed: Mask) -> dict[Key, Fraction]:
+    def of_task(self, amounts: Amounts, allowed: Bool) -> dict[Key, Fraction]:
         """The devices that a task uses if it may run on the ``allowed`` servers."""
         out: dict[Key, Fraction] = {}
         for name, total in amounts.total.items():
@@ -81,16 +81,16 @@ class Devices:
             out |= {(name, kind): n for kind, n in of_kinds.items() if n and (name, kind) in self.keys}
         return out
 
-    def choice(self, name: str, allowed: Mask) -> str:
+    def choice(self, name: str, allowed: Bool) -> str:
         """The resource of a request without a type: ``""`` for whole devices, a type of slices, or `ANY`."""
         kinds = [kind for kind, has in self._with[name].items() if (has & allowed).any()]
         return "" if not kinds else kinds[0] if len(kinds) == 1 else ANY
 
     @cached_property
-    def _with(self) -> dict[str, dict[str, Mask]]:
+    def _with(self) -> dict[str, dict[str, Bool]]:
         """The servers with whole devices (``""``) and with slices of each type, by name."""
         empty = np.zeros(len(self.servers), dtype=np.bool_)
-        out: dict[str, dict[str, Mask]] = defaultdict(lambda: defaultdict(empty.copy))
+        out: dict[str, dict[str, Bool]] = defaultdict(lambda: defaultdict(empty.copy))
         for s, server in enumerate(self.servers):
             for name in server.total:
                 out[name][""][s] = whole_of(server, name) > 0
@@ -114,7 +114,7 @@ def untyped(amounts: Amounts, name: str) -> Fraction:
 def devices_of(
     servers: Sequence[Amounts],
     closed: Sequence[Amounts],
-    tasks: Sequence[tuple[str, Amounts, Mask]],
+    tasks: Sequence[tuple[str, Amounts, Bool]],
     notes: Notes,
     word: str = "job",
 ) -> Devices:

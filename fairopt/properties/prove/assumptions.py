@@ -12,8 +12,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.symbols import ShareSymbols, Symbols, conditions_of
-from fairopt.blocks.terms import Condition, Term
+from fairopt.blocks.terms import Condition, ShareSymbols, Symbols, Term, conditions_of
 from fairopt.errors import InvalidBlock, NoAnswer, NotCertified
 from fairopt.instance import Instance
 from fairopt.policy import Policy

@@ -20,7 +20,7 @@ from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import brief, is_ours
 from fairopt.blocks.inline import Inline
 from fairopt.blocks.shares import Tasks
-from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, conditions_of
+from fairopt.blocks.terms import OutcomeSymbols, ShareSymbols, Symbols, conditions_of
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label

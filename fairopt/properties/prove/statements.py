@@ -16,8 +16,20 @@ from itertools import permutations
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.shares import Share
-from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols, conditions_of
-from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
+from fairopt.blocks.terms import (
+    FALSE,
+    Condition,
+    OutcomeSymbols,
+    ShareSymbols,
+    Symbols,
+    Term,
+    UserSymbols,
+    all_of,
+    any_of,
+    conditions_of,
+    number,
+    total,
+)
 
 PROVABLE = (
     "pareto",

@@ -15,7 +15,7 @@ from fairopt.instance.parts import taking_part
 from fairopt.instance.validation import distinct
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.pool_users import bounds_fit
-from fairopt.solve.form.program import Float, Mask, Program
+from fairopt.solve.form.program import Bool, Float, Program
 
 
 class Above(Program):
@@ -27,11 +27,11 @@ class Above(Program):
 
     base: Float
     load: Float
-    rises: Mask
+    rises: Bool
     rounding: float
 
     def __init__(self, program: Program, base: Float) -> None:
-        own: Mask | None = None if program.low is base else program.low > base  # lower bounds above the base
+        own: Bool | None = None if program.low is base else program.low > base  # lower bounds above the base
         if own is not None and not own.any():
             own, base = None, program.low
         self.base, self.rises = base, program.room if own is None else program.room | own

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.runtime.clock import check
-from fairopt.solve.form.program import Float, Mask
+from fairopt.solve.form.program import Bool, Float
+from fairopt.runtime.arrays import Indices
 
-Int = NDArray[np.intp]
 
 FORBIDDEN = 1e60  # cost of a server where a user is not eligible; its square does not overflow
 CHUNK = 1 << 17  # numbers per chunk of stacked loads: 1 MB
@@ -27,7 +26,7 @@ def by_pair(n_users: int, n_servers: int) -> Float:
     return np.empty((n_users, n_servers), order="F" if n_servers <= FEW else "C")
 
 
-def cheapest_of(costs: Float) -> tuple[Float, NDArray[np.intp]]:
+def cheapest_of(costs: Float) -> tuple[Float, Indices]:
     """The minimum of each row and its index; NumPy takes ten times as long for short rows."""
     if costs.shape[1] > FEW:
         index = costs.argmin(axis=1)
@@ -49,7 +48,7 @@ class Demands:
     (n_resources, n_servers), contiguous along servers.
     """
 
-    def __init__(self, demands: Float, capacities: Float, per_level: Float, eligible: Mask) -> None:
+    def __init__(self, demands: Float, capacities: Float, per_level: Float, eligible: Bool) -> None:
         self.eligible = eligible
         self.n_users, self.n_servers = eligible.shape
         self.n_resources = demands.shape[-1]
@@ -91,7 +90,7 @@ class Demands:
         self.ratios *= self.per_capacity
         self.ratios *= self.eligible[:, None, :]
 
-    def price(self, prices: Float, users: slice | Int) -> Float:
+    def price(self, prices: Float, users: slice | Indices) -> Float:
         """The cost of a unit of level by user and server, eligible or not."""
         ratios = self.ratios[users]
         out: Float = ratios[:, 0] * prices[0]
@@ -99,7 +98,7 @@ class Demands:
             out += ratios[:, i] * prices[i]
         return out
 
-    def loads(self, parts: Float, users: slice | Int) -> Float:
+    def loads(self, parts: Float, users: slice | Indices) -> Float:
         """Loads by resource and server of a chunk's levels."""
         ratios = self.ratios[users]
         return np.stack([np.einsum("js,js->s", ratios[:, i], parts) for i in range(self.n_resources)])
@@ -123,10 +122,10 @@ class _SameDemands(Demands):
         self.squares = self.units[:, self.upper[0]] * self.units[:, self.upper[1]]
         self.per_square = self.per_capacity[self.upper[0]] * self.per_capacity[self.upper[1]]
 
-    def price(self, prices: Float, users: slice | Int) -> Float:
+    def price(self, prices: Float, users: slice | Indices) -> Float:
         return self.units[users] @ (prices * self.per_capacity)
 
-    def loads(self, parts: Float, users: slice | Int) -> Float:
+    def loads(self, parts: Float, users: slice | Indices) -> Float:
         return (self.units[users].T @ parts) * self.per_capacity
 
     def stacked(self, factors: Float, users: slice) -> Float:
@@ -141,7 +140,7 @@ class _SameDemands(Demands):
         return out
 
 
-def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: Mask) -> Demands:
+def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: Bool) -> Demands:
     """`Demands` of the class that fits the shapes."""
     same = demands.ndim == 2 and per_level.shape[1] == 1
     return (_SameDemands if same else Demands)(demands, capacities, per_level, eligible)

@@ -22,7 +22,7 @@ from fairopt.instance import Instance
 from fairopt.instance.dominance import server_blocks, sums_by_group
 from fairopt.instance.parts import server_window
 from fairopt.runtime.tolerances import TINY
-from fairopt.solve.form.program import Float, Mask
+from fairopt.solve.form.program import Bool, Float
 
 HUGE = 1e300  # the level t if all requests are granted
 LOG_2 = float(np.log(2.0))
@@ -59,7 +59,7 @@ class Division:
     instance: Instance
     objective: WeightedLog
     parts: Parts | None
-    capped: Mask
+    capped: Bool
 
     def answer(self, given: Float | None = None) -> DividedBundles:
         """The optimal bundles, or given ones scaled to parts and requests, with their gap at the optimal prices.
@@ -120,7 +120,7 @@ class _DividedServers:
         pairs = zip(self.parts, self.bases, strict=True)
         self.levels = [np.divide(p, w, out=np.zeros(p.shape), where=w > 0) for p, w in pairs]
         self.best = self.by_user(self.levels) * base
-        self.capped: Mask | None = whole.capped[rows] if whole.capped[rows].any() else None
+        self.capped: Bool | None = whole.capped[rows] if whole.capped[rows].any() else None
         if self.capped is not None:
             self.limit_to_requests(self.capped)
 
@@ -136,7 +136,7 @@ class _DividedServers:
         out += self.second * by_group[1]
         return out
 
-    def limit_to_requests(self, capped: Mask) -> None:
+    def limit_to_requests(self, capped: Bool) -> None:
         """Levels t with ``sum_j min(request_j, t base_j) = P``; `HUGE` if all requests are granted.
 
         Newton's method from below on a concave, piecewise linear function: exact once the set of users at their

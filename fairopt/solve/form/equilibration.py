@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
+from fairopt.runtime.arrays import Float
 
 ROUNDS = 50  # at most
 MIDDLES = 10  # rounds of geometric means
 RUIZ = 10  # rounds; each takes the square root of how far the largest entries are from 1
 EVEN = 0.01  # relative: sums that are nearer to their aims are left as they are
-
-Float = NDArray[np.float64]
 
 
 def equilibrated(rows: sp.csr_array, column: NDArray[np.intp], size: Float) -> Float:

@@ -21,7 +21,7 @@ from fairopt.instance import Instance
 from fairopt.instance.labels import refuse_labels
 from fairopt.instance.validation import as_floats
 from fairopt.runtime.tolerances import EPS
-from fairopt.solve.form.program import Float, Mask
+from fairopt.solve.form.program import Bool, Float
 
 # Demands per chunk. DRF on 200,000 instances of 3 x 3 took 0.53, 0.41, 0.34, 0.35 and 0.79 microseconds each with
 # 2**13, 2**14, 2**16, 2**17 and 2**20; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.
@@ -38,7 +38,7 @@ class FairUnits(NamedTuple):
     """
 
     unit: Float
-    part: Mask
+    part: Bool
     weights: Float
     rates: Float
     log_per_weight: Float
@@ -240,7 +240,7 @@ class Batch:
             np.ascontiguousarray(per_task.T),
         )
 
-    def coefficients(self, share: Share, ratios: Float, part: Mask, levelled: bool) -> tuple[Float, Mask]:
+    def coefficients(self, share: Share, ratios: Float, part: Bool, levelled: bool) -> tuple[Float, Bool]:
         """The share of one task, 1 for inactive users, and where it is valid, shapes (size, n_users).
 
         Valid coefficients are finite, and positive for every user, or for at least one if users are not ``levelled``.
@@ -251,7 +251,7 @@ class Batch:
         if part.any():
             together = Instance(ratios[part], np.ones(ratios.shape[2]))
             if not share.by_row:  # rank weights by user refer to one instance
-                together.derived.take_from(self._labelled, np.nonzero(part)[1])
+                together.__dict__["taken_from"] = self._labelled, np.nonzero(part)[1]
             c[part] = share.per_task(together)
         held = c > 0
         if not levelled:
@@ -292,7 +292,7 @@ def _broadcast(array: Float, name: str, shape: tuple[int, int], scalar: bool = T
     return np.broadcast_to(array, shape)
 
 
-def _refuse(first: int, name: str, values: Float, bad: Mask, fix: str) -> None:
+def _refuse(first: int, name: str, values: Float, bad: Bool, fix: str) -> None:
     """`InvalidInstance` for the first invalid entry."""
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])

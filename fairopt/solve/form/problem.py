@@ -21,7 +21,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.digests import NewConditions, of_problem
-from fairopt.solve.form.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
+from fairopt.solve.form.program import Bool, Indices, Program, checked_conditions, require_instance, warn_of_loops
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
@@ -95,7 +95,7 @@ def first_program(policy: Any, instance: Instance, constraints: Sequence[Constra
     return program
 
 
-def can_hold(program: BundleProgram) -> Mask:
+def can_hold(program: BundleProgram) -> Bool:
     """Which users can hold which resources of which servers, in the shape of the variable."""
     inside = np.zeros((program.given.n_users, program.given.capacities.size), dtype=bool)
     if not program.empty:
@@ -103,7 +103,7 @@ def can_hold(program: BundleProgram) -> Mask:
     return inside
 
 
-def _zero(name: str, variable: cp.Expression, where: Mask) -> list[cp.Constraint]:
+def _zero(name: str, variable: cp.Expression, where: Bool) -> list[cp.Constraint]:
     """Constraints that some entries vanish; rows for other entries would spoil the duals of solvers."""
     entries = np.flatnonzero(where)
     flat = variable if variable.ndim == 1 else cp.vec(variable, order="C")

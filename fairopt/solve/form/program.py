@@ -46,10 +46,8 @@ from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_data import ProgramData
 from fairopt.solve.form.program_rows import BlockRows, rows_of
 from fairopt.solve.form.rising import of_those_who_rise
+from fairopt.runtime.arrays import Bool, Float, Indices
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 # `warn_of_loops` replaces this warning by one that names the block and the fix
 warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")
@@ -185,7 +183,7 @@ class Program(ProgramData):
         )
 
     @cached_property
-    def left_nothing(self) -> Mask:
+    def left_nothing(self) -> Bool:
         """Users of one pool to whom the lower bounds of others leave nothing but rounding, shape (n_users,)."""
         if not (self.single and self.low.any()):
             return np.broadcast_to(np.False_, self.low.shape)
@@ -237,7 +235,7 @@ class Program(ProgramData):
         return instance.weights
 
     @cached_property
-    def zero_pairs(self) -> Mask:
+    def zero_pairs(self) -> Bool:
         """Pairs forced to zero: they need a resource that may not be used, or rows force them."""
         zero, unusable = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
         if unusable.any():

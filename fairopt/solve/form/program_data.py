@@ -15,10 +15,8 @@ from fairopt.instance import Instance
 from fairopt.instance.validation import distinct
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows
+from fairopt.runtime.arrays import Bool, Float, Indices
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 CHUNK = 16_384  # users
 RISES = 1e-8  # of what a number could be alone: less is no rise
@@ -63,10 +61,10 @@ class ProgramData(ABC):
         return np.divide(load, whole, out=np.zeros(len(load)), where=whole > 0)
 
     @cached_property
-    def room(self) -> Mask:
+    def room(self) -> Bool:
         """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
         everyone = np.broadcast_to(True, self.low.shape)
-        room: Mask = everyone if self.unlimited else self.high > self.low * (1 + NOISE)
+        room: Bool = everyone if self.unlimited else self.high > self.low * (1 + NOISE)
         full = self.least_load >= self.usable * (1 - NOISE)
         if full.any():  # up to rounding, which may leave enough for those who need little
             left = np.maximum(self.usable - self.least_load, 0.0)[full] * self.whole_capacities[0][full]

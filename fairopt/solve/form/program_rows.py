@@ -19,8 +19,8 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows, _WrongRows
 from fairopt.errors import Infeasible, InvalidBlock
+from fairopt.runtime.arrays import Float
 
-Float = NDArray[np.float64]
 
 CHUNK = 65_536  # numbers per chunk of demands
 

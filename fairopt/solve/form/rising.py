@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.constraints import ManyRows
-from fairopt.blocks.largest import largest
 from fairopt.blocks.model import Point
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.objectives import Objective, Total
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Rows, largest
 from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
 from fairopt.errors import OutOfDomain
@@ -25,9 +23,8 @@ from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program_data import RISES, ProgramData
 from fairopt.solve.form.program_rows import BlockRows
+from fairopt.runtime.arrays import Bool, Float
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 STARVED = 1e-6  # of what a number could be alone: answers with less are asked whether more is possible
 
@@ -81,7 +78,7 @@ def names_at_base(program: ProgramData, share: Surplus) -> set[str]:
     return set()
 
 
-def who_rises(program: ProgramData, share: Surplus) -> Mask | None:
+def who_rises(program: ProgramData, share: Surplus) -> Bool | None:
     """Which users or teams of a surplus can rise above their base, shape (n_numbers,); None if that is not certain."""
     of_pool = program.single and not program.rest
     if of_pool and share.share._is_plain:
@@ -135,7 +132,7 @@ class Staying(NamedTuple):
     multipliers of further rows.
     """
 
-    rises: Mask
+    rises: Bool
     raised: Float
     of_numbers: Float
     prices: Float
@@ -148,11 +145,11 @@ def who_stays(program: ProgramData, share: Surplus) -> Staying | None:
     return _by_programs(program, numbers, best_server(numbers.per_task, program.instance))
 
 
-def at_base(program: ProgramData, share: Surplus, tasks: Float) -> Mask:
+def at_base(program: ProgramData, share: Surplus, tasks: Float) -> Bool:
     """Which numbers of a surplus are at their base at tasks by pair, but for what is tiny beside what they could be."""
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
-    found: Mask = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
+    found: Bool = _at(program, numbers, tasks) <= RISES * numbers.sums(np.where(c > 0, c * program.most, 0.0))
     return found
 
 
@@ -217,7 +214,7 @@ class _Linear:
         self.further: list[Rows] = [one.rows for one in self.blocks]
         self.n_prices = len(program.usable_rows) + sum(map(len, self.further))
 
-    def raised(self, some: Mask) -> tuple[Float, Float, Float] | None:
+    def raised(self, some: Bool) -> tuple[Float, Float, Float] | None:
         """The tasks and rises of the largest sum, and the prices of capacities and further rows; None if unsolved."""
         program, pairs, n = self.program, self.program.pairs, len(self.numbers)
         floors, limits = np.flatnonzero(program.low > 0), np.flatnonzero(np.isfinite(program.high))
@@ -235,7 +232,7 @@ class _Linear:
         tasks, rises = found.at[: len(pairs)], found.at[len(pairs) :]
         return tasks, rises, np.concatenate(found.multipliers[: 1 + len(self.further)])
 
-    def most(self, some: Mask, prices: Float) -> float:
+    def most(self, some: Bool, prices: Float) -> float:
         """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""
         program, pairs = self.program, self.program.pairs
         of_rows, rest = np.maximum(prices[: len(program.usable_rows)], 0.0), prices[len(program.usable_rows) :]

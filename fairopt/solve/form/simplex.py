@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.solve.form.highs import silence_banner
+from fairopt.runtime.arrays import Float, Indices
 
-Float = NDArray[np.float64]
-Int = NDArray[np.intp]
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies
@@ -35,7 +33,7 @@ class _Given(NamedTuple):
     matrix: sp.csc_array
     size: float
 
-    def changed_entries(self, other: _Given) -> Int | None:
+    def changed_entries(self, other: _Given) -> Indices | None:
         """Which entries of the matrix another program changes; None if it differs in their places or in many."""
         mine, new = self.matrix, other.matrix
         alike = self.size == other.size and mine.shape == new.shape and len(mine.data) == len(new.data)
@@ -77,7 +75,7 @@ class Simplex:
         bounds: tuple[Float, Float],
         rows: tuple[Float, Float],
         matrix: sp.csc_array,
-        basis: tuple[Int, Int] | None,
+        basis: tuple[Indices, Indices] | None,
         size: float = 1.0,
     ) -> None:
         """Pass a program and the basis statuses of its columns and rows.
@@ -113,7 +111,7 @@ class Simplex:
         kept.valid = True
         self.highs.setBasis(kept)
 
-    def _change(self, before: _Given, now: _Given, entries: Int) -> None:
+    def _change(self, before: _Given, now: _Given, entries: Indices) -> None:
         """Change in the program that HiGHS has what differs in another one."""
         highs, size = self.highs, now.size
         some = np.flatnonzero(before.costs != now.costs).astype(np.int32)

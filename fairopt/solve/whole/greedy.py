@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.runtime.progress import tell
 from fairopt.solve.arrays import Float
 from fairopt.solve.whole.servers import Placement, Request, Servers
+from fairopt.runtime.arrays import Ints
 
 __all__ = ["one_after_the_other", "to_36_bits"]
 
-Ints = NDArray[np.int64]
 _Number = TypeVar("_Number", float, Float)
 
 BITS_36 = 131073.0  # 2^17 + 1

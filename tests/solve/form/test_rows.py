@@ -18,7 +18,7 @@ from fairopt.blocks.rows import Rows
 from fairopt.checker import constraints as checker_constraints
 from fairopt.checker import instance as checker_instance
 from fairopt.checker import policy as checker_policy
-from fairopt.exact import conditions
+from fairopt.exact import tiers
 from fairopt.exact.cluster import Cluster
 from fairopt.exact.rationals import as_fraction
 from fairopt.proof import plane_bound as plane
@@ -75,7 +75,7 @@ def in_verify(instance, block):
     rows = checker_constraints.impose(theirs, checker_policy.block(repr(block), exactly=True), 0)
     rows = [({pair: Fraction(v.n, v.d) for pair, v in row.items()}, b, equal) for row, b, equal, _ in rows]
     ours = Cluster(instance)
-    found, _ = conditions.impose(ours, [block])
+    found, _ = tiers.impose(ours, [block])
     assert [{pair: as_fraction(v) for pair, v in row.of_pairs.items()} for row in found] == [row for row, _, _ in rows]
     assert [(as_fraction(row.bound), row.equal) for row in found] == [(Fraction(b.n, b.d), e) for _, b, e in rows]
     for name in ("low", "high", "usable"):

@@ -17,6 +17,7 @@ from .instance import TIE, Cluster, check_keys
 from .numbers import BLOCK_VIOLATION, GAP, ONE, VIOLATION, ZERO, Fraction, Place, dyadic, exact_sum, fraction, number
 from .outcome import CannotCheck, Fault
 from .policy import Block
+from .pool import is_one_pool
 from .teams import floors_of
 
 ROOM = Fraction(1, 10**7)  # of the tasks that a user could run alone: room for more
@@ -603,13 +604,6 @@ class Step:
             if j in self.rising and (j not in self.ends if after else of.close(level * of.per[j], of.tasks[j])):
                 out |= {*of.needs[j]}
         return out
-
-
-def is_one_pool(cluster: Cluster) -> bool:
-    """Whether all servers are equal and open to all users."""
-    return all(row == cluster.capacities[0] for row in cluster.capacities[1:]) and all(
-        len(cluster.open[j]) == cluster.servers for j in cluster.active
-    )
 
 
 def smallest_share(cluster: Cluster, filling: Filling) -> Fraction:

@@ -29,7 +29,7 @@ from .numbers import (
     together,
 )
 from .outcome import CannotCheck, Fault
-from .policy import COMPOSED, Block, as_alpha_fair, rank_weights
+from .policy import Block, as_alpha_fair, rank_weights
 from .teams import LIMITED, Numbers
 
 
@@ -55,13 +55,7 @@ def exact_coefficients(cluster: Cluster, share: Block) -> Table:
 
 def exact_numbers(cluster: Cluster, share: Block, levelled: bool) -> dict[str, Number]:
     """The numbers of a share by label, per weight if they are ``levelled``; without those in `Cluster.stays`."""
-    c, out = exact_coefficients(cluster, share.of_user), dict[str, Number]()
-    if share.name not in COMPOSED:
-        for j in cluster.active:
-            w = cluster.weights[j] if levelled else ONE
-            out[str(cluster.users[j])] = Number({(j, s): c[j][s] / w for s in cluster.open[j]}, ZERO)
-        return out
-    compared = Numbers(cluster, share)
+    c, out, compared = exact_coefficients(cluster, share.of_user), dict[str, Number](), Numbers(cluster, share)
     for t, weight in compared.weights.items():
         w, base = weight if levelled else ONE, rational(*compared.base[t], f"what {share.text} of {t!r} is above")
         out[t] = Number({}, base / w)

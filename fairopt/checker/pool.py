@@ -17,11 +17,17 @@ from .outcome import Fault
 from .policy import Block
 
 
+def is_one_pool(cluster: Cluster) -> bool:
+    """Whether all servers are equal and open to all users."""
+    return all(row == cluster.capacities[0] for row in cluster.capacities[1:]) and all(
+        len(cluster.open[j]) == cluster.servers for j in cluster.active
+    )
+
+
 def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
     """Coefficients on one pool, or on identical servers, and their largest relative error."""
     below, above = cluster.coefficients(objective.share)
-    same = all(row == cluster.capacities[0] for row in cluster.capacities)
-    if cluster.by_server or not same or any(len(cluster.open[j]) < cluster.servers for j in cluster.active):
+    if cluster.by_server or not is_one_pool(cluster):
         raise Fault("this evidence needs one pool, or identical servers that all users may use")
     if cluster.kept_levels or not cluster.same_on_servers(objective.share):
         raise Fault("this evidence needs shares that are the same on all servers, and no lower levels of objectives")

@@ -18,10 +18,10 @@ from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.multipliers import MultiplierSet, dense
 from fairopt.derivatives.optimum import LATE, SMALL, USED, Change, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.form.program import Bool, Float
 
 WEAK = 1e-7  # of all payments: smaller multipliers count as zero
 POLISHES = 5

@@ -16,9 +16,9 @@ import numpy as np
 
 from fairopt.derivatives.multipliers import Conditions, MultiplierSet, Ties, flat, is_sparse, times_columns
 from fairopt.derivatives.optimum import OptimalityConditions, Optimum, _NoDerivative
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import SUM_ROUNDING
-from fairopt.solve.form.program import Bool, Float, Indices
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # if multipliers are not unique: 300 took 10 s with 300 full capacities

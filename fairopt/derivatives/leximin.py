@@ -16,8 +16,8 @@ from fairopt.derivatives.level_prices import LevelPrices
 from fairopt.derivatives.optimum import Change, Optimum, _NoDerivative
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import NOISE
-from fairopt.solve.form.program import Float, Indices
 
 SAME = 1e-6  # relative: equal prices, levels and tasks
 

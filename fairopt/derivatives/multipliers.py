@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.tolerances import NOISE, SUM_ROUNDING
-from fairopt.solve.form.program import Bool, Float, Indices
 
 # Relative singular values of the equations below which multipliers are not told apart. Resources that are full for the
 # same users give 1e-16 to 1e-9 (demands rounded in other units).

@@ -19,8 +19,9 @@ from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sp
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof.feasibility import linear_rows
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
-from fairopt.solve.form.program import Bool, ConeModel, Float, Indices, Program
+from fairopt.solve.form.program import ConeModel, Program
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

@@ -33,8 +33,9 @@ from fairopt.derivatives.optimum import (
 )
 from fairopt.errors import InvalidBlock
 from fairopt.proof.feasibility import gradient_of
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
-from fairopt.solve.form.program import ConeModel, Float
+from fairopt.solve.form.program import ConeModel
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.exact.rationals import Rational, as_float, flint, kind, rational
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
-from fairopt.solve.form.program import Float
 from fairopt.solve.form.simplex import BASIC, Simplex
 
 Entries = dict[int, Any]  # rational numbers by row or column

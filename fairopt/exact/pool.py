@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from fairopt.errors import OutOfDomain
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 DIGITS = 100
 FULL = Decimal("1e-60")  # relative: what rounding leaves of a full resource

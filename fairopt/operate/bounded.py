@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["BOUNDING", "Bounds", "bounds_of", "spread"]

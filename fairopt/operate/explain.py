@@ -21,8 +21,8 @@ from fairopt.operate.explanation import Binding, Explanation, listed
 from fairopt.operate.raised import BY, UNKNOWN, Change, FilledAgain, SolvedAgain, relaxed
 from fairopt.operate.words import sentences
 from fairopt.proof.gate import BY_LEXIMIN
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
-from fairopt.runtime.arrays import Float, Indices
 
 __all__ = ["Explainer", "explain"]
 

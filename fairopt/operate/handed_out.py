@@ -12,10 +12,10 @@ from fairopt.allocation import part_of_capacity
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import WholeTasks
-from fairopt.runtime.arrays import Bool, Float
 
 __all__ = ["handed_out"]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
 from fairopt.operate.team_sums import team_sums
-from fairopt.runtime.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
 
 __all__ = ["EVEN", "OVER", "UNDER", "HeldNow", "described_held", "held_now", "most_used"]
 

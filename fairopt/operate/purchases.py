@@ -19,10 +19,10 @@ from fairopt.instance.validation import default_labels
 from fairopt.operate.gpu_types import counts_gpus
 from fairopt.operate.new_servers import NewServer, with_new_server
 from fairopt.policy import accepted
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
-from fairopt.runtime.arrays import Float
 
 __all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
 

@@ -40,8 +40,8 @@ from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
 from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.team_quotas import ABOVE, RELATIVE, Change, QuotaChanges, Quotas, described
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
-from fairopt.runtime.display import visible
 from fairopt.runtime.arrays import Float
+from fairopt.runtime.display import visible
 
 __all__ = ["FORMATS", "quotas_of"]
 

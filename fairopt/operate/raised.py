@@ -26,9 +26,9 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import merged_within_limits, taking_part
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, begin
 from fairopt.solve.cluster import hierarchy
-from fairopt.runtime.arrays import Float
 
 __all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
 

@@ -19,11 +19,11 @@ from fairopt.operate.changed import changed, described
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shorter
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import tell, within
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS
-from fairopt.runtime.arrays import Float
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,11 +17,11 @@ from fairopt.instance import Instance
 from fairopt.instance.teams import Labelling
 from fairopt.operate.handed_out import handed_out
 from fairopt.policy import Policy, label
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
-from fairopt.runtime.arrays import Float, Indices
 
 __all__ = ["WholeAnswer", "whole_answer"]
 

@@ -15,8 +15,8 @@ from fairopt.instance.parts import taking_part
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proof import gate
 from fairopt.proof.server_rises import largest_gain
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, begin, check
-from fairopt.solve.arrays import Float
 from fairopt.solve.cluster.psdsf import equilibrium
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance

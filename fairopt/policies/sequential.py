@@ -17,9 +17,10 @@ from fairopt.instance.parts import taking_part
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.proof import gate
 from fairopt.proof.whole_tasks import measured
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin, check
 from fairopt.solve.form.no_whole_task import slack
-from fairopt.solve.form.program import Float, require_instance
+from fairopt.solve.form.program import require_instance
 from fairopt.solve.whole.greedy import one_after_the_other
 from fairopt.solve.whole.servers import Placement, Servers, placement_rule
 

@@ -13,7 +13,6 @@ The files:
 * `envy_levels`: bottlenecks under envy-freeness.
 * `server_bounds`: the dual bound on several servers.
 * `level_bounds`: leximin on several servers and under further constraints.
-* `fraction_levels`: leximin on servers in fractions, where rounding decides levels.
 * `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
 * `dual_bound`: the gaps of these bounds.

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.blocks.powers import boxcox
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import TERM_ROUNDING
-from fairopt.solve.form.program import Float
 
 BISECTIONS = 70  # of a logarithm: an interval of 70 shrinks to 1e-19
 

@@ -29,12 +29,13 @@ from fairopt.proof.least_squares import by_iteration, least_squares
 from fairopt.proof.polish import Curves, cancelled
 from fairopt.proof.ranges import ranges_within_cones
 from fairopt.runtime import subprocesses
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Compiled, Cones, Left, Posed
-from fairopt.solve.form.program import ConeModel, Float, Indices
+from fairopt.solve.form.program import ConeModel
 from fairopt.solve.form.program_rows import BlockRows
 
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer

@@ -16,9 +16,10 @@ from fairopt.blocks.numbers import shares_at
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import best_server
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 
 def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> Lagrangian:

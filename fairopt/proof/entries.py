@@ -18,7 +18,8 @@ from fairopt.blocks.algebra import AtLeast, KeptLevel, KeptShares
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.guarantees import KeptLimits, TeamGuarantees
 from fairopt.blocks.rows import Rows
-from fairopt.solve.form.program import Float, Program
+from fairopt.runtime.arrays import Float
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 
 Place = int | str

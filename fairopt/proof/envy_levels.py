@@ -15,8 +15,9 @@ import numpy as np
 
 from fairopt.blocks.constraints import BLOCK, MANY, tasks_of_each
 from fairopt.blocks.shares import Share
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import NOISE, ROUNDING
-from fairopt.solve.form.program import Bool, Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 TIGHT = 1e-13  # relative: rows with less slack are binding
 NEAR = 1e-6  # of a capacity: resources with more slack are not full

@@ -14,9 +14,10 @@ import numpy as np
 
 from fairopt.errors import OutOfDomain
 from fairopt.proof.pool_gaps import MAX_USERS
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 BITS = 200
 

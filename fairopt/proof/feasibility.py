@@ -21,15 +21,14 @@ from fairopt.blocks.guarantees import TeamGuarantees
 from fairopt.blocks.rows import TYPICAL
 from fairopt.instance.validation import distinct
 from fairopt.proof.lagrangian import LinearRows
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
 from fairopt.solve.form.compiled import affine_slopes
 from fairopt.solve.form.own_values import best_values
-from fairopt.solve.form.program import Bool, ConeModel, Float, Indices, Program
-
-ROUNDED = 1e-12  # a relative violation that rounding explains
+from fairopt.solve.form.program import ConeModel, Program
 
 
 @contextmanager
@@ -404,9 +403,6 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
         return np.inf
     if not violation.max(initial=0.0) > 0:
         return 0.0
-    near = _violation_at_most(condition, violation)
-    if near <= ROUNDED:
-        return near
     size, constant, rounding = np.zeros(len(violation)), np.zeros(len(violation)), np.zeros(len(violation))
 
     def by_row(part: Float) -> Float:  # a cone has one violation for all its entries, and a side may be a scalar
@@ -432,35 +428,6 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
     if curved and relative.max() > BLOCK_TOLERANCE:
         relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))
     return float(relative.max())
-
-
-def _violation_at_most(condition: cp.Constraint, violation: Float) -> float:
-    """A bound on `relative_violation` for affine constraints with a row per entry: terms are at least what they differ
-    by from their values at 0, which takes no gradients. Infinite for others.
-    """
-    sides = [argument for argument in condition.args if argument.size > 1 or len(violation) == 1]
-    linear = isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality))
-    if not linear or len(sides) < len(condition.args) or not all(a.is_affine() for a in condition.args):
-        return np.inf
-    terms = [
-        term for sign, argument in zip((1.0, -1.0), condition.args, strict=True) for term in _terms(argument, sign)
-    ]
-
-    def values() -> list[Float]:
-        return [np.asarray(term.value, dtype=float).ravel(order="F") for term, _ in terms]
-
-    at, variables = values(), condition.variables()
-    with values_kept(variables):
-        for variable in variables:
-            variable.save_value(np.zeros(variable.shape))
-        at_zero = values()
-    if any(len(value) != len(violation) for value in at):
-        return np.inf
-    constant = sum((sign * value for (_, sign), value in zip(terms, at_zero, strict=True)), np.zeros(len(violation)))
-    size = np.max([np.abs(constant), *(np.abs(a - b) for a, b in zip(at, at_zero, strict=True))], axis=0)
-    rounding = TERM_ROUNDING * np.max(np.abs(at), axis=0)
-    beyond = np.maximum(violation - rounding, 0.0)
-    return float(np.divide(beyond, size, out=np.where(beyond > 0, np.inf, 0.0), where=size > 0).max())
 
 
 def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:

@@ -14,11 +14,8 @@ import numpy as np
 
 from fairopt.blocks.guarantees import beyond_limits, limited_units, team_floors
 from fairopt.instance import Instance
-from fairopt.runtime.clock import check
 from fairopt.runtime.arrays import Bool, Float
-
-__all__ = ["Confirmed", "_Unconfirmed", "confirm"]
-
+from fairopt.runtime.clock import check
 
 # Relative: levels, limits and floors this close are equal; shares this close are both dominant; capacities this full
 # are full; a rise by less is rounding.
@@ -53,7 +50,7 @@ def confirm(instance: Instance, policy: Any, entry: Mapping[str, Any], table: Fl
     tasks = table.sum(axis=1)[tree.users]
     size = np.maximum(filling.tasks, TINY / tree.ratios.max(axis=1))
     apart = float((np.abs(tasks - filling.tasks) / size).max())
-    held = tree.sums(tree.ratios * tasks[:, None])
+    held = tree.held(tasks)
     filling.count_shortage(held)
     shares = [held[k].max() / tree.weights[k] for k, above in enumerate(tree.parents) if k and not above]
     alone = tree.parent == 0
@@ -101,6 +98,10 @@ class _Tree:
         for k in range(len(self.parents) - 1, 0, -1):
             out[self.parents[k]] += out[k]
         return out
+
+    def held(self, tasks: Float) -> Float:
+        """The shares of resources that each branch uses."""
+        return self.sums(self.ratios * tasks[:, None])
 
     def sums_of_own(self, of_users: Float) -> Float:
         """Sums over the users right below each branch."""
@@ -210,7 +211,7 @@ class _Confirmation:
             self.asleep[:] = False
             if not self.floors:
                 return
-            held, wanted = self.held(), np.zeros((len(self.tree.names), self.m), dtype=bool)
+            held, wanted = self.tree.held(self.tasks), np.zeros((len(self.tree.names), self.m), dtype=bool)
             for (k, i), floor in self.floors.items():
                 wanted[k, i] = held[k, i] < floor * (1 - TIE)
             for k in range(1, len(wanted)):
@@ -229,10 +230,6 @@ class _Confirmation:
                 has, needs = (f"{x * self.instance.total_capacities[i]:.9g}" for x in (held[k, i], floor))
                 what = self.instance.resources[i]
                 self.words = f"team {self.tree.names[k]!r} holds {has} of the {needs} {what} guaranteed to it"
-
-    def held(self) -> Float:
-        """The shares of resources that each branch uses."""
-        return self.tree.sums(self.tree.ratios * self.tasks[:, None])
 
     # -- states
 
@@ -276,7 +273,7 @@ class _Confirmation:
         step = _Step(self, before, start, clock, rising, ends)
         self.gap = max(self.gap, step.follows())
         for (k, i), floor in self.floors.items():
-            if self.held()[k, i] > floor * (1 + CLOSE) and before.sum() < self.tasks.sum():
+            if tree.held(self.tasks)[k, i] > floor * (1 + CLOSE) and before.sum() < self.tasks.sum():
                 held_before = float((tree.ratios[:, i] * before)[self._below(k)].sum())
                 if held_before < floor * (1 - CLOSE):
                     raise _Unconfirmed(f"a floor of {tree.names[k]!r} was reached before")
@@ -348,7 +345,7 @@ class _Confirmation:
         return bool((runs <= np.bincount(kind, self.limits) * (1 + FITS)).all()) and self._reach_floors(spread)
 
     def _reach_floors(self, tasks: Float) -> bool:
-        held = self.tree.sums(self.tree.ratios * tasks[:, None])
+        held = self.tree.held(tasks)
         return all(held[k, i] * (1 + TIE) >= floor for (k, i), floor in self.all_floors.items())
 
 
@@ -427,17 +424,11 @@ class _Step:
         level, last = self.start.level[tree.parent], self.clock[tree.parent]
         with np.errstate(invalid="ignore"):
             late = self.moved & (self.before / tree.per > level * (1 + CLOSE))
-            early = self.moved & (self.limits_per < last * (1 - CLOSE))
+            early = self.moved & (self.of.limits / tree.per < last * (1 - CLOSE))
         if (late | early).any():
             raise _Unconfirmed("a state before a full row is missing")
         for k in np.flatnonzero(self.start.open).tolist():
             self.in_one_line_below(k, [c for c in tree.children[k] if moved[c]])
-
-    @property
-    def limits_per(self) -> Float:
-        """The levels at which users reach their limits."""
-        limits: Float = self.of.limits / self.of.tree.per
-        return limits
 
     def in_one_line_below(self, k: int, children: Sequence[int]) -> None:
         """Confirm that the shares of children moved along a line."""
@@ -461,9 +452,10 @@ class _Step:
         if not going or not came or len(going | came) < 2:
             return
         self.in_one_line_below(k, sorted(going | came))
-        adds = self.of.held() - tree.sums(tree.ratios * self.before[:, None])
+        held = tree.held(self.of.tasks)
+        adds = held - tree.held(self.before)
         rises = [float(adds[c].max()) / tree.weights[c] for c in sorted(going | came)]
-        if max(rises) - min(rises) > CLOSE * max(self.of.held()[c].max() / tree.weights[c] for c in tied):
+        if max(rises) - min(rises) > CLOSE * max(held[c].max() / tree.weights[c] for c in tied):
             raise _Unconfirmed(f"children of {tree.names[k] or 'the root'!r} do not rise alone together")
 
     def _rates(self, k: int, leaves: Bool, tied: Sequence[int], waiting: Sequence[int], after: bool) -> Bool:

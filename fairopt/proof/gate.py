@@ -33,11 +33,12 @@ from fairopt.proof.proposal import Evidence, Measured, Proposal
 from fairopt.proof.server_rises import largest_gain, tasks_alone_on_one
 from fairopt.proof.whole_tasks import Placed, highest_level
 from fairopt.runtime import lazy
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, ROUNDING, TINY, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.rising import at_base, who_stays
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance

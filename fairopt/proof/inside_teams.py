@@ -22,9 +22,10 @@ from fairopt.blocks.teams import OfTeam
 from fairopt.errors import OutOfDomain
 from fairopt.instance.teams import sums_by
 from fairopt.proof.bound import rounded_up_sum
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
-from fairopt.solve.form.program import Bool, Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 AT_BOUND = 1e-9  # relative: members that near to a bound are at it
 

@@ -22,9 +22,10 @@ from fairopt.blocks.rows import Rows
 from fairopt.proof.bound import best_response, level_at, rounded_up_sum
 from fairopt.proof.least_squares import by_iteration
 from fairopt.proof.ranges import implied_ranges
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import TERM_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 BALANCING = 10  # steps
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp, sparse_linalg
-from fairopt.solve.form.program import Float
 
 DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 

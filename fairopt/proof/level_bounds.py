@@ -27,10 +27,11 @@ from fairopt.blocks.model import Point
 from fairopt.proof.conic import CANCELLED, ConicConditions
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.proposal import MOVED
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
-from fairopt.solve.form.program import Bool, Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relative: users that far above a level are not at it

@@ -9,9 +9,9 @@ import numpy as np
 
 from fairopt.blocks.algebra import Objective
 from fairopt.proof.bound import fair_gap, gain_of_total
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.many_instances import BatchChunk
-from fairopt.solve.form.program import Float
 
 
 def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:

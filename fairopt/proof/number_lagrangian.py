@@ -20,8 +20,9 @@ from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.shares import best_server
 from fairopt.proof.bound import best_response, gain_of_power, rounded_up_sum
 from fairopt.proof.lagrangian import Lagrangian, Multipliers, charged
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import TERM_ROUNDING
-from fairopt.solve.form.program import Bool, Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 TIES = (1e-9, 1e-6, 1e-4)  # relative differences of levels that count as equal
 NEAR_LIMIT = 1e-7  # relative

@@ -27,9 +27,10 @@ import numpy as np
 from fairopt.proof.bound import rounded_up_sum
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.level_bounds import SLICE
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, TERM_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 
 COST_TIE = 1e-12  # relative: costs that differ by less may be equal, since solvers' prices are rounded

@@ -26,9 +26,10 @@ from fairopt.blocks.numbers import shares_at
 from fairopt.proof.entries import Named
 from fairopt.proof.lagrangian import Lagrangian
 from fairopt.proof.proposal import Evidence
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING, TERM_ROUNDING, TINY
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 LEAST = 1e-100  # of the largest level: gradients are taken at levels above this
 

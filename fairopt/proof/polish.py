@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
-from fairopt.solve.form.program import Float, Indices
 
 LARGE = 1e-3  # of the largest term: such terms take rounding
 LEAST = 1e-17  # of the first multiplier of a dual exponential cone, for the third, so that logarithms exist

@@ -15,9 +15,10 @@ import numpy as np
 from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
 from fairopt.proof.bound import gain_of_power, gain_of_total, gap_of_means, power
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import EPS, GAP_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.pool_users import Chunk, Pool, cost, summed
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 MAX_USERS = 2_000  # of a pool that is filled in fractions: some 0.5 seconds
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from fairopt.certificate import Try
 from fairopt.proof.entries import Named
-from fairopt.solve.form.program import Float, Program
+from fairopt.runtime.arrays import Float
+from fairopt.solve.form.program import Program
 
 
 @dataclass

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import sp
-from fairopt.solve.form.program import Float
 
 ROUNDS = 20  # of propagation
 ROUNDING = 1e-12  # of the terms of a row

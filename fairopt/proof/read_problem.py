@@ -28,13 +28,14 @@ from fairopt.proof.conic import MATRICES, conic_gap, has_matrices
 from fairopt.proof.dual_bound import lagrangian_bound
 from fairopt.proof.gate import Answer
 from fairopt.proof.lagrangian import Multipliers
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram, decides_bundles
 from fairopt.solve.form.no_whole_task import number_of
 from fairopt.solve.form.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
-from fairopt.solve.form.program import Float, Program, require_instance
+from fairopt.solve.form.program import Program, require_instance
 
 
 @coefficients_cached()

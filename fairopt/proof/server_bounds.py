@@ -17,9 +17,10 @@ import numpy as np
 from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.model import Point
 from fairopt.proof.bound import fair_gap
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.demands_at_prices import cheapest_of, demands_of
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 NEAR = 1e-6  # of a lower bound: users that near to it are not lowered
 NEWTON_STEPS = 3  # on the piecewise linear bound of max-min under limits

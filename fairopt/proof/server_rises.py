@@ -13,8 +13,8 @@ import numpy as np
 
 from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import ROUNDING
-from fairopt.solve.form.program import Float
 
 
 class Gain(NamedTuple):

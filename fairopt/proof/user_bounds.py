@@ -16,9 +16,10 @@ from fairopt.proof import feasibility as conditions
 from fairopt.proof.bound import best_response, rounded_up_sum
 from fairopt.proof.lagrangian import Lagrangian, Multipliers
 from fairopt.proof.server_bounds import RowUnits
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import TERM_ROUNDING
-from fairopt.solve.form.program import ConeModel, Float, Program
+from fairopt.solve.form.program import ConeModel, Program
 
 
 def judge_user_prices(program: Program, prices: Float, near: Float, tasks: Float) -> tuple[float, Float | None]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import feasibility, used_by
 from fairopt.blocks.shares import Share
 from fairopt.instance import Instance
-from fairopt.solve.form.program import Float
+from fairopt.runtime.arrays import Float
 
 BLOCK = 1 << 22  # pairs of users and servers per block
 

@@ -21,12 +21,12 @@ from fairopt.proof import gate
 from fairopt.proof.evidence.pool import Bottlenecked, TotalPrices
 from fairopt.proof.gate import MeasuredPart
 from fairopt.proof.many_pool_gaps import judge_batch
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.display import label
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve import dispatch
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.solve.batch.max_sum import max_sum_of_chunk
 from fairopt.solve.batch.waterfilling import leximin_of_chunk

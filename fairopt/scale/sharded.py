@@ -22,9 +22,9 @@ from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, within_memor
 from fairopt.instance.labels import refuse_labels
 from fairopt.io.saving import unwritable, write_whole
 from fairopt.proof import gate
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.display import label
-from fairopt.solve.arrays import Float
 from fairopt.solve.sharded.shards import ParquetShard, Shard, named_capacities, shards_of, with_servers
 from fairopt.solve.sharded.solve import (
     Judged,

@@ -18,10 +18,10 @@ from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof.evidence.bundles import Divided, SolvedBundles
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
-from fairopt.solve.arrays import Float
 from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.form import solvers
 from fairopt.solve.form.bundle_program import BundleConeModel, BundleProgram

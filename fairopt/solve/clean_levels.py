@@ -13,9 +13,9 @@ import numpy as np
 from fairopt.proof.conic import ConicConditions
 from fairopt.proof.least_squares import DENSE, by_iteration
 from fairopt.proof.level_bounds import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelDual, LevelsAtPrices
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import TINY
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.form.program import Program
 
 LEFT = 1e-8  # relative slack of a level that a solver may leave

@@ -25,9 +25,9 @@ from fairopt.proof import gate
 from fairopt.proof.gate import Answer, Tiers
 from fairopt.proof.proposal import MOVED
 from fairopt.runtime import subprocesses
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, begin, check, current
 from fairopt.runtime.lazy import later
-from fairopt.solve.arrays import Float
 from fairopt.solve.form import solvers
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.program import Program, require_instance

@@ -12,11 +12,11 @@ from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, nearest
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, ROUNDING
-from fairopt.solve.arrays import Float
-from fairopt.solve.form.program import Indices, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.unfit_guarantees import USED, Lowest, highest_part, lowest, refuse_unfit
 
 DIGITS = 12  # of reduced amounts, rounded down

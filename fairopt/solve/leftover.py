@@ -11,8 +11,8 @@ from fairopt.proof import gate
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.gate import Answer
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
-from fairopt.solve.arrays import Float
 from fairopt.solve.cone.solve import solve_number
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program

@@ -9,7 +9,7 @@ import numpy as np
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.proof.proposal import Proposal
-from fairopt.solve.arrays import Float
+from fairopt.runtime.arrays import Float
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Proposals, Settings
 

@@ -15,11 +15,12 @@ from fairopt.proof import feasibility as conditions
 from fairopt.proof.evidence.fewer_rows import FewerRows
 from fairopt.proof.gate import Answer
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE
 from fairopt.solve.dispatch import ask
-from fairopt.solve.form.program import Indices, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Proposals, Settings
 from fairopt.solve.table import MOST_ROWS, TABLE, is_fast
 

@@ -24,10 +24,10 @@ from fairopt.proof.evidence.solved import Dual, Solved, slope
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.feasibility import dual_values
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.progress import tell
 from fairopt.solve import dispatch
-from fairopt.solve.arrays import Float, Int
 from fairopt.solve.cone.solve import chain_of, solve_number, solve_problem
 from fairopt.solve.form import solvers
 from fairopt.solve.form.program import ConeModel, Program, require_instance
@@ -200,7 +200,7 @@ class KeptModel(ConeModel):
     `can_keep`. ``limited`` and ``floored`` are the users with rows for upper and for lower bounds.
     """
 
-    def __init__(self, program: Program, settings: Settings, limited: Int, floored: Int) -> None:
+    def __init__(self, program: Program, settings: Settings, limited: Indices, floored: Indices) -> None:
         pairs, majorant = program.pairs, _majorant(program)
         self.solver = chain_of(settings, linear=not any(term.alpha for term in majorant.curves))[0]
         self.limited, self.floored = limited, floored
@@ -330,6 +330,6 @@ def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 
-def _with_rows(held: Int, wanted: Int, program: Program) -> Int:
+def _with_rows(held: Indices, wanted: Indices, program: Program) -> Indices:
     """The present rows if they suffice, else those of all users, so that the model is rebuilt only once."""
     return held if np.isin(wanted, held).all() else np.arange(program.instance.n_users)

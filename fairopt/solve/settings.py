@@ -8,8 +8,8 @@ from typing import Any
 
 from fairopt.proof.gate import Answer
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
-from fairopt.solve.arrays import Float
 from fairopt.solve.form.program import Program
 
 Proposals = Generator[Proposal, Answer | None, None]  # the gate's answer to each proposal is sent back

@@ -12,10 +12,10 @@ from fairopt.blocks.rows import Largest, Rows, largest
 from fairopt.blocks.teams import KeptBase
 from fairopt.errors import Infeasible
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
-from fairopt.solve.arrays import Float
-from fairopt.solve.form.program import Indices, Program
+from fairopt.solve.form.program import Program
 
 USED = 1e-9  # of the largest price: a resource that limits what fits, or a guarantee that does not
 NAMED = 5  # users and teams in a message

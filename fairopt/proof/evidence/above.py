@@ -12,9 +12,10 @@ from fairopt.proof.entries import Named, price_entry
 from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.number_level_bounds import NumberBounds, bottleneck_duals
 from fairopt.proof.proposal import Evidence, Measured, Proposal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import TINY
 from fairopt.solve.form.above import Above
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 Proposals = Generator[Proposal, Any, None]
 

@@ -13,8 +13,9 @@ from fairopt.blocks.rows import Rows
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.entries import Named
 from fairopt.proof.proposal import Evidence, Measured
+from fairopt.runtime.arrays import Float
 from fairopt.solve.form.alike import Alike
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows, rows_of
 
 BY_KIND = {"users", "pairs", "mixtures", "levels", "lines", "largest", "smallest"}  # what an entry has of users

@@ -14,9 +14,10 @@ from fairopt.proof import feasibility as conditions
 from fairopt.proof.conic import conic_gap
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.proposal import Evidence, Measured
+from fairopt.runtime.arrays import Float
 from fairopt.solve.form.bundle_program import BundleConeModel, BundleProgram
 from fairopt.solve.form.division import Division
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""Evidence of leximin of users in fractions: an exact point, and the prices that fix each of its levels."""
+"""Leximin of users proved in fractions, where rounding may move later levels (Proposition 5.17).
+
+The levels of an exact point are proved by prices in fractions that fix each of them, without any tolerance. The gap of
+other tasks is how far their levels are from these.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,144 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairopt.blocks.constraints import MaxTasks, MinTasks, Reserve
+from fairopt.errors import OutOfDomain
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.entries import Named, price_rows, priced
-from fairopt.proof.fraction_levels import ExactData, _NotProved, distance, rounded_condition
 from fairopt.proof.proposal import Evidence, Measured, Reader
-from fairopt.solve.form.program import Float, Program
+from fairopt.runtime.arrays import Float
+from fairopt.solve.form.program import Program
 
 Entry = tuple[int, int, str]
+Row = tuple[int, int]  # a server and a resource
+Amounts = dict[tuple[int, int], Fraction]  # by user and server
+Prices = dict[Row, Fraction]
+Charges = dict[int, Fraction]  # multipliers of further rows, by row
+
+
+class _NotProved(Exception):
+    """What the numbers do not satisfy."""
+
+
+def rounded_condition(program: Program) -> str:
+    """A condition whose numbers are rounded to the floats of a program; empty if there is none."""
+    for c in program.constraints:
+        exact = type(c) in (MinTasks, MaxTasks)
+        if type(c) is Reserve:
+            exact = Fraction(1 - c.fraction) == 1 - Fraction(c.fraction)
+        if not exact:
+            return str(c)
+    return "the guarantees of teams" if program.rows.further_in_fractions() else ""
+
+
+@dataclass(frozen=True)
+class ExactData:
+    """A program of leximin of users in fractions.
+
+    ``loads`` are the units of each row that a task of a pair takes, ``per_task`` the level of a task by user.
+    ``further`` are linear constraints: coefficients by pair, right side, and whether it is an equation.
+    """
+
+    loads: dict[tuple[int, int], Prices]
+    usable: Prices
+    per_task: dict[int, Fraction]
+    low: list[Fraction]
+    high: list[Fraction | None]
+    further: list[tuple[Amounts, Fraction, bool]]
+
+    @classmethod
+    def of(cls, program: Program) -> ExactData:
+        """The data of a program; `_NotProved` if a coefficient of its share is not known as a fraction."""
+        instance = program.instance.derived.of_floats()
+        exact = instance.in_fractions
+        try:
+            c = program.term.share.enclosed(instance)
+        except OutOfDomain as error:
+            raise _NotProved(str(error)) from error
+        loads, per_task = dict[tuple[int, int], Prices](), dict[int, Fraction]()
+        for j, s in np.argwhere(instance.eligible).tolist():
+            per_task.setdefault(j, c[j][s].low / exact.weights[j])
+            loads[j, s] = {(s, i): d for i, d in enumerate(exact.per_server_demands[j, s]) if d}
+        room = exact.capacities * exact.counts[:, None] * np.array([Fraction(float(x)) for x in program.usable])
+        usable = {(s, i): units for s, row in enumerate(room) for i, units in enumerate(row)}
+        high = [None if x == np.inf else Fraction(float(x)) for x in program.high]
+        low = [Fraction(float(x)) for x in program.low]
+        return cls(loads, usable, per_task, low, high, program.rows.further_in_fractions())
+
+    def levels(self, amounts: Amounts) -> dict[int, Fraction]:
+        """Users' levels."""
+        total = dict.fromkeys(self.per_task, Fraction(0))
+        for (j, _), x in amounts.items():
+            total[j] += x
+        return {j: x * self.per_task[j] for j, x in total.items()}
+
+    def require_feasible(self, amounts: Amounts) -> None:
+        """`_NotProved` unless the amounts satisfy all constraints exactly."""
+        if any(x < 0 for x in amounts.values()) or not amounts.keys() <= self.loads.keys():
+            raise _NotProved("negative tasks, or tasks where a user may not run")
+        used, total = dict.fromkeys(self.usable, Fraction(0)), dict.fromkeys(self.per_task, Fraction(0))
+        for (j, s), x in amounts.items():
+            total[j] += x
+            for row, d in self.loads[j, s].items():
+                used[row] += d * x
+        if any(units > self.usable[row] for row, units in used.items()):
+            raise _NotProved("a capacity is exceeded")
+        for of_row, right, equal in self.further:
+            held = sum((v * amounts.get(pair, Fraction(0)) for pair, v in of_row.items()), Fraction(0))
+            if held > right or (equal and held < right):
+                raise _NotProved("a constraint is not kept")
+        for j, x in total.items():
+            if x < self.low[j] or ((high := self.high[j]) is not None and x > high):
+                raise _NotProved("a bound on tasks is not kept")
+
+    def fixed_by(self, prices: Prices, charges: Charges, levels: dict[int, Fraction]) -> set[int]:
+        """The users who cannot rise while those with less keep their levels, by Proposition 5.7.
+
+        Users whose tasks cost less than nothing, as they hold what a row requires, must be at their limits.
+        """
+        if any(p < 0 for p in prices.values()) or not prices.keys() <= self.usable.keys():
+            raise _NotProved("negative prices, or prices of no row")
+        if any(k not in range(len(self.further)) or (y < 0 and not self.further[k][2]) for k, y in charges.items()):
+            raise _NotProved("negative multipliers, or multipliers of no row")
+        of_pairs, cost = Amounts(), dict[int, Fraction]()
+        for k, y in charges.items():
+            for at, v in self.further[k][0].items():
+                of_pairs[at] = of_pairs.get(at, Fraction(0)) + v * y
+        for (j, s), load in self.loads.items():
+            unit = sum((d * prices.get(row, Fraction(0)) for row, d in load.items()), of_pairs.get((j, s), Fraction(0)))
+            unit /= self.per_task[j]
+            cost[j] = min(cost[j], unit) if j in cost else unit
+        worth = sum((p * self.usable[row] for row, p in prices.items()), Fraction(0))
+        worth += sum((y * self.further[k][1] for k, y in charges.items()), Fraction(0))
+        if worth != sum((v * levels[j] for j, v in cost.items()), Fraction(0)):
+            raise _NotProved("prices do not fix the levels")
+        for j, v in cost.items():
+            if v < 0 and ((high := self.high[j]) is None or levels[j] < high * self.per_task[j]):
+                raise _NotProved("prices pay a user below its limit")
+        paying = {j for j, v in cost.items() if v > 0}
+        above = [levels[j] for j in paying if levels[j] > self.low[j] * self.per_task[j]]
+        reference = max(above, default=Fraction(0))
+        return {j for j in paying if levels[j] >= reference}
+
+    def proved_levels(self, amounts: Amounts, duals: Sequence[tuple[Prices, Charges]]) -> dict[int, Fraction]:
+        """The levels of an exact point, proved to be leximin; `_NotProved` if the numbers do not prove it."""
+        self.require_feasible(amounts)
+        levels, proved = self.levels(amounts), set[int]()
+        for prices, charges in duals:
+            proved |= self.fixed_by(prices, charges, levels)
+        for j in levels.keys() - proved:
+            high = self.high[j]
+            if high is None or levels[j] < high * self.per_task[j]:
+                raise _NotProved("no prices fix a user below its limit")
+        return levels
+
+
+def distance(program: Program, data: ExactData, levels: dict[int, Fraction], tasks: Float) -> float:
+    """The largest relative difference of the levels of tasks by pair from exact levels."""
+    pairs = zip(program.pairs.user.tolist(), program.pairs.server.tolist(), tasks.tolist(), strict=True)
+    found = data.levels({(j, s): Fraction(x) for j, s, x in pairs if x and j in levels})
+    apart = [abs(found[j] - z) / z if z else Fraction(found[j] > 0) for j, z in levels.items()]
+    return float(max(apart, default=Fraction(0)))
 
 
 @dataclass(frozen=True)

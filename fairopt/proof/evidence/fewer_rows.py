@@ -11,7 +11,8 @@ import numpy as np
 from fairopt.proof import feasibility as conditions
 from fairopt.proof.entries import Named
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
-from fairopt.solve.form.program import Float, Program
+from fairopt.runtime.arrays import Float
+from fairopt.solve.form.program import Program
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from fairopt.proof.evidence.supporting import is_small, supporting_levels
 from fairopt.proof.evidence.written import Written
 from fairopt.proof.level_bounds import LevelDual, judge_levels, self_contained_duals
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
-from fairopt.solve.form.program import ConeModel, Float, Program
+from fairopt.runtime.arrays import Float
+from fairopt.solve.form.program import ConeModel, Program
 
 
 @dataclass(frozen=True)

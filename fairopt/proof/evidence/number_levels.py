@@ -18,7 +18,8 @@ from fairopt.proof.number_level_bounds import (
     n_further,
 )
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
-from fairopt.solve.form.program import Float, Program
+from fairopt.runtime.arrays import Float
+from fairopt.solve.form.program import Program
 
 
 @dataclass(frozen=True)

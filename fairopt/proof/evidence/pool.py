@@ -26,9 +26,10 @@ from fairopt.proof.pool_gaps import (
     total_sums,
 )
 from fairopt.proof.proposal import Evidence, Measured, Reader, as_indices
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import SUM_ROUNDING
 from fairopt.solve.form.pool_users import Pool
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 
 class OnPool(Evidence):

@@ -24,8 +24,9 @@ from fairopt.proof.plane_bound import LineLagrangian, PlaneOptimum, fixed_sum
 from fairopt.proof.proposal import Evidence, Measured, Reader
 from fairopt.proof.server_bounds import LevelUnits, RowUnits, best_max_min_bound
 from fairopt.proof.user_bounds import judge_user_prices
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-from fairopt.solve.form.program import Float, Program, unique
+from fairopt.solve.form.program import Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
 STEP = 1e-5  # relative, of finite differences along a ray

@@ -30,11 +30,12 @@ from fairopt.proof.feasibility import dual_values
 from fairopt.proof.lagrangian import Lagrangian, LinearRows, Multipliers
 from fairopt.proof.plane_bound import LEAST, LineLagrangian, PlaneOptimum, log_mean
 from fairopt.proof.proposal import Measured, Reader, as_numbers
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.solve.form.compiled import Left
-from fairopt.solve.form.program import ConeModel, Float, Program, unique
+from fairopt.solve.form.program import ConeModel, Program, unique
 from fairopt.solve.form.program_rows import BlockRows
 
 STEP = 1e-5  # relative, of finite differences along a ray

@@ -15,10 +15,11 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.form import Curve, Form, Sorted
 from fairopt.blocks.ranked import padded
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.highs import silence_banner
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 
 LARGEST = 100_000  # entries of the largest matrix of a program

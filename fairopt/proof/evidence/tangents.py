@@ -19,8 +19,9 @@ from fairopt.proof.evidence.prices import Prices
 from fairopt.proof.lagrangian import Lagrangian
 from fairopt.proof.plane_bound import PlaneOptimum
 from fairopt.proof.proposal import Evidence, Measured, Proposal, Reader, as_numbers
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import TERM_ROUNDING
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 
 
 @dataclass(frozen=True)

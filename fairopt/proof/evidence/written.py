@@ -10,9 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from fairopt.proof.feasibility import settle
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.bundle_program import BundleConeModel, BundleProgram
-from fairopt.solve.form.program import ConeModel, Float, Program
+from fairopt.solve.form.program import ConeModel, Program
 
 
 @dataclass(frozen=True)

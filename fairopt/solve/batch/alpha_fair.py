@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.form.many_instances import BatchChunk
 
 STEPS = 100  # 10 on average, 30 at alpha = 0.01

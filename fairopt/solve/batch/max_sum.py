@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairopt.solve.arrays import Bool, Float, Int
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.solve.form.many_instances import BatchChunk
 
 PIVOT = 1e-11  # smaller numbers of a table scaled to 1 are rounding; the gap includes their effect
@@ -70,7 +70,7 @@ class Simplex:
             self._step(entering, bland)
         return values, prices
 
-    def _step(self, entering: Int, bland: bool) -> None:
+    def _step(self, entering: Indices, bland: bool) -> None:
         n, m = self.n, self.m
         enters = entering == np.arange(n + 1)[:, None]
         column = np.einsum("ijb,jb->ib", self.table, enters.astype(float))
@@ -92,7 +92,7 @@ class Simplex:
         self._pivot(enters & pivots, leaves & pivots, column, pivots)
 
     def _flip_bounds(
-        self, entering: Int, enters: Bool, leaves: Bool, column: Float, least: Float
+        self, entering: Indices, enters: Bool, leaves: Bool, column: Float, least: Float
     ) -> tuple[Float, Bool]:
         """Flip the entering variable if it reaches its own bound first, else a leaving one that is at its upper bound.
 
@@ -145,7 +145,7 @@ class Simplex:
         return np.maximum(values, 0.0), np.maximum(prices, 0.0)
 
 
-def _choose(costs: Float, names: Int, below: float, bland: bool) -> tuple[Int, Bool]:
+def _choose(costs: Float, names: Indices, below: float, bland: bool) -> tuple[Indices, Bool]:
     """The entering column of each program (with the most negative cost, or by Bland's rule), and which have none."""
     eligible: Bool = costs < below
     keys = np.where(eligible, names if bland else costs, np.inf)

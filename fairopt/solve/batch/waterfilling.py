@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairopt.solve.arrays import Float
+from fairopt.runtime.arrays import Float
 from fairopt.solve.form.many_instances import BatchChunk
 
 

@@ -16,9 +16,9 @@ from fairopt.certificate import Try
 from fairopt.proof.evidence.prices import RowPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.server_bounds import LevelUnits, RowUnits
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
-from fairopt.solve.arrays import Float
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.responses import solve_by_responses
 from fairopt.solve.cluster.utilities import Powers, Utilities

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.proof.server_bounds import LevelUnits
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
-from fairopt.solve.arrays import Float
 from fairopt.solve.cluster.interior_point import Interior, Move, PriceSystem, Right
 from fairopt.solve.cluster.utilities import Powers
 from fairopt.solve.form.demands_at_prices import by_pair

@@ -20,10 +20,10 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Tasks
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE, VIOLATION_TOLERANCE
-from fairopt.solve.arrays import Float, Int
 from fairopt.solve.cluster.filling import TIE, Filling, Forest, Tree
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.simplex import DUAL, Simplex
@@ -237,7 +237,7 @@ class _Placements:
         )
         self.most = instance.tasks_alone[self.users].sum(axis=1) * self.mu
         self.limits = np.array([np.inf if t is None else t for t in forest.limits]) * self.mu
-        self.basis: tuple[Int, Int] | None = None
+        self.basis: tuple[Indices, Indices] | None = None
         self.simplex = Simplex()
 
     def _run(self, costs: Float, top: float, low: Float, high: Float, near: float = 0.0) -> tuple[Float, Row]:
@@ -281,7 +281,7 @@ class _Placements:
         over = feasibility(self.instance, table)
         return float(values[-1]), row, table if over < VIOLATION_TOLERANCE / 2 else table / (1.0 + over)
 
-    def room(self, tasks: Float, waiting: Int) -> tuple[list[list[float]], Row | None]:
+    def room(self, tasks: Float, waiting: Indices) -> tuple[list[list[float]], Row | None]:
         """A placement in which waiting leaves have more tasks; or a row that shows that some have no room."""
         held = tasks * self.mu
         mean, left, rounds = np.zeros(self.matrix.shape[1]), waiting, 0

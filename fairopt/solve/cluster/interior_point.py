@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import linalg
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.arrays import Float, Int
 from fairopt.solve.cluster.lower_bounds import BoundMove, LowerBounds
 from fairopt.solve.cluster.utilities import Utilities
 from fairopt.solve.form.demands_at_prices import Demands, by_pair, cheapest_of
@@ -600,7 +600,7 @@ class ByPrices(PriceSystem):
             matrix += np.outer(self.shared, self.shared / self.inertia)
         self.factor, self.unit = factored(matrix)
 
-    def _with_limits(self, users: slice, responses: Float, row: Int, top: Int) -> tuple[Float, Float]:
+    def _with_limits(self, users: slice, responses: Float, row: Indices, top: Indices) -> tuple[Float, Float]:
         """The diagonal curvature of each server, and θ times the coefficient less its average, with users' limits.
 
         On the two servers with most of a user's level the former is ``θ_s D(θ without s) / D(θ)``, D being the

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.form.simplex import BASIC, TOLERANCE, UPPER, Simplex
 
 MORE = 5  # columns added to a group at once
@@ -55,11 +55,11 @@ class LevelProgram:
     def __init__(
         self,
         loads: sp.csc_array,
-        group: Int,
+        group: Indices,
         usable: Float,
-        home: Int,
+        home: Indices,
         choosing: Bool,
-        columns: Int,
+        columns: Indices,
         unit: Float,
         rates: Float,
         bases: Float,
@@ -107,7 +107,7 @@ class LevelProgram:
         self.column |= pairs & groups[self.group]
         self.column[self.home[new]] = True  # which is in the last basis
 
-    def close(self, pairs: Int) -> None:
+    def close(self, pairs: Indices) -> None:
         """Fix pairs at 0; groups whose home is closed choose between their other pairs."""
         self.closed[pairs] = True
         lost = self.closed[self.home] & ~self.choosing
@@ -192,7 +192,7 @@ class LevelProgram:
             rows[self.n_rows :] == BASIC, [len(self.chosen)]
         )
 
-    def _entering(self, duals: Float) -> Int:
+    def _entering(self, duals: Float) -> Indices:
         """The pairs of most negative reduced cost, a few of each group, that become columns."""
         if self.column.all():
             return np.zeros(0, dtype=np.intp)

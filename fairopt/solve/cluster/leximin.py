@@ -17,11 +17,11 @@ from fairopt.proof.evidence.levels import LevelDuals
 from fairopt.proof.feasibility import repair
 from fairopt.proof.level_bounds import LevelDual
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.clean_levels import without_noise
 from fairopt.solve.cluster.alpha_fair import LARGEST_SYSTEM
 from fairopt.solve.cluster.interior_point import Interior
@@ -158,7 +158,9 @@ class _LevelsOnServers:
         """What groups must hold, per unit of level and constant."""
         return self._sum(np.where(free, self.rate, 0)), self._sum(np.where(free, 0, fixed))
 
-    def _start(self, rates: Float, by_server: Float, interior: Interior | None) -> tuple[float, tuple[Int, Bool, Int]]:
+    def _start(
+        self, rates: Float, by_server: Float, interior: Interior | None
+    ) -> tuple[float, tuple[Indices, Bool, Indices]]:
         """A level that fits without limits, and the homes, choosing groups and columns of the first program.
 
         The groups that the interior point spreads most choose. Homes are drawn in proportion to its parts: the first
@@ -239,7 +241,7 @@ class _LevelsOnServers:
         return total[pairs.user] * np.nan_to_num(table)[place[pairs.user], pairs.server]
 
 
-def _balanced(interior: Interior, groups: Int) -> Int:
+def _balanced(interior: Interior, groups: Indices) -> Indices:
     """A server for each of some groups, drawn in proportion to parts, corrected for the loads of earlier draws."""
     rng, demands, every = np.random.default_rng(0), interior.demands, np.ones_like(interior.prices)
     out, left, missing = np.empty(len(groups), dtype=np.intp), rng.permutation(len(groups)), np.zeros_like(every)

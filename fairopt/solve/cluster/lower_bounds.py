@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.solve.arrays import Float
+from fairopt.runtime.arrays import Float
 
 
 class BoundMove(NamedTuple):

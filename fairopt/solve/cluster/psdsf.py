@@ -15,11 +15,11 @@ import numpy as np
 from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
 from fairopt.proof.server_rises import largest_gain, tasks_alone_on_one
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, SUM_ROUNDING
-from fairopt.solve.arrays import Float, Int
 
 NO_TASKS, LIMIT = -1, -2  # instead of a bottleneck, for a user without tasks on a server, and for one at its limit
 
@@ -92,7 +92,7 @@ class _Tasks(NamedTuple):
     """Tasks, and each user's bottleneck on each server (a resource, NO_TASKS or LIMIT), both (n_users, n_servers)."""
 
     tasks: Float
-    bottlenecks: Int
+    bottlenecks: Indices
 
 
 class _Sweeps:
@@ -111,7 +111,7 @@ class _Sweeps:
         # that of users: numbers are sorted before they are added.
         use = np.sort(instance.tasks_alone / self.unit, axis=0).sum(axis=0)
         self.nothing = _Tasks(np.zeros(single.shape), np.full(single.shape, NO_TASKS))
-        self.servers: list[tuple[int, Int, Float, Float]] = []
+        self.servers: list[tuple[int, Indices, Float, Float]] = []
         for s in np.argsort(-use, kind="stable"):
             users = np.flatnonzero(instance.eligible[:, s])
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
@@ -153,7 +153,9 @@ class _Sweeps:
             bottlenecks[user[found < 0], server[found < 0]] = NO_TASKS
         return _Tasks(tasks, bottlenecks)
 
-    def _solved(self, tasks: Float, bottlenecks: Int, user: Int, server: Int, epsilon: float) -> Float | None:
+    def _solved(
+        self, tasks: Float, bottlenecks: Indices, user: Indices, server: Indices, epsilon: float
+    ) -> Float | None:
         """Tasks by pair of user and server where it runs; None if the system is singular.
 
         For a user on k servers with targets u_p (a level times ``rise``, or the limit) the conditions ``sum_q x_q +

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.proof.server_bounds import LevelUnits
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import TINY
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.utilities import Powers
 from fairopt.solve.form.demands_at_prices import by_pair, demands_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.proof.server_bounds import RowUnits
-from fairopt.solve.arrays import Float
+from fairopt.runtime.arrays import Float
 from fairopt.solve.cluster.alpha_fair import LARGEST_ALPHA, SMALLEST_ALPHA, by_steps, prices_on_servers
 from fairopt.solve.cluster.utilities import Curves
 from fairopt.solve.form.program import Program

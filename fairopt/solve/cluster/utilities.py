@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import ROUNDING
-from fairopt.solve.arrays import Float
 
 LEAST, LITTLE = 1e-6, 1e-3  # of levels, which are about 1
 SAMPLE, PRECISION = 300, 0.2  # users for the scale of first prices, and the precision of its logarithm

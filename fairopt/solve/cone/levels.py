@@ -14,11 +14,11 @@ import numpy as np
 
 from fairopt.proof.conic import ConicConditions
 from fairopt.proof.feasibility import bounds_are_charged, dual_values, row_prices
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve import infeasible
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.cone.solve import _SolverFailed, solve_problem
 from fairopt.solve.form import solvers
 from fairopt.solve.form.program import ConeModel
@@ -181,7 +181,7 @@ class BySimplex(LevelPrograms):
         self.others = slice(len(program.pairs), len(program.pairs) + n_others)
         self.excluded = np.zeros(len(program.pairs), dtype=bool)
         self.simplex, self.level = Simplex(settings.verbose), 1.0
-        self.basis: tuple[Int, Int] | None = None
+        self.basis: tuple[Indices, Indices] | None = None
 
     def _solve(self, problem: LevelProblem) -> LevelSolution:
         check("the solver HIGHS (and giving it programs)")

@@ -23,9 +23,9 @@ from fairopt.proof.feasibility import repair
 from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.level_bounds import LevelDual, further_charges
 from fairopt.proof.proposal import Evidence, Proposal
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.clean_levels import raised_to_bounds, without_noise
 from fairopt.solve.cone.levels import STEP, ByCvxpy, BySimplex, LevelProblem, LevelPrograms, LevelSolution
 from fairopt.solve.cone.solve import _SolverFailed, by_chain, linear_only
@@ -259,7 +259,7 @@ class _LeximinPrograms:
             out = self.further.charges(self.dual, self.sizes, len(prices))
         return replace(out, prices=prices)
 
-    def _holding(self, users: Int, multipliers: Multipliers) -> LevelDual:
+    def _holding(self, users: Indices, multipliers: Multipliers) -> LevelDual:
         """The holding of users by the last program's multipliers."""
         return LevelDual(users, multipliers.prices, self.dual, self.sizes)
 

@@ -16,9 +16,9 @@ from fairopt.certificate import Try
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.feasibility import gradient_of, number
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
-from fairopt.solve.arrays import Float
 from fairopt.solve.cone.solve import chain_of, solve_problem
 from fairopt.solve.form.compiled import Posed
 from fairopt.solve.form.program import ConeModel, Program

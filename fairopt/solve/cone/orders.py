@@ -20,11 +20,11 @@ from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.proof.evidence.solved import Solved
 from fairopt.proof.feasibility import dual_values
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import cp, csgraph, sp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve import infeasible
-from fairopt.solve.arrays import Float, Int
 from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.dispatch import ask
 from fairopt.solve.form.compiled import Posed
@@ -81,8 +81,8 @@ class _Groups(NamedTuple):
 
     weights: Float
     n_bounds: int
-    below: Int
-    above: Int
+    below: Indices
+    above: Indices
 
 
 def grouped(weights: Float) -> _Groups:
@@ -127,7 +127,7 @@ class _Orders:
         self.orders: list[_Order] = []
         self._add(np.argsort(first, kind="stable"))
 
-    def _add(self, users: Int) -> None:
+    def _add(self, users: Indices) -> None:
         """Add an order of users."""
         self.orders.append(_Order(self.groups, users))
 
@@ -165,7 +165,7 @@ class _Orders:
                 self.orders.clear()
             self._add(users)
 
-    def _next_order(self, multipliers: Float) -> Int:
+    def _next_order(self, multipliers: Float) -> Indices:
         """Users by increasing levels, and those of one level by decreasing multipliers."""
         level = sum(order.levels() for order in self.orders)
         shares = np.asarray(self.shares.value, dtype=float)
@@ -176,7 +176,7 @@ class _Orders:
 class _Order:
     """Levels that do not fall along an order of users, in any order within a group of one weight."""
 
-    def __init__(self, groups: _Groups, users: Int) -> None:
+    def __init__(self, groups: _Groups, users: Indices) -> None:
         n = len(users)
         self.groups, self.place = groups, np.argsort(users)
         self.values = cp.Variable(n + groups.n_bounds)

@@ -26,10 +26,10 @@ from fairopt.proof.gate import Answer
 from fairopt.proof.plane_bound import PlaneOptimum
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.server_bounds import LevelUnits
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import GAP_TOLERANCE, SUM_ROUNDING
-from fairopt.solve.arrays import Float
 from fairopt.solve.cluster.alpha_fair import prices_on_servers
 from fairopt.solve.cluster.fixed_sum import most_even
 from fairopt.solve.cluster.sums import solve_sum_on_servers

@@ -15,9 +15,9 @@ import numpy as np
 from fairopt.proof.conic import Boundary, ConicConditions, boundaries, by_row
 from fairopt.proof.least_squares import least_squares
 from fairopt.proof.level_bounds import LevelDual, largest_rise
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.form.program import Program
 
 # Multiples of a level's multipliers that prove a later level: the bound's excess falls with the multiple, and its
@@ -153,7 +153,7 @@ class Optimality:
         return sp.csr_array(sp.block_array(blocks)), error
 
 
-def _charging(y: Float, slack: Float, dims: Any) -> Int:
+def _charging(y: Float, slack: Float, dims: Any) -> Indices:
     """Rows of equations, of tight inequalities, and of cones with multipliers."""
     linear, largest = slice(dims.zero, dims.zero + dims.nonneg), np.abs(y).max(initial=0.0)
     charging: Bool = np.arange(len(y)) < dims.zero

@@ -15,9 +15,9 @@ import numpy as np
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import Unbounded
 from fairopt.proof.feasibility import as_matrix, gradient_of, relative_violation
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE
-from fairopt.solve.arrays import Float
 from fairopt.solve.form import solvers
 
 Values = list[Float]  # one array for each variable

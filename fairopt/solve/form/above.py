@@ -13,9 +13,10 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, with_shares
 from fairopt.instance.parts import taking_part
 from fairopt.instance.validation import distinct
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.pool_users import bounds_fit
-from fairopt.solve.form.program import Bool, Float, Program
+from fairopt.solve.form.program import Program
 
 
 class Above(Program):

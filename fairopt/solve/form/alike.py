@@ -25,8 +25,9 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.teams import Surplus, with_shares
 from fairopt.instance import Instance, validation
 from fairopt.instance.teams import sums_by
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import ROUNDING
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 FEWER = 20  # users that merging must save: 20 users on servers are solved in milliseconds
 PART = 0.1  # the least part of the users whose demands others have too; comparing a million users takes 2 s and 400 MB

@@ -19,9 +19,10 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.division import Division, division
-from fairopt.solve.form.program import ConeModel, Float, Program
+from fairopt.solve.form.program import ConeModel, Program
 
 
 def decides_bundles(objective: Objective) -> bool:

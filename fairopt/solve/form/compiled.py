@@ -16,8 +16,8 @@ import numpy as np
 
 from fairopt.blocks.own import ranges
 from fairopt.blocks.table_rows import TableRows
-from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.lazy import cp, sp
 
 BY_CONES = ("CLARABEL", "HIGHS")  # solvers whose data are ``min c'z, b - A z in cones``, equations first
 SIGNS = ("nonneg", "nonpos", "pos", "neg", "bounds")  # attributes of variables that are bounds

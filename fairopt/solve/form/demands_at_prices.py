@@ -11,10 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
-from fairopt.solve.form.program import Bool, Float
-from fairopt.runtime.arrays import Indices
-
 
 FORBIDDEN = 1e60  # cost of a server where a user is not eligible; its square does not overflow
 CHUNK = 1 << 17  # numbers per chunk of stacked loads: 1 MB

@@ -21,8 +21,8 @@ from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.dominance import server_blocks, sums_by_group
 from fairopt.instance.parts import server_window
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import TINY
-from fairopt.solve.form.program import Bool, Float
 
 HUGE = 1e300  # the level t if all requests are granted
 LOG_2 = float(np.log(2.0))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
-from fairopt.runtime.arrays import Float
 
 ROUNDS = 50  # at most
 MIDDLES = 10  # rounds of geometric means

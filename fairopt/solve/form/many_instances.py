@@ -20,8 +20,8 @@ from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.labels import refuse_labels
 from fairopt.instance.validation import as_floats
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import EPS
-from fairopt.solve.form.program import Bool, Float
 
 # Demands per chunk. DRF on 200,000 instances of 3 x 3 took 0.53, 0.41, 0.34, 0.35 and 0.79 microseconds each with
 # 2**13, 2**14, 2**16, 2**17 and 2**20; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.

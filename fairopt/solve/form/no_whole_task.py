@@ -12,8 +12,9 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import MaxMin, Objective
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE, WHOLE_ROUNDING
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 # Relative difference below which capacities, bounds on whole tasks and levels are equal; with rounding, still within
 # the tolerance of certificates.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form import solvers
-from fairopt.solve.form.program import ConeModel, Float
+from fairopt.solve.form.program import ConeModel
 
 
 def best_values(cone: ConeModel, tasks: Float) -> dict[str, Float]:

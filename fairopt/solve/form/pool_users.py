@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.shares import Share, require_level, takes_windows
 from fairopt.instance.parts import window
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.tolerances import ROUNDING
-from fairopt.solve.form.program import Float, Indices, Program
+from fairopt.solve.form.program import Program
 
 Result = TypeVar("Result")
 

@@ -18,10 +18,11 @@ from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import coefficients_cached
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Bool, Indices
 from fairopt.runtime.lazy import cp
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.digests import NewConditions, of_problem
-from fairopt.solve.form.program import Bool, Indices, Program, checked_conditions, require_instance, warn_of_loops
+from fairopt.solve.form.program import Program, checked_conditions, require_instance, warn_of_loops
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 

@@ -37,6 +37,7 @@ from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
 from fairopt.runtime.tolerances import ROUNDING, TINY
@@ -46,8 +47,6 @@ from fairopt.solve.form.equilibration import equilibrated
 from fairopt.solve.form.program_data import ProgramData
 from fairopt.solve.form.program_rows import BlockRows, rows_of
 from fairopt.solve.form.rising import of_those_who_rise
-from fairopt.runtime.arrays import Bool, Float, Indices
-
 
 # `warn_of_loops` replaces this warning by one that names the block and the fix
 warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")

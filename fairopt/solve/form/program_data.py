@@ -13,10 +13,9 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import Objective
 from fairopt.instance import Instance
 from fairopt.instance.validation import distinct
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.form.program_rows import BlockRows, ProgramRows
-from fairopt.runtime.arrays import Bool, Float, Indices
-
 
 CHUNK = 16_384  # users
 RISES = 1e-8  # of what a number could be alone: less is no rise

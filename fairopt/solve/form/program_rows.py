@@ -21,7 +21,6 @@ from fairopt.blocks.rows import Rows, _WrongRows
 from fairopt.errors import Infeasible, InvalidBlock
 from fairopt.runtime.arrays import Float
 
-
 CHUNK = 65_536  # numbers per chunk of demands
 
 

@@ -19,12 +19,11 @@ from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
 from fairopt.errors import OutOfDomain
 from fairopt.instance.validation import distinct
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program_data import RISES, ProgramData
 from fairopt.solve.form.program_rows import BlockRows
-from fairopt.runtime.arrays import Bool, Float
-
 
 STARVED = 1e-6  # of what a number could be alone: answers with less are asked whether more is possible
 

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.solve.form.highs import silence_banner
-from fairopt.runtime.arrays import Float, Indices
-
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies

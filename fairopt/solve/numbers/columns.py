@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.proof.number_level_bounds import NumberBounds
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import optimize
-from fairopt.solve.arrays import Bool, Float, Int
 
 SAMPLE = 50_000  # users whose responses give prices to about a percent
 BAND = 0.02  # relative: tasks within this of the marginal cost are columns
@@ -35,7 +35,7 @@ class _Response(NamedTuple):
 class _Users:
     """Some users of a pool, each standing for ``times`` like it."""
 
-    def __init__(self, bounds: NumberBounds, users: Int | slice, times: float) -> None:
+    def __init__(self, bounds: NumberBounds, users: Indices | slice, times: float) -> None:
         program, numbers = bounds.program, bounds.numbers
         self.demands, self.whole = program.instance.per_server_demands[users, 0], program.whole_capacities[0]
         self.c, self.number = bounds.c[users], bounds.number[users]
@@ -58,7 +58,7 @@ class _Users:
         del cost, more
         begin, end = self.first[:-1], self.first[1:]
 
-        def last(level: float) -> tuple[Int, Float]:
+        def last(level: float) -> tuple[Indices, Float]:
             """The place of each number's last user at a level, and the part of its tasks that run."""
             wanted = after[begin] + np.clip(level * self.w - least, 0.0, after[end] - after[begin])
             place = np.clip(np.searchsorted(after, wanted, side="left") - 1, begin, np.maximum(end - 1, begin))
@@ -94,10 +94,10 @@ class _Users:
         return _Response(high, runs, (runs @ self.demands) * per_unit_of * self.times, per_unit)
 
 
-def likely_columns(bounds: NumberBounds, several: Bool) -> tuple[Int, Float]:
+def likely_columns(bounds: NumberBounds, several: Bool) -> tuple[Indices, Float]:
     """The users of a pool among ``several`` who are columns at first, and the tasks of all."""
     users = np.flatnonzero(several)
-    every: Int | slice = slice(None) if len(users) == len(several) else users  # without copies
+    every: Indices | slice = slice(None) if len(users) == len(several) else users  # without copies
     step = max(len(users) // SAMPLE, 1)
     prices = _prices(_Users(bounds, users[::step], len(users) / len(users[::step])), bounds.program.usable_rows)
     check("responses to prices")

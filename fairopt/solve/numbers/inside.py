@@ -13,10 +13,10 @@ import numpy as np
 
 from fairopt.instance.teams import sums_by
 from fairopt.proof.inside_teams import InsideTeams, SplitDual
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.simplex import DUAL, PRIMAL, Simplex
@@ -33,7 +33,7 @@ STEPS = 5  # of the simplex method, times rows and columns: where it cycles
 MOST_STEPS = 60  # of Newton's method
 
 
-def risen(group: Int, slope: Float, start: Float, end: Float, total: Float) -> Float:
+def risen(group: Indices, slope: Float, start: Float, end: Float, total: Float) -> Float:
     """The level L of each group at which ``sum of slope * clip(L, start, end)`` is its total."""
     n, ending = len(total), np.isfinite(end)
     of, at = np.concatenate([group, group[ending]]), np.concatenate([start, end[ending]])
@@ -81,7 +81,7 @@ class Split:
             if (active == before).all():
                 return
 
-    def fill_parts(self, rows: Int, columns: Int, low: Float, high: Float) -> None:
+    def fill_parts(self, rows: Indices, columns: Indices, low: Float, high: Float) -> None:
         """Fill the teams of some columns, apart where no row connects them, between these bounds of all rows."""
         alone = self.levels(self.floor, self.free)
         for some, mine in self.connected(rows, columns):
@@ -92,7 +92,7 @@ class Split:
                     continue
             _Part(self, some, mine, low[some], high[some]).fill()
 
-    def prove(self, dual: SplitDual, members: Int) -> None:
+    def prove(self, dual: SplitDual, members: Indices) -> None:
         """Keep what fixes some members; whose team was settled before pays for what its tasks cost."""
         inside, mu, pi = self.inside, dual.of_totals.copy(), dual.of_members.copy()
         if inside.single:
@@ -116,13 +116,13 @@ class Split:
         out[free] = np.clip(level[np.searchsorted(some, inside.team[free])], start, np.maximum(start, end)) * w
         return out
 
-    def broken(self, tasks: Float, rows: Int, columns: Int, low: Float, high: Float) -> Bool:
+    def broken(self, tasks: Float, rows: Indices, columns: Indices, low: Float, high: Float) -> Bool:
         """Which of some rows tasks in some columns break, given the bounds of all rows."""
         inside = self.inside
         used, size = (table[rows][:, columns] @ tasks for table in (inside.table, inside.sizes))
         return (used > high[rows] + ROUNDING * size) | (used < low[rows] - ROUNDING * size)
 
-    def connected(self, rows: Int, columns: Int) -> list[tuple[Int, Int]]:
+    def connected(self, rows: Indices, columns: Indices) -> list[tuple[Indices, Indices]]:
         """Some rows and the columns of some teams, apart where no row connects them; on servers all together."""
         inside = self.inside
         if not inside.single:
@@ -144,7 +144,7 @@ class Split:
 class _Part:
     """Teams that rows connect. Columns are tasks; members of one pair have those of their floor besides."""
 
-    def __init__(self, split: Split, rows: Int, columns: Int, low: Float, high: Float) -> None:
+    def __init__(self, split: Split, rows: Indices, columns: Indices, low: Float, high: Float) -> None:
         if len(columns) > MAX_COLUMNS:
             raise _SolverFailed(f"{len(columns)} tasks are open")
         self.split, self.inside, self.rows, self.columns = split, split.inside, rows, columns
@@ -190,7 +190,7 @@ class _Part:
         table = sp.csr_array(sp.vstack(blocks))
         self.template = sp.csc_array(sp.hstack([table, sp.csr_array(np.ones((table.shape[0], 1)))]))
         self.simplex = Simplex(self.split.settings.verbose)
-        self.basis: tuple[Int, Int] | None = None
+        self.basis: tuple[Indices, Indices] | None = None
         self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
         self.sizes: tuple[float, ...] = SIZES
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve import infeasible
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Program
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     dual: NumberDual
 
 
-def loads(program: Program, columns: Int | Bool) -> sp.csr_array:
+def loads(program: Program, columns: Indices | Bool) -> sp.csr_array:
     """The columns of `Pairs.loads`; on one pool without those of the others, of which there may be millions."""
     if not program.single:
         return sp.csr_array(sp.csc_array(program.pairs.loads)[:, columns])
@@ -56,7 +56,7 @@ class NumberPrograms:
     other pairs stay at ``tasks``, and those whose costs say otherwise are added (column generation).
     """
 
-    def __init__(self, bounds: NumberBounds, settings: Settings, columns: Int, tasks: Float) -> None:
+    def __init__(self, bounds: NumberBounds, settings: Settings, columns: Indices, tasks: Float) -> None:
         self.bounds, self.program, self.settings = bounds, bounds.program, settings
         most = self.program.most
         size = np.where(most > 0, np.minimum(self.program.size, most), self.program.size)
@@ -67,7 +67,7 @@ class NumberPrograms:
         self.tasks, self.columns, self.units = tasks, columns, np.zeros(0)
         self.simplex = Simplex(settings.verbose)
         self.sizes: tuple[float, ...] = SIZES  # that are still to be tried
-        self.basis: tuple[Int, Int] | None = None
+        self.basis: tuple[Indices, Indices] | None = None
         self._write()
 
     def _write(self) -> None:

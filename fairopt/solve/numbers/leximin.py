@@ -19,9 +19,9 @@ from fairopt.proof.evidence.number_levels import NumberLevels
 from fairopt.proof.feasibility import repair
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE
-from fairopt.solve.arrays import Bool, Float, Int
 from fairopt.solve.cone.solve import _SolverFailed
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers.columns import likely_columns
@@ -65,7 +65,7 @@ def solve_leximin_of_numbers(program: Program, settings: Settings) -> Proposals:
     yield Proposal("levels", repair(program, levels.tasks), NumberLevels(levels.duals, levels.prices), attempt=attempt)
 
 
-def open_columns(bounds: NumberBounds) -> tuple[Int, Float]:
+def open_columns(bounds: NumberBounds) -> tuple[Indices, Float]:
     """The pairs whose tasks are not determined by bounds, and the least tasks of all pairs."""
     program = bounds.program
     if not program.single:

@@ -22,10 +22,10 @@ from fairopt.proof.gate import BY_LEXIMIN, OPEN, Answer
 from fairopt.proof.inside_teams import InsideTeams
 from fairopt.proof.number_level_bounds import NumberBounds, NumberDual, n_further
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
-from fairopt.solve.arrays import Bool
 from fairopt.solve.cone.solve import _SolverFailed
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.numbers.leximin import linear_only
 from fairopt.solve.settings import Settings
 

@@ -18,9 +18,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.form.pool_users import Chunk, Pool, cost
 
 EPSILONS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # fictitious loads, as fractions of a capacity

@@ -13,9 +13,9 @@ from fairopt.blocks.constraints import EnvyFree
 from fairopt.proof.envy_levels import EnvyProgram, EnvyRatios
 from fairopt.proof.evidence.pool import EnvyBottlenecks
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import ROUNDING
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Proposals, Settings
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
 from fairopt.instance.parts import window
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import NOISE, TINY
-from fairopt.solve.arrays import Float
 from fairopt.solve.form.program import Program
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve.arrays import Float, Int
 from fairopt.solve.batch.max_sum import Simplex
 from fairopt.solve.form.pool_users import Chunk, Pool, cost, summed
 from fairopt.solve.form.solvers import TIGHT
@@ -28,7 +28,7 @@ ROUNDS = 100  # 2 to 5 are usual
 class UserColumns(NamedTuple):
     """Kept users: index, ratios (m x k), coefficient of the share, range of tasks, and ``|pi / c - 1|``."""
 
-    users: Int
+    users: Indices
     ratios: Float
     coefficient: Float
     range: Float
@@ -77,7 +77,7 @@ class Mix(NamedTuple):
     prices: Float
     past: Float
     weights: Float
-    users: Int
+    users: Indices
     tasks: Float
     distances: Float
     total: float
@@ -298,5 +298,5 @@ class MaxSumPool:
         np.minimum(x, chunk.of(self.pool.high), out=x)
 
 
-def _columns(chunk: Chunk, c: Float, span: Float, chosen: Int, distance: Float) -> UserColumns:
+def _columns(chunk: Chunk, c: Float, span: Float, chosen: Indices, distance: Float) -> UserColumns:
     return UserColumns(chosen + chunk.rows.start, chunk.ratios[:, chosen], c[chosen], span[chosen], distance)

@@ -16,11 +16,11 @@ from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
 from fairopt.proof.evidence.prices import CapacityPrices
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import ROUNDING, TINY
 from fairopt.solve import infeasible
-from fairopt.solve.arrays import Float, Int
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.solvers import TIGHT
 from fairopt.solve.settings import Proposals, Settings
@@ -96,7 +96,7 @@ class _CuttingPlanes:
         self.right.append(float(np.sort(levels) @ self.v))
         self.columns.append(levels)
 
-    def _add_group(self, users: Int) -> None:
+    def _add_group(self, users: Indices) -> None:
         """A group of users without limits costs at least its smallest weights."""
         self.rows.append(np.append(self.loads[:, users].sum(axis=1), 0.0))
         self.right.append(float(self.smallest[len(users) - 1]))
@@ -144,7 +144,7 @@ class _CuttingPlanes:
         value = float(np.sort(self.levels) @ self.v)
         return len(self.rows) > rows and not self.bound - value <= GAP * self.bound
 
-    def _feasible(self, prices: Float) -> tuple[Float, list[Int]]:
+    def _feasible(self, prices: Float) -> tuple[Float, list[Indices]]:
         """Prices times the least factor at which no group costs less than its weights, and the most violated groups."""
         cost = prices @ self.loads
         order = self.free[np.argsort(cost[self.free])]

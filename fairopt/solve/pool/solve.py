@@ -14,8 +14,8 @@ from fairopt.errors import NotCertified
 from fairopt.proof.evidence.pool import Bottlenecked, FairPrices, TotalPrices
 from fairopt.proof.pool_gaps import bottlenecks, rounding_decides
 from fairopt.proof.proposal import Proposal
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import ROUNDING, TINY
-from fairopt.solve.arrays import Float
 from fairopt.solve.form.pool_users import Pool, bounds_fit
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.waterfilling import WaterfillingPool, find_events

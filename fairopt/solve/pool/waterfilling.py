@@ -17,10 +17,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.tolerances import ROUNDING
-from fairopt.solve.arrays import Bool, Float
 from fairopt.solve.form.pool_users import Chunk, Pool, bounds_fit
-from fairopt.solve.form.program import Indices
 
 MOST_RESOURCES = 6  # for which rates are kept by set of resources: at most 64 sets
 FULL = 1e-14  # of a capacity: rounding of sums over users

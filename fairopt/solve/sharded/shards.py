@@ -29,7 +29,7 @@ from fairopt.errors import InvalidInput, InvalidInstance, NoAnswer, NotCertified
 from fairopt.instance import Instance
 from fairopt.instance.parts import with_rows
 from fairopt.instance.validation import Labels, as_floats, check_numbers, default_labels, labels
-from fairopt.solve.arrays import Float
+from fairopt.runtime.arrays import Float
 from fairopt.solve.form.pool_users import rows_in_a_chunk
 from fairopt.solve.sharded.waiting import gathered, named_errors
 

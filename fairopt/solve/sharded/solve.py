@@ -13,9 +13,9 @@ from fairopt.blocks.shares import require_level
 from fairopt.errors import Infeasible, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof.pool_gaps import AlphaFairSums, Bottlenecks, PoolProof, combined, proof_on_pool
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Late
 from fairopt.runtime.progress import tell, within
-from fairopt.solve.arrays import Float
 from fairopt.solve.form.pool_users import Pool, bounds_fit
 from fairopt.solve.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
 from fairopt.solve.pool.waterfilling import Event, Loads, Start, find_events

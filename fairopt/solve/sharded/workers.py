@@ -29,8 +29,8 @@ from fairopt.proof.pool_gaps import (
     combined,
     corrections_of,
 )
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
-from fairopt.solve.arrays import Float
 from fairopt.solve.form.pool_users import Chunk, Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.alpha_fair import AlphaFairPool, Response

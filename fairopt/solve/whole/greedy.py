@@ -13,10 +13,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.progress import tell
-from fairopt.solve.arrays import Float
 from fairopt.solve.whole.servers import Placement, Request, Servers
-from fairopt.runtime.arrays import Ints
 
 __all__ = ["one_after_the_other", "to_36_bits"]
 

@@ -21,13 +21,14 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
 from fairopt.solve.form import solvers
 from fairopt.solve.form.no_whole_task import SAME, number_of
-from fairopt.solve.form.program import ConeModel, Float, Program, objective_form
+from fairopt.solve.form.program import ConeModel, Program, objective_form
 from fairopt.solve.settings import Settings
 
 APART = 1e-6  # relative distance at which levels of shares that differ by server count as different

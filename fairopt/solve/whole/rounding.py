@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
 from fairopt.solve.form.no_whole_task import SAME, slack
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.whole.servers import Request, Servers
 
 MAX_TASKS = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.solve.arrays import Bool, Float, Int
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.solve.form.no_whole_task import SAME
 
 __all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
-Placement = Callable[[Float, Float, Int], int]
+Placement = Callable[[Float, Float, Indices], int]
 
 
 class Request(NamedTuple):

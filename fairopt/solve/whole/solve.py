@@ -19,11 +19,12 @@ from fairopt.blocks.shares import coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.proof import gate
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.solve.dispatch import checked_settings, solve_tiers
 from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.no_whole_task import number_of, whole_instance
-from fairopt.solve.form.program import Float, Program
+from fairopt.solve.form.program import Program
 from fairopt.solve.not_certified import raise_not_certified, stopped
 from fairopt.solve.settings import Settings
 from fairopt.solve.whole.integer import IntegerSearch, checked_solver

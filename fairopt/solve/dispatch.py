@@ -70,7 +70,7 @@ def solved(
     def work() -> tuple[Allocation, Tiers]:
         judged = solve_tiers(policy, instance, settings)
         allocation = gate.allocation(policy, judged, clock.begun)
-        if (evidence := judged[0][1].evidence) is not None and evidence.of_solver:
+        if len(judged) > 1 or ((evidence := judged[0][1].evidence) is not None and evidence.of_solver):
             allocation = later("fairopt.solve.as_saved:judged_as_saved")(policy, judged, allocation, clock.begun)
         if not allocation.certificate.ok:
             later("fairopt.solve.not_certified:raise_not_certified")(allocation, settings)

@@ -81,7 +81,7 @@ def lagrangian_bound(
         if best.gap <= ENOUGH or (width < SEARCHES[0][0] and not best.gap <= FAR):
             break
         found = optimize.minimize_scalar(
-            lambda t: lagrangian(best.factor * np.exp(t)),
+            lambda t, about=best.factor: lagrangian(about * np.exp(t)),
             bounds=(-width, width),
             method="bounded",
             options={"xatol": near},

@@ -23,6 +23,7 @@ ENOUGH = 0.8 * GAP_TOLERANCE  # below it no better factor is searched for; the r
 FAR = 0.1  # a gap after the first search that no second one closes
 SEARCHES = ((0.5, 1e-3), (2e-3, 1e-10))  # logarithms of factors on the best so far: how far, and to within what
 
+
 def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> Lagrangian:
     """The Lagrangian bound of an objective, of users' shares or of other numbers."""
     if all(form.of_users for form in (majorant, *(extra for extra, _ in multipliers.extra))):

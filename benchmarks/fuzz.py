@@ -10,7 +10,8 @@ ok       What is certified is true: the objective (each sorted level of a leximi
          program, or a share that is levelled is zero.
 open     No better point is known, but the reference's own bound is not close enough to say more.
 wrong    Something else is certified.
-refused  `NotCertified`, which is right for most ``lies``.
+refused  `NotCertified`. What was refused rightly is counted apart, as ``rightly``: an answer that was made worse on
+         purpose, one of SCS asked for alone, and one to a problem without limits, which exceeds them.
 crashed  Any other exception, and `Infeasible`, `Unbounded`, `OutOfDomain`, ... that are untrue.
 
 pools    The fast methods on one server: all objectives and shares; ``servers`` on several, demands by server too.
@@ -70,9 +71,11 @@ import fairopt as fo
 
 CHUNK = 10  # draws that a worker takes at once
 PATIENCE = 60  # seconds for a draw
+EXCEEDS = 1e-6  # of a limit: more than a solver's tolerance
 SHOWN = 3  # of a kind, shrunk and printed
 OURS = "the fuzzer's own"  # starts what is said of errors in drawing or judging
-Outcome = tuple[str, str, float]  # a word of the table, what is wrong, and seconds of fairopt's
+WORDS = ("wrong", "refused", "rightly", "crashed", "open")  # of the table
+Outcome = tuple[str, str, float]  # a word of the table or ok, what is wrong, and seconds of fairopt's
 
 
 class TooLong(Exception):
@@ -108,7 +111,9 @@ def outcome(draw: Draw) -> Outcome:
             error = raised
         seconds = time.perf_counter() - begun
         if isinstance(error, fo.errors.NotCertified):
-            return "refused", "", seconds
+            without = draw.how[0] == "read" and ("limits",) in draw.how[2]
+            beyond = error.best is not None and error.best.certificate.violation > EXCEEDS
+            return ("rightly" if draw.is_worse or (without and beyond) else "refused"), "", seconds
         if error is not None and not isinstance(error, fo.FairoptError):
             where = traceback.extract_tb(error.__traceback__)[-1]
             kind = f"{type(error).__name__} in {os.path.basename(where.filename)}"
@@ -126,6 +131,7 @@ class Tally:
     """What became of a category's draws."""
 
     words: Counter[str] = field(default_factory=Counter)
+    refused: list[int] = field(default_factory=list)  # draws
     seconds: list[float] = field(default_factory=list)  # fairopt's
     spent: float = 0.0  # of a worker, with drawing and judging
     given_out: int = 0
@@ -136,7 +142,7 @@ class Tally:
         return {
             "category": category,
             "tried": tried,
-            **{word: self.words[word] for word in ("wrong", "refused", "crashed", "open")},
+            **{word: self.words[word] for word in WORDS},
             "ms": 1e3 * median(self.seconds) if self.seconds else float("nan"),
             "a second": tried / self.spent if self.spent else float("nan"),
         }
@@ -252,6 +258,7 @@ def collect(future: Future[Any], seed: int, tallies: dict[str, Tally], bad: list
     for k, (word, what, taken) in found:
         tally.words[word] += 1
         tally.seconds.append(taken)
+        tally.refused += [k] * (word == "refused")
         if what:
             bad.append({"category": category, "draw": k, "seed": seed, "word": word, "what": what})
 
@@ -260,7 +267,7 @@ def tell(tallies: dict[str, Tally], end: float) -> None:
     """A line of progress."""
     words: Counter[str] = sum((tally.words for tally in tallies.values()), Counter())
     left = end - time.perf_counter()
-    line = f"{words.total():,} draws, " + ", ".join(f"{words[w]} {w}" for w in ("wrong", "refused", "crashed", "open"))
+    line = f"{words.total():,} draws, " + ", ".join(f"{words[w]} {w}" for w in WORDS)
     line += f", {left:.0f} s left" if left < float("inf") else ""
     print(line, end="    \r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
@@ -292,10 +299,13 @@ def main() -> None:
         kinds[kind] += 1
         if kinds[kind] == 1:
             print(f"# {one['category']}, draw {one['draw']}: {one['word']}, {one['what']}\n{one.get('code', '')}\n")
+    for category, tally in tallies.items():
+        if tally.refused:
+            print(f"refused of {category}: draws {', '.join(map(str, sorted(tally.refused)))}")
     rows = [tally.row(category) for category, tally in tallies.items() if tally.words]
     if not rows:
         return
-    sums = {word: sum(row[word] for row in rows) for word in ("tried", "wrong", "refused", "crashed", "open")}
+    sums = {word: sum(row[word] for row in rows) for word in ("tried", *WORDS)}
     everything = [s for tally in tallies.values() for s in tally.seconds]
     spent = sum(tally.spent for tally in tallies.values())
     rows.append({"category": "all", **sums, "ms": 1e3 * median(everything), "a second": sums["tried"] / spent})

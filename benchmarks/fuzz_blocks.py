@@ -330,6 +330,13 @@ class Draw:
     text: str = ""
 
     @property
+    def is_worse(self) -> bool:
+        """Whether the answer is made worse on purpose, or only SCS is asked, which has an accuracy of its own."""
+        kind, *rest = self.how
+        spoilt = kind == "lie" or (kind == "read" and rest[-1]) or (kind == "saved" and rest[0])
+        return bool(spoilt) or "SCS" in (self.options.get("solver"), *(rest[:1] if kind == "read" else ()))
+
+    @property
     def code(self) -> str:
         """Lines that leave an ``answer``."""
         policy, words = self.text or repr(self.policy), [f"{key}={value!r}" for key, value in self.options.items()]

@@ -38,13 +38,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from common import OUT, arguments, show  # isort: skip
 import numpy as np
 from versus_draws import question
-from versus_hand import NEAR, Answer, Question, hand_answer, timed
+from versus_hand import GAINED, NEAR, Answer, Question, hand_answer, timed
 
 import fairopt as fo
 
 EXEMPT = 0.01  # seconds
 FITS = 1e-8  # violation up to which a better value by hand counts against fairopt
-GAINED = 1e7  # by how much a value may be better for a violation: 3.4e-6 for 1.1e-12 where rows form chains
 AGAIN = 5.0  # seconds up to which who is slow is timed again
 Row = dict[str, Any]
 

@@ -25,6 +25,7 @@ from scipy.optimize import linprog
 Float = np.ndarray[Any, np.dtype[np.float64]]
 
 NEAR = 1e-6  # relative: a value this near is right, and rows may be broken by as much
+GAINED = 1e7  # by how much a value may be better for a violation: 3.4e-6 for 1.1e-12 where rows form chains
 LATER = 1e4  # by how much later tiers count less: where the first is curved they change by the root of 1e-7
 TICKS = os.sysconf("SC_CLK_TCK")
 # As they come, and tight where that is not right.
@@ -246,16 +247,18 @@ class Question:
     def below(self, x: Float, best: Float) -> float:
         """By how much the values at ``x`` are below those at ``best``, relative to what half of its tasks would lose.
 
-        Later tiers count by 1e-4, and relative to what half of an equal part would lose if that is more: what
-        they get depends on by how much earlier ones may be missed, which differs by 1e-7.
+        A level of leximin counts if it differs by more than `GAINED` times what ``best`` gave up of lower ones. Later
+        tiers count by 1e-4, and relative to what half of an equal part would lose if that is more: what they get
+        depends on by how much earlier ones may be missed, which differs by 1e-7.
         """
         mine, others, half = self.values(x), self.values(best), self.values(best / 2)
         usual = [abs(a - b)[0] for a, b in zip(*map(self.values, (self.plain.at, self.plain.at / 2)), strict=True)]
         if self.goal.levels is not None:
             (mine_sorted,), (best_sorted,) = mine, others
             off = (best_sorted - mine_sorted) / np.maximum(best_sorted, 1e-300)
-            far = np.flatnonzero(np.abs(off) > NEAR)
-            return float(off[far[0]]) if len(far) else float(np.max(off, initial=-np.inf))
+            given_up = np.maximum.accumulate(np.append(0.0, np.maximum(-off[:-1], 0.0)))  # of lower levels, at ``best``
+            far = np.flatnonzero(np.abs(off) > NEAR + GAINED * given_up)
+            return float(off[far[0]]) if len(far) else float(np.clip(np.max(off, initial=-np.inf), None, NEAR))
         for k, (value, top, less) in enumerate(zip(mine, others, half, strict=True)):
             unit = abs(top[0] - less[0]) if np.isfinite(less[0]) else abs(top[0])
             unit = max(unit, usual[k]) * LATER if k else unit

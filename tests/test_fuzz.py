@@ -155,6 +155,9 @@ def test_raw_errors_and_refusals_are_counted_apart() -> None:
     refused = Draw(PAIR, fo.MostTasks(), {"solver": "CLARABEL", "solver_options": {"max_iter": 1}})
     assert fuzz.outcome(raw)[0] == "crashed"
     assert fuzz.outcome(refused)[0] == "refused"
+    worse = Draw(PAIR, fo.MostTasks(), {}, ("read", "CLARABEL", (), True))
+    unsure = Draw(PAIR, fo.MostTasks(), {"solver": "SCS", "solver_options": {"max_iters": 1}})
+    assert [fuzz.outcome(draw)[0] for draw in (worse, unsure)] == ["rightly", "rightly"]
 
 
 def test_a_run_counts_each_draw_once_and_gives_each_category_its_number() -> None:

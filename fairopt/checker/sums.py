@@ -373,12 +373,27 @@ def stationary_point(
     return [c.above[s] * tasks for c in curves]
 
 
-def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
-    """The gap of certificates between an upper bound and the value at the tasks."""
+def worth_of_tiers(cluster: Cluster, evidence: Evidence, rows: Rows) -> Fraction:
+    """What the tasks gain by missing levels of earlier tiers, within their tolerance, at the multipliers of these."""
+    missed = [
+        (times, exact_sum(v * cluster.tasks[j][s] for (j, s), v in row.per_task.items()) - row.bound)
+        for times, row in together(evidence.rows, rows)
+        if times and str(row.name.place).startswith("tier")
+    ]
+    for times, (other, level, _) in together(evidence.kept_multipliers, cluster.kept_levels):
+        missed += [(times, level - value_of(cluster, other))] if times else []
+    return exact_sum(times * max(by, ZERO) for times, by in missed)
+
+
+def relative_gap(objective: Block, goal: Goal, top: Fraction, worth: Fraction = ZERO) -> Fraction:
+    """The gap of certificates between an upper bound and the value at the tasks.
+
+    ``worth`` is by how much the value may be above the bound, since the tasks miss what it assumes.
+    """
     value = goal.value()
     curves: list[Curve | CurveOfNumbers] = [*goal.curves, *goal.numbered]
     if top <= value:  # where shares may be arbitrarily bad, by what rounding adds to capacities
-        if not (len(objective.terms) == 1 and curves and curves[0].alpha >= 1):
+        if not (len(objective.terms) == 1 and curves and curves[0].alpha >= 1) or value <= top + worth:
             return ZERO
         top, value = value, top
     if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
@@ -444,4 +459,5 @@ def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping
         bounded = Goal(cluster)
         bounded.add(objective, ONE, unit)
         bounded.add_kept_levels(evidence)
-    return relative_gap(objective, alone, bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units())))
+    top = bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units()))
+    return relative_gap(objective, alone, top, worth_of_tiers(cluster, evidence, rows))

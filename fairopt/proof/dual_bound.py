@@ -21,6 +21,10 @@ from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
 from fairopt.solve.form.program import Program
 
+ENOUGH = 0.8 * GAP_TOLERANCE  # below it no better factor is searched for; the rest is for the rounding of readers
+FAR = 0.1  # a gap after the first search that no second one closes
+SEARCHES = ((0.5, 1e-3), (2e-3, 1e-10))  # logarithms of factors on the best so far: how far, and to within what
+
 
 def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> Lagrangian:
     """The Lagrangian bound of an objective, of users' shares or of other numbers."""
@@ -57,7 +61,7 @@ def lagrangian_bound(
 
     If the multipliers are not in ``natural`` units, because an increasing transform was solved, a common factor is
     fitted first, from ``start`` if given. With ``refine`` a better factor is searched for unless the gap is small
-    already.
+    already, or stays large.
     """
     point = program.point(tasks) if point is None else point
     value = majorant.value(point)
@@ -76,12 +80,14 @@ def lagrangian_bound(
         gap = _relative_gap(objective, top, value, point)
         if (gap, top) < (best.gap, best.value) or not np.isfinite(best.gap):
             best = LagrangianBound(top, gap, factor)
-    if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
+    for width, near in SEARCHES if refine and best.factor > 0 else ():
+        if best.gap <= ENOUGH or (width < SEARCHES[0][0] and not best.gap <= FAR):
+            break
         found = optimize.minimize_scalar(
-            lambda t: lagrangian(best.factor * np.exp(t)),
-            bounds=(-0.5, 0.5),
+            lambda t, about=best.factor: lagrangian(about * np.exp(t)),
+            bounds=(-width, width),
             method="bounded",
-            options={"xatol": 1e-12},
+            options={"xatol": near},
         )
         gap = _relative_gap(objective, float(found.fun), value, point)
         if gap < best.gap:

@@ -31,7 +31,7 @@ from fairopt.runtime.lazy import later
 from fairopt.solve.form import solvers
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.program import Program, require_instance
-from fairopt.solve.kept_levels import keep_level
+from fairopt.solve.kept_levels import keep_level, narrow
 from fairopt.solve.settings import Proposals, Settings
 from fairopt.solve.table import PASSES, TABLE, Method, doubtful, exact_for, names
 
@@ -70,7 +70,7 @@ def solved(
     def work() -> tuple[Allocation, Tiers]:
         judged = solve_tiers(policy, instance, settings)
         allocation = gate.allocation(policy, judged, clock.begun)
-        if (evidence := judged[0][1].evidence) is not None and evidence.of_solver:
+        if len(judged) > 1 or ((evidence := judged[0][1].evidence) is not None and evidence.of_solver):
             allocation = later("fairopt.solve.as_saved:judged_as_saved")(policy, judged, allocation, clock.begun)
         if not allocation.certificate.ok:
             later("fairopt.solve.not_certified:raise_not_certified")(allocation, settings)
@@ -127,6 +127,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings) -> list[tup
         if (clock := current()) is not None:
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
+            if judged and program.decides_tasks and not program.empty:
+                narrow(program, judged)
             answer = ask(program, replace(settings, last_tier=k + 1 == len(tiers)))
         judged.append((program, answer))
         if not answer.ok:

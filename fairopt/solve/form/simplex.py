@@ -20,6 +20,7 @@ DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies
 LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's basis statuses
 FEW = 0.1  # of a matrix's entries: more changes than that are passed as a new program
 NO_BASIS = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+DENSE = 120  # rows of a basis that is inverted as a dense table
 REFINEMENTS = 2  # of a basis's duals, whose relative error of 1e-13 each one squares
 
 
@@ -169,12 +170,24 @@ class Simplex:
         columns, rows = np.flatnonzero(self.of_columns == BASIC), np.flatnonzero(self.of_rows != BASIC)
         if len(columns) != len(rows):
             return
-        of_rows = sp.csr_array(self.given.matrix)[rows]
-        basis = sp.csc_array(of_rows[:, columns])
+        whole: Any = self.given.matrix
+        small = len(rows) <= DENSE and whole.shape[1] <= 2 * DENSE
+        # to cut small sparse tables takes longer than to multiply dense ones
+        of_rows: Any = whole.toarray()[rows] if small else sp.csr_array(whole)[rows]
+        basis = of_rows[:, columns]
         try:
-            factors = sparse_linalg.splu(basis)
-        except RuntimeError:  # singular
+            if small:
+                inverse = np.linalg.inv(basis)
+            else:
+                factors = sparse_linalg.splu(sp.csc_array(basis))
+        except (RuntimeError, np.linalg.LinAlgError):  # singular
             return
+
+        def solved(right: Float, transposed: bool = False) -> Float:
+            if small:
+                return np.asarray(right @ inverse if transposed else inverse @ right)
+            return np.asarray(factors.solve(right, "T" if transposed else "N"))  # type: ignore[call-overload]
+
         exact, costs = basis.astype(np.longdouble), self.given.costs[columns].astype(np.longdouble)
         low, high = self.given.rows
         right = np.where(self.of_rows[rows] == UPPER, high[rows], low[rows])
@@ -182,8 +195,7 @@ class Simplex:
         right = np.where(np.isfinite(right), right, 0.0) - of_rows.astype(np.longdouble) @ elsewhere
         values, duals = self.values[columns].astype(np.longdouble), self.duals[rows].astype(np.longdouble)
         for _ in range(REFINEMENTS):
-            values = values + factors.solve(np.asarray(right - exact @ values, dtype=float))
-            wrong = np.asarray(costs - duals @ exact, dtype=float)
-            duals = duals + factors.solve(wrong, "T")  # type: ignore[call-overload]
+            values = values + solved(np.asarray(right - exact @ values, dtype=float))
+            duals = duals + solved(np.asarray(costs - duals @ exact, dtype=float), transposed=True)
         self.values[columns], self.duals = values, np.zeros(len(self.duals))
         self.duals[rows] = duals

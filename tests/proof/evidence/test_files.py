@@ -209,14 +209,13 @@ def random_tiers(rng: np.random.Generator) -> tuple[fo.Instance, fo.Policy]:
     return instance, fo.Policy(functools.reduce(lambda first, later: first.then(later), tiers))
 
 
-# two draws that were always proved, and some of the 38 of 300 that were not, or to a gap far above the certificate's
-@pytest.mark.parametrize("seed", [3, 4, 17, 57, 67, 92, 169, 220, 240, 262, 282, 298])
+# two draws that were always proved, and some of the 43 of 300 that were not, or to a gap far above the certificate's
+@pytest.mark.parametrize("seed", [3, 4, 7, 10, 17, 57, 67, 92, 148, 169, 201, 220, 240, 262, 282, 298])
 def test_what_is_certified_of_tiers_is_proved_from_the_file(seed: int, tmp_path: Path) -> None:
     instance, policy = random_tiers(np.random.default_rng(seed))
     answer = policy.allocate(instance)
     proof = fo.verify(answer.save(tmp_path / "tiers.json"))
-    # of the thin set that earlier tiers leave, a solver's multipliers have few digits, which differ by kernel
-    assert proof.ok and proof.gap <= 10 * answer.certificate.gap + 1e-9
+    assert proof.ok and proof.gap <= 2 * answer.certificate.gap + 1e-9
 
 
 def test_a_user_without_tasks_has_a_range_too_where_prices_are_found_again(tmp_path: Path) -> None:

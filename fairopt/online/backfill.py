@@ -15,8 +15,6 @@ from fairopt.instance import Instance
 from fairopt.online.waiting import WaitingJob, WholeJobs
 from fairopt.solve.whole.servers import Placement
 
-__all__ = ["BackfillScheduler"]
-
 Float = NDArray[np.float64]
 
 

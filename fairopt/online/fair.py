@@ -16,8 +16,6 @@ from fairopt.policy import Policy
 from fairopt.runtime.clock import begin
 from fairopt.runtime.progress import by_itself
 
-__all__ = ["with_fair_at"]
-
 Float = NDArray[np.float64]
 
 LATE = "not reached before the time limit"

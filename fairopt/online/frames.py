@@ -15,8 +15,6 @@ from fairopt.runtime.lazy import pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["by_task", "frame"]
-
 Float = NDArray[np.float64]
 
 

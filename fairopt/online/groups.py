@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline
 
-__all__ = ["NO_TEAM", "waits", "worst"]
-
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 NO_TEAM = "(no team)"

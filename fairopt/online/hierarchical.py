@@ -18,8 +18,6 @@ from fairopt.solve.form.no_whole_task import SAME
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement
 
-__all__ = ["HierarchicalScheduler"]
-
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

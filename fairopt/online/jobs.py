@@ -16,8 +16,6 @@ from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.online.requests import MOST_TASKS, Requests, checked_demands, checked_places
 from fairopt.solve.whole.servers import Request
 
-__all__ = ["Job", "JobTable"]
-
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Time = float | Fraction  # whole numbers too

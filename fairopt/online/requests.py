@@ -17,8 +17,6 @@ from fairopt.instance.labels import by_label
 from fairopt.instance.validation import as_floats
 from fairopt.solve.whole.servers import Request, Servers
 
-__all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
-
 _FLOATS = {float}
 MOST_TASKS = 2.0**53  # of a job; above, floats cannot represent every whole number
 

@@ -22,8 +22,6 @@ from fairopt.online.requests import MOST_TASKS, Asked, Requests, individual_serv
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
 
-__all__ = ["PlacedTask", "Scheduler"]
-
 Float = NDArray[np.float64]
 
 MOST_TRIED = 64  # blocked users tried one by one before all blocked queues are compared at once

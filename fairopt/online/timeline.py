@@ -24,8 +24,6 @@ from fairopt.runtime.lazy import later, sp
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Timeline"]
-
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -21,8 +21,6 @@ from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 from fairopt.online.scheduler import PlacedTask
 from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
 
-__all__ = ["Kinds", "WaitingJob", "WholeJobs", "is_number"]
-
 Float = NDArray[np.float64]
 Key: TypeAlias = tuple[tuple[float, ...], bytes | None]
 

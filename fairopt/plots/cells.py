@@ -14,8 +14,6 @@ from fairopt.operate.server_sums import capacity_of, part_of, sum_by
 from fairopt.plots.common import Inches, number_in_cell
 from fairopt.runtime.display import shortened
 
-__all__ = ["LETTERS", "Classes", "cells", "classes_of"]
-
 Float = NDArray[np.float64]
 
 MAX_CLASSES = 60  # classes shown: those with the most servers

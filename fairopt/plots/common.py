@@ -8,38 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from fairopt.errors import InvalidBlock, nearest, optional
-from fairopt.runtime.display import shortened, shorter
-
-__all__ = [
-    "COLOURS",
-    "GREYS",
-    "GROUP",
-    "HATCHES",
-    "HELD_OPACITY",
-    "NUMBER",
-    "Inches",
-    "amount",
-    "bar_style",
-    "check_axes",
-    "colour",
-    "colour_bar",
-    "cut",
-    "escaped",
-    "fall_back_fonts",
-    "fit_numbers",
-    "label_bars",
-    "lay_out",
-    "lighter",
-    "matplotlib_or_missing",
-    "new_figure",
-    "number_in_cell",
-    "plain",
-    "shortened",
-    "shorter",
-    "size_of",
-    "ticks_below",
-    "ticks_beside",
-]
+from fairopt.runtime.display import shorter
 
 Inches: TypeAlias = tuple[float, float]  # width and height
 

@@ -14,8 +14,6 @@ from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
 from fairopt.plots.panels import Picture, Two, two_of
 
-__all__ = ["DemandLines"]
-
 Float = NDArray[np.float64]
 
 DASHED = (0, (2.5, 1.0))

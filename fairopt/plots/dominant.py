@@ -12,11 +12,10 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.operate.team_sums import team_sums, teams_shown
-from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shortened
+from fairopt.plots.common import COLOURS, NUMBER, Inches, plain
 from fairopt.plots.panels import Picture
+from fairopt.runtime.display import shortened
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-
-__all__ = ["DominantShares"]
 
 NAMED = 30  # most users with a bar and a name each
 DECADES = 100.0  # ratio of the largest to the smallest positive share above which the axis is logarithmic

@@ -18,11 +18,9 @@ from fairopt.plots.common import (
     matplotlib_or_missing,
     new_figure,
     plain,
-    shorter,
 )
 from fairopt.policy import label
-
-__all__ = ["gains"]
+from fairopt.runtime.display import shorter
 
 MAX_BARS = 20  # bars shown
 KINDS = ("gains",)

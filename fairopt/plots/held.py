@@ -28,13 +28,11 @@ from fairopt.plots.common import (
     matplotlib_or_missing,
     new_figure,
     plain,
-    shortened,
     size_of,
     ticks_beside,
 )
 from fairopt.plots.panels import LEGEND, NAMES, Size, given, grow, labels_outside, panels_of
-
-__all__ = ["check_held", "held_bars"]
+from fairopt.runtime.display import shortened
 
 Float = NDArray[np.float64]
 

@@ -7,8 +7,6 @@ from typing import Any
 from fairopt.errors import optional
 from fairopt.online.units import SECONDS, readable
 
-__all__ = ["in_readable_ticks"]
-
 _STEPS = {  # between ticks, by unit
     "s": (1, 2, 5, 10, 20, 30, 60),
     "min": (1, 2, 5, 10, 15, 30, 60),

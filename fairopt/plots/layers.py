@@ -12,9 +12,8 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.operate.team_sums import team_sums
-from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shortened, shorter
-
-__all__ = ["Layer", "by_largest", "by_size", "by_team"]
+from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped
+from fairopt.runtime.display import shortened, shorter
 
 COLOURED_USERS = 10  # users with a colour each; the others are grey
 

@@ -21,8 +21,6 @@ from fairopt.plots.common import (
 from fairopt.policy import label
 from fairopt.runtime.display import shortened, without_vendor
 
-__all__ = ["bars", "purchases"]
-
 MAX_BARS = 12  # bars shown
 KINDS = ("purchases",)
 

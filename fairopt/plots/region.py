@@ -15,8 +15,6 @@ from fairopt.plots.frontier import frontier
 from fairopt.plots.panels import Picture, Two, two_of
 from fairopt.runtime.tolerances import GAP_TOLERANCE
 
-__all__ = ["Region"]
-
 Float = NDArray[np.float64]
 
 # dashes show both of two coinciding lines

@@ -22,13 +22,11 @@ from fairopt.plots.common import (
     lighter,
     new_figure,
     plain,
-    shortened,
     size_of,
     ticks_below,
 )
 from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
-
-__all__ = ["server_types"]
+from fairopt.runtime.display import shortened
 
 Float = NDArray[np.float64]
 

@@ -31,8 +31,6 @@ from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, panels_of
 from fairopt.runtime.display import LONG, shortened, shorter
 
-__all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
-
 Float = NDArray[np.float64]
 Span: TypeAlias = tuple[float, float]  # the first and the last moment
 

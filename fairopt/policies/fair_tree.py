@@ -19,8 +19,6 @@ from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["FairTree"]
-
 MAX = "max"  # of billing
 
 

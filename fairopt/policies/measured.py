@@ -16,8 +16,6 @@ from fairopt.proof.feasibility import violation_at
 from fairopt.proof.gate import of_nothing
 from fairopt.solve.form.program import Program
 
-__all__ = ["levels_of", "measured"]
-
 Float = NDArray[np.float64]
 
 

@@ -29,8 +29,6 @@ from fairopt.scale.many import allocate_many
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["NaivePerServer"]
-
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]

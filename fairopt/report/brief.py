@@ -17,8 +17,6 @@ from fairopt.report.held import held_tables
 from fairopt.report.tables import Column, Table, allocation_tables, numbers
 from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
 
-__all__ = ["answer_tables"]
-
 SCREEN = 40  # lines; longer tables are summarised
 ROWS = 12  # teams or users; of more, those with the largest differences or the smallest and largest shares
 RESOURCES = 3  # of which units are shown where it is not known what is held

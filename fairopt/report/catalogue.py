@@ -8,8 +8,6 @@ from typing import Any
 from fairopt.policies.registry import known_policies
 from fairopt.solve.form import solvers
 
-__all__ = ["policy_rows", "solver_rows"]
-
 
 def policy_rows() -> list[dict[str, str]]:
     """One dict per named policy: ``name``, ``parameters`` and ``summary``."""

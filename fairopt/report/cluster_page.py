@@ -32,9 +32,8 @@ from fairopt.runtime.display import short, shorter, unit_shown, visible, without
 if TYPE_CHECKING:
     import jinja2
 
-    from fairopt.report.cluster import ClusterReport, Findings, Origin, Saved
-
-__all__ = ["rendered"]
+    from fairopt.report.cluster import ClusterReport, Origin, Saved
+    from fairopt.report.cluster_words import Findings
 
 Float = NDArray[np.float64]
 

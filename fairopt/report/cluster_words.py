@@ -25,29 +25,6 @@ from fairopt.properties.verdicts import Verdict
 from fairopt.report.entitlements import Entitled
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
-__all__ = [
-    "Advice",
-    "Findings",
-    "Waiting",
-    "Worth",
-    "amount",
-    "counted",
-    "figure",
-    "file_names",
-    "in_plain_words",
-    "in_use",
-    "lead_title",
-    "percent_in_use",
-    "plural",
-    "short_servers",
-    "summary",
-    "to_do",
-    "waiting",
-    "who",
-    "with_short_servers",
-    "worths",
-]
-
 Float = NDArray[np.float64]
 
 FULL = 1e-4  # of the capacity: less left over counts as none in the summary

@@ -25,8 +25,6 @@ from fairopt.runtime.lazy import pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FrameColumns", "csv_lines", "csv_text", "frame", "user_rows"]
-
 Float = NDArray[np.float64]
 
 

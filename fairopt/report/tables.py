@@ -22,27 +22,6 @@ from fairopt.policy import label
 from fairopt.runtime.display import LEAST, short, shortened, visible, with_all_digits
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
-__all__ = [
-    "PLACEMENT",
-    "Column",
-    "Table",
-    "allocation_tables",
-    "both_ends",
-    "describe",
-    "described_instance",
-    "described_teams",
-    "instance_tables",
-    "numbers",
-    "percents",
-    "price_columns",
-    "short",
-    "shortened",
-    "tasks_and_units",
-    "team_tables",
-    "type_tables",
-    "users_column",
-]
-
 FORMAT = "fairopt.answer/1"
 Names: TypeAlias = Callable[[Sequence[str]], list[str]]  # `shortened`, or list
 MAX_ROWS = 20  # rows of a table; of more users, those with the smallest and the largest values

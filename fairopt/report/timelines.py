@@ -16,9 +16,8 @@ from fairopt.online.frames import by_task
 from fairopt.online.timeline import Timeline
 from fairopt.online.units import NAMES, readable
 from fairopt.report.frames import csv_lines
-from fairopt.report.tables import Column, Table, both_ends, numbers, percents, shortened
-
-__all__ = ["timeline_data", "timeline_remarks", "timelines_table", "waits_table", "write_tasks"]
+from fairopt.report.tables import Column, Table, both_ends, numbers, percents
+from fairopt.runtime.display import shortened
 
 Float = NDArray[np.float64]
 

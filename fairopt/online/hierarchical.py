@@ -8,18 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.online.scheduler import UNIT, in_units
 from fairopt.online.waiting import WaitingJob, WholeJobs, is_number
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.solve.form.no_whole_task import SAME
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement
-
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 class HierarchicalScheduler(WholeJobs):
@@ -140,14 +138,14 @@ class HierarchicalScheduler(WholeJobs):
         self._first[q] = self._lines[q][0].number
         return job.number
 
-    def _can_rise(self) -> tuple[Mask, Mask]:
+    def _can_rise(self) -> tuple[Bool, Bool]:
         """The queues of which a job fits, and the users with one."""
         fits = (self._first < np.inf) & (self._kinds.total[self._kind_of] >= self._size_of)
         can = np.zeros(len(self._users), dtype=bool)
         can[self._user_of[fits]] = True
         return fits, can
 
-    def _levels(self, can: Mask) -> tuple[Float, Float]:
+    def _levels(self, can: Bool) -> tuple[Float, Float]:
         """Levels of users and of the children of the root."""
         room = self._servers.room(range(self.instance.n_servers)).sum(axis=0)  # with the tolerance of SAME
         counts = self._has & (room > 2 * SAME * self._total)
@@ -194,7 +192,7 @@ class HierarchicalScheduler(WholeJobs):
         self._vectors[user] = [h / UNIT for h in held]
 
 
-def _lowest(among: NDArray[np.intp], level: Float, plain: Float) -> int:
+def _lowest(among: Indices, level: Float, plain: Float) -> int:
     """The first of the lowest level, of those with the lowest share without scaling."""
     keys = np.lexsort((among, to_36_bits(plain[among]), to_36_bits(level[among])))
     return int(among[keys[0]])

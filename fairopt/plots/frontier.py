@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 
 def frontier(demands: Float, left: Float, limits: Float) -> Float:

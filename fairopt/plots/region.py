@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.common import colour, cut, plain
 from fairopt.plots.frontier import frontier
 from fairopt.plots.panels import Picture, Two, two_of
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-
-Float = NDArray[np.float64]
 
 # dashes show both of two coinciding lines
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
@@ -26,9 +25,8 @@ from fairopt.plots.common import (
     ticks_below,
 )
 from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
-
-Float = NDArray[np.float64]
 
 BAR = 0.11  # width of a bar in inches
 NARROWEST = 0.55  # least width in inches of the bars of one type, which most names fit below

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
@@ -15,6 +14,7 @@ from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
 from fairopt.report.held import held_tables
 from fairopt.report.tables import Column, Table, allocation_tables, numbers
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
 
 SCREEN = 40  # lines; longer tables are summarised
@@ -93,7 +93,7 @@ def _titles(instance: Instance) -> list[str]:
     return [f"{name} ({unit})" if unit else name for name, unit in named]
 
 
-def _chosen(shares: NDArray[np.float64], found: HeldNow | None) -> list[int]:
+def _chosen(shares: Float, found: HeldNow | None) -> list[int]:
     """The rows of the table."""
     if len(shares) <= ROWS:
         return list(range(len(shares)))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import part_of_capacity
 from fairopt.io.notes import counted
@@ -17,9 +16,8 @@ from fairopt.online.timeline import Timeline
 from fairopt.online.units import NAMES, readable
 from fairopt.report.frames import csv_lines
 from fairopt.report.tables import Column, Table, both_ends, numbers, percents
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
-
-Float = NDArray[np.float64]
 
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:

@@ -1,0 +1,10 @@
+"""Types of arrays."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+Ints = NDArray[np.int64]
+Rng = np.random.Generator

@@ -17,8 +17,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import fairopt as fo
+from fairopt.cli.commands import policy_rows, solver_rows
 from fairopt.report import demonstration, files, pages
-from fairopt.report.catalogue import policy_rows, solver_rows
 from fairopt.report.comparison import Comparison, compare, groups
 from fairopt.report.frames import user_rows
 from fairopt.report.markup import latex_text, markdown_text

@@ -447,12 +447,12 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
     return out
 
 
-def both_ends(values: Float) -> list[int]:
-    """Indices of all users, or of the `MAX_ROWS` with the smallest and the largest values."""
-    if len(values) <= MAX_ROWS:
+def both_ends(values: Float, rows: int = MAX_ROWS) -> list[int]:
+    """Indices of all users, or of as many as there are rows, with the smallest and the largest values."""
+    if len(values) <= rows:
         return list(range(len(values)))
     order = np.argsort(values, kind="stable").tolist()
-    return [*order[: MAX_ROWS // 2], *order[-(MAX_ROWS // 2) :]]
+    return [*order[: rows // 2], *order[-(rows // 2) :]]
 
 
 def users_column(instance: Instance, chosen: Sequence[int], names: Names = shortened) -> Column:

@@ -17,14 +17,14 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import fairopt as fo
+from fairopt.cli.commands import policy_rows, solver_rows
 from fairopt.report import demonstration, files, pages
-from fairopt.report.catalogue import policy_rows, solver_rows
 from fairopt.report.comparison import Comparison, compare, groups
 from fairopt.report.frames import user_rows
 from fairopt.report.markup import latex_text, markdown_text
 from fairopt.report.outcomes import mechanisms, outcome
-from fairopt.report.tables import Column, Table, allocation_tables, describe, numbers, short, shortened
-from fairopt.runtime.display import visible
+from fairopt.report.tables import Column, Table, allocation_tables, describe, numbers
+from fairopt.runtime.display import short, shortened, visible
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]

@@ -18,8 +18,6 @@ from fairopt.cli.progress import complain, nothing_shown, show_error
 from fairopt.cli.streams import TOO_LARGE, message_of, streams
 from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
 
-__all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "register", "run"]
-
 NOT_CERTIFIED, BAD_INPUT = 1, 2
 AS_JSON = "fairopt.json"  # key of the context: whether --json is given
 TRACE_LINES = 5  # of the user's own files, shown with an error

@@ -27,9 +27,9 @@ from fairopt.operate.server_names import server_kinds, server_names, with_counts
 from fairopt.plots.purchase_bars import bars
 from fairopt.policy import accepted, label
 from fairopt.report import files
-from fairopt.report.tables import Column, Table, numbers, shortened
+from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.clock import begin
-from fairopt.runtime.display import short, without_vendor
+from fairopt.runtime.display import short, shortened, without_vendor
 
 MOST_ROWS = 20
 NAME = 34  # characters of a resource on a server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -21,9 +22,9 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.amounts import Amounts
 from fairopt.policies.not_of_blocks import no_constraints
-from fairopt.policies.registry import named_constraint, named_family, named_policy
+from fairopt.policies.registry import known_policies, named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import brief, catalogue, comparison, demonstration, files, held, tables
+from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.solve.form import solvers
@@ -348,7 +349,7 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
 @guarded
 def policies(as_json: AsJson = False) -> None:
     """List the named policies, and show how to write your own."""
-    rows = catalogue.policy_rows()
+    rows = policy_rows()
     if as_json:
         show_json("fairopt.policies/1", {"policies": rows})
         return
@@ -361,7 +362,7 @@ def policies(as_json: AsJson = False) -> None:
 @guarded
 def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, whether they are installed, and what each can solve."""
-    rows = catalogue.solver_rows()
+    rows = solver_rows()
     if as_json:
         show_json("fairopt.solvers/1", {"solvers": rows})
         return
@@ -414,3 +415,36 @@ def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
     for row in rows:
         table.add_row(*map(Text, row))
     console_for().print(table)
+
+
+def policy_rows() -> list[dict[str, str]]:
+    """One dict per named policy: ``name``, ``parameters`` and ``summary``."""
+    return [{"name": n.name, "parameters": n.parameters, "summary": n.summary} for n in known_policies().values()]
+
+
+def solver_rows() -> list[dict[str, Any]]:
+    """One dict per solver that CVXPY knows, installed ones first.
+
+    Keys are ``name``, ``installed``, ``linear``, ``exponential`` and ``power`` (whether it takes such programs), and
+    ``install`` (the pip command, if CVXPY has one).
+    """
+    from cvxpy.reductions.solvers import defines
+
+    installed = solvers.installed()
+    extras = set(metadata.metadata("cvxpy").get_all("Provides-Extra") or ())
+    known = {*defines.SOLVER_MAP_CONIC, *defines.SOLVER_MAP_QP, *installed}
+    cones = {name: solvers.takes(name) for name in known}
+    names = sorted(known, key=lambda name: (name not in installed, name))
+    return [
+        {
+            "name": name,
+            "installed": name in installed,
+            "linear": True,
+            "exponential": "ExpCone" in cones[name],
+            "power": "PowCone3D" in cones[name],
+            "install": None
+            if name in installed or (extra := name.lower().replace("_", "-")) not in extras
+            else f"pip install cvxpy[{extra}]",
+        }
+        for name in names
+    ]

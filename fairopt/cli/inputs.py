@@ -23,8 +23,6 @@ from fairopt.io.files import FOLDERS
 from fairopt.io.standard_input import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
-__all__ = ["LIBRARY", "Source", "capacity_given", "changes_of", "comparing", "reading", "say_notes"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
 _INPUT = (

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-__all__ = ["INTERRUPTED", "STOPPED", "handled", "pressed", "stoppable"]
-
 STOPPED = 130
 INTERRUPTED = "stopped by Ctrl-C"
 GRACE = 1.0  # seconds that Python gets to raise KeyboardInterrupt

@@ -18,8 +18,9 @@ from fairopt.errors import InvalidBlock, OutOfTime, nearest
 from fairopt.instance import Instance
 from fairopt.io.text_files import about
 from fairopt.report import files
-from fairopt.report.tables import Column, Table, numbers, percents, shortened
+from fairopt.report.tables import Column, Table, numbers, percents
 from fairopt.runtime.clock import Clock
+from fairopt.runtime.display import shortened
 from fairopt.tradeoff.preferences import Survey, consistency, read
 
 PREFER = """Find the fairness notions that reproduce rankings from a survey.

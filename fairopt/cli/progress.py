@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["complain", "console_for", "nothing_shown", "say", "show_error", "show_json", "working", "written"]
-
 ERROR = "fairopt.error/1"
 BAR = 20  # characters: leaves room for text on 80 columns
 

@@ -18,8 +18,6 @@ from typing import Any
 from fairopt.cli.progress import complain
 from fairopt.errors import FairoptError
 
-__all__ = ["TOO_LARGE", "UNWRITTEN", "message_of", "streams"]
-
 UNWRITTEN, TOO_LARGE = 2, 3
 ESCAPED = "fairopt.escaped"
 _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO)

@@ -8,8 +8,6 @@ from fairopt.errors import InvalidBlock
 from fairopt.policies.amounts import amount_of
 from fairopt.policies.registry import parsed_value
 
-__all__ = ["VALUES", "labelled_amount", "labelled_number", "typed_values"]
-
 VALUES = "FROM:TO:COUNT"  # metavar
 MAX_NUMBERS = 10_000  # numbers in a range
 SWITCHES = {"on": True, "true": True, "off": False, "false": False}

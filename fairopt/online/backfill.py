@@ -8,16 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.online.waiting import WaitingJob, WholeJobs
+from fairopt.runtime.arrays import Float
 from fairopt.solve.whole.servers import Placement
-
-__all__ = ["BackfillScheduler"]
-
-Float = NDArray[np.float64]
 
 
 class BackfillScheduler(WholeJobs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import Tasks
@@ -13,12 +13,9 @@ from fairopt.errors import FairoptError
 from fairopt.instance import Instance
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import Policy
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import begin
 from fairopt.runtime.progress import by_itself
-
-__all__ = ["with_fair_at"]
-
-Float = NDArray[np.float64]
 
 LATE = "not reached before the time limit"
 

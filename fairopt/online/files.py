@@ -16,8 +16,6 @@ from fairopt.io.notes import Notes
 from fairopt.io.slurm.accounting import is_accounting, read_accounting
 from fairopt.online.jobs import Job
 
-__all__ = ["JobTrace", "read_jobs"]
-
 
 @dataclass(frozen=True, repr=False)
 class JobTrace(Sequence[Job]):

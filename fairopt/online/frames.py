@@ -6,18 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
+from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["by_task", "frame"]
-
-Float = NDArray[np.float64]
 
 
 def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> pd.DataFrame:
@@ -150,11 +147,11 @@ _VIEWS: dict[str, Callable[[Timeline], dict[str, Any]]] = {
 }
 
 
-def _names(labels: tuple[str, ...], index: NDArray[np.int64]) -> Any:
+def _names(labels: tuple[str, ...], index: Ints) -> Any:
     return np.array(labels, dtype=object)[index]
 
 
-def _means(values: Float, group: NDArray[np.int64], n: int) -> Float:
+def _means(values: Float, group: Ints, n: int) -> Float:
     """The mean of each group, NaN for empty ones."""
     many = np.bincount(group, minlength=n)
     return np.divide(np.bincount(group, values, minlength=n), many, out=np.full(n, np.nan), where=many > 0)

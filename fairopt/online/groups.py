@@ -7,15 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline
+from fairopt.runtime.arrays import Float, Ints
 
-__all__ = ["NO_TEAM", "waits", "worst"]
-
-Float = NDArray[np.float64]
-Ints = NDArray[np.int64]
 NO_TEAM = "(no team)"
 
 

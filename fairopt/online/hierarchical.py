@@ -8,20 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.online.scheduler import UNIT, in_units
 from fairopt.online.waiting import WaitingJob, WholeJobs, is_number
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.solve.form.no_whole_task import SAME
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement
-
-__all__ = ["HierarchicalScheduler"]
-
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 
 class HierarchicalScheduler(WholeJobs):
@@ -196,7 +192,7 @@ class HierarchicalScheduler(WholeJobs):
         self._vectors[user] = [h / UNIT for h in held]
 
 
-def _lowest(among: NDArray[np.intp], level: Float, plain: Float) -> int:
+def _lowest(among: Indices, level: Float, plain: Float) -> int:
     """The first of the lowest level, of those with the lowest share without scaling."""
     keys = np.lexsort((among, to_36_bits(plain[among]), to_36_bits(level[among])))
     return int(among[keys[0]])

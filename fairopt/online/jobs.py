@@ -10,16 +10,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.online.requests import MOST_TASKS, Requests, checked_demands, checked_places
+from fairopt.runtime.arrays import Float, Ints
 from fairopt.solve.whole.servers import Request
 
-__all__ = ["Job", "JobTable"]
-
-Float = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Time = float | Fraction  # whole numbers too
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.base import ByUser
 from fairopt.blocks.shares import Share
@@ -15,9 +14,8 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.instance.labels import by_label
 from fairopt.instance.validation import as_floats
+from fairopt.runtime.arrays import Bool
 from fairopt.solve.whole.servers import Request, Servers
-
-__all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"]
 
 _FLOATS = {float}
 MOST_TASKS = 2.0**53  # of a job; above, floats cannot represent every whole number
@@ -79,7 +77,7 @@ class Requests:
                 "gang or its tasks smaller, or leave gang out"
             )
 
-    def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
+    def _allowed_rows(self, user: str, eligible: Any) -> Bool:
         """The servers that a mask, or a list of servers and types, allows."""
         n = self.instance.n_servers
         given = eligible if isinstance(eligible, np.ndarray) else np.array(checked_places(user, eligible))

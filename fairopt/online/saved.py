@@ -24,8 +24,6 @@ from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
 from fairopt.policies.parse import parse_policy
 
-__all__ = ["load", "save"]
-
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Part = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Index = Annotated[int, Field(ge=0)]

@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share
@@ -19,12 +19,9 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
 from fairopt.online.requests import MOST_TASKS, Asked, Requests, individual_servers
+from fairopt.runtime.arrays import Float
 from fairopt.solve.whole.greedy import to_36_bits
 from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
-
-__all__ = ["PlacedTask", "Scheduler"]
-
-Float = NDArray[np.float64]
 
 MOST_TRIED = 64  # blocked users tried one by one before all blocked queues are compared at once
 EACH_COSTS = 175  # comparing so many queues at once takes as long as trying one user

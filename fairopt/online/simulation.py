@@ -26,8 +26,6 @@ from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.whole.servers import Servers
 
-__all__ = ["simulate"]
-
 _DOMINANT = DominantShare()
 _OPTIONS = {"weight", "eligible", "gang", "walltime", "team", "at"}  # of submit
 CHECKED = 64  # questions for the next task between two looks at the time limit

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.allocation import part_of_capacity
 from fairopt.blocks.shares import Share
@@ -19,15 +19,12 @@ from fairopt.instance import Instance
 from fairopt.instance.validation import as_floats
 from fairopt.io.notes import counted
 from fairopt.online.jobs import JobTable
+from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.lazy import later, sp
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Timeline"]
-
-Float = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 THRESHOLD = 10.0  # of bounded slowdowns, in seconds in the literature on batch systems
 MAX_CELLS = 4_000_000  # moments times kinds of jobs computed at a time

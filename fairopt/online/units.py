@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fairopt.errors import InvalidInstance, nearest
 
-__all__ = ["NAMES", "SECONDS", "check_unit", "readable"]
-
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 NAMES = {"s": "seconds", "min": "minutes", "h": "hours", "d": "days"}
 LARGE = 3.0  # of a unit, from which on numbers are shown in it

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidInstance
@@ -19,11 +19,9 @@ from fairopt.instance import Instance
 from fairopt.io.notes import counted
 from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 from fairopt.online.scheduler import PlacedTask
+from fairopt.runtime.arrays import Float
 from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
 
-__all__ = ["Kinds", "WaitingJob", "WholeJobs", "is_number"]
-
-Float = NDArray[np.float64]
 Key: TypeAlias = tuple[tuple[float, ...], bytes | None]
 
 

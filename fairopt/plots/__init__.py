@@ -7,8 +7,8 @@
 * `gains`: what each team or user gains and loses by a change.
 * `purchase_bars`: additional tasks for more of each resource.
 * `demands`: demands in the plane of two resources. `region`: feasible tasks of two users, and points of policies.
-* `frontier`: computes the corners of that region. `tradeoff`: pictures of a `Frontier`.
-* `timeline`: pictures of one or several `Timeline` objects. `hours`: their axes of time.
+* `tradeoff`: pictures of a `Frontier`.
+* `timeline`: pictures of one or several `Timeline` objects.
 * `survey`: pictures of a `Survey`: compatible people for each point of the plane, and preferences.
 * `panels`: lays out one axes, or a panel for each policy, with sizes, titles and legends.
 * `cells`: tables of coloured cells by class of servers. `layers`: selects the users that get a colour of their own.

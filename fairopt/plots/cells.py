@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 from fairopt.operate.server_sums import capacity_of, part_of, sum_by
 from fairopt.plots.common import Inches, number_in_cell
+from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import shortened
-
-__all__ = ["LETTERS", "Classes", "cells", "classes_of"]
-
-Float = NDArray[np.float64]
 
 MAX_CLASSES = 60  # classes shown: those with the most servers
 LETTERS = 40  # of a name beside cells
@@ -29,9 +25,9 @@ class Classes:
     """The classes shown, with server counts of shape (n_shown,) and total capacities (n_shown, n_resources)."""
 
     instance: Instance
-    shown: NDArray[np.int64]
+    shown: Ints
     names: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: Ints
     capacities: Float
     n_classes: int
 

@@ -8,38 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from fairopt.errors import InvalidBlock, nearest, optional
-from fairopt.runtime.display import shortened, shorter
-
-__all__ = [
-    "COLOURS",
-    "GREYS",
-    "GROUP",
-    "HATCHES",
-    "HELD_OPACITY",
-    "NUMBER",
-    "Inches",
-    "amount",
-    "bar_style",
-    "check_axes",
-    "colour",
-    "colour_bar",
-    "cut",
-    "escaped",
-    "fall_back_fonts",
-    "fit_numbers",
-    "label_bars",
-    "lay_out",
-    "lighter",
-    "matplotlib_or_missing",
-    "new_figure",
-    "number_in_cell",
-    "plain",
-    "shortened",
-    "shorter",
-    "size_of",
-    "ticks_below",
-    "ticks_beside",
-]
+from fairopt.runtime.display import shorter
 
 Inches: TypeAlias = tuple[float, float]  # width and height
 
@@ -143,6 +112,23 @@ def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
     for text in ax.bar_label(bars, words, padding=1, fontsize=7, color="#505050", gid=NUMBER):
         if text.get_text() == "none":
             text.set(rotation=90, fontsize=6.5, gid=None)
+
+
+def signed_bars(ax: Any, values: Sequence[float], names: Sequence[str], texts: Sequence[str], space: float) -> None:
+    """Horizontal bars from the top down, with a text beside each; losses have another colour.
+
+    ``space`` for the texts is relative to the length of the axis.
+    """
+    ax.barh(range(len(values)), values, color=[COLOURS[0] if x >= 0 else COLOURS[5] for x in values], height=0.7)
+    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
+    span = (high - low) or 1.0
+    for k, (value, text) in enumerate(zip(values, texts, strict=True)):
+        ax.text(max(value, 0.0) + 0.02 * span, k, text, va="center", fontsize=7, color="#404040")
+    ax.set_xlim(low - 0.05 * span, high + space * span)
+    ax.set_yticks(range(len(values)), names, fontsize=8)
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="#404040", linewidth=0.8)
+    plain(ax)
 
 
 def amount(value: float, digits: int = 3) -> str:

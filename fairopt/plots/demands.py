@@ -6,17 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
 from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
 from fairopt.plots.panels import Picture, Two, two_of
-
-__all__ = ["DemandLines"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
 
 DASHED = (0, (2.5, 1.0))
 STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # distinguish repeated colours, as hatches do for bars

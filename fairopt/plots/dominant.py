@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.operate.team_sums import team_sums, teams_shown
-from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shortened
+from fairopt.plots.common import COLOURS, NUMBER, Inches, plain
 from fairopt.plots.panels import Picture
+from fairopt.runtime.arrays import Bool, Float
+from fairopt.runtime.display import shortened
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-
-__all__ = ["DominantShares"]
 
 NAMED = 30  # most users with a bar and a name each
 DECADES = 100.0  # ratio of the largest to the smallest positive share above which the axis is logarithmic
@@ -71,7 +70,7 @@ class DominantShares(Picture):
             ax.set_ylim(top=self.largest * (1.05 if self.from_log is None else 1.5) or 1.0)
         plain(ax)
 
-    def _numbers(self, shares: NDArray[np.float64]) -> list[str]:
+    def _numbers(self, shares: Float) -> list[str]:
         """Format shares with the decimals that give the largest one three digits, at most four decimals."""
         decimals = int(np.clip(2 - np.floor(np.log10(self.largest or 1.0)), 0, 4))
         least = 10.0**-decimals
@@ -89,13 +88,13 @@ class DominantShares(Picture):
         made = [Patch(color=c, label=w) for c, w in zip((COLOURS[0], COLOURS[4]), words, strict=True)]
         return made if self.limited else []
 
-    def _shares(self, allocation: Allocation) -> NDArray[np.float64]:
+    def _shares(self, allocation: Allocation) -> Float:
         if self.by is not None:
             sums = team_sums(allocation, self.by, alone=True)
             return np.array(100 * sums.dominant / sums.weights)
         return np.array(100 * allocation.share(DominantShare()) / allocation.instance.weights)
 
-    def _done(self, allocation: Allocation) -> NDArray[np.bool_]:
+    def _done(self, allocation: Allocation) -> Bool:
         if self.by is not None:
             return team_sums(allocation, self.by, alone=True).done(allocation, GAP_TOLERANCE)
         return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - GAP_TOLERANCE))

@@ -9,12 +9,11 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import Inches, number_in_cell, shortened
+from fairopt.plots.common import Inches, number_in_cell
 from fairopt.plots.panels import Picture, one
 from fairopt.properties.envy import WHOLE, Envy
+from fairopt.runtime.display import shortened
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-
-__all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 
 NAMED = 30  # most users with names at the axes
 NUMBERED = 12  # most users with numbers in the cells

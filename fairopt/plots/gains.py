@@ -5,11 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-import numpy as np
-
 from fairopt.operate.what_if import GAINS, LOSES, Gains, WhatIf
 from fairopt.plots.common import (
-    COLOURS,
     amount,
     check_kind,
     cut,
@@ -17,16 +14,13 @@ from fairopt.plots.common import (
     fall_back_fonts,
     matplotlib_or_missing,
     new_figure,
-    plain,
-    shorter,
+    signed_bars,
 )
 from fairopt.policy import label
-
-__all__ = ["gains"]
+from fairopt.runtime.display import shorter
 
 MAX_BARS = 20  # bars shown
 KINDS = ("gains",)
-UP, DOWN = COLOURS[0], COLOURS[5]
 WIDTH, LETTERS = 6.8, 92  # inches of a figure, and letters of its title in a line
 
 
@@ -52,16 +46,8 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
     own = ax is None
     if own:
         ax = new_figure(WIDTH, 1.4 + 0.3 * max(len(rows), 2)).subplots()
-    at = np.arange(len(rows))
-    ax.barh(at, percent, color=[UP if x >= 0 else DOWN for x in percent], height=0.7)
-    low, high = min(0.0, percent.min(initial=0.0)), max(0.0, percent.max(initial=0.0))
-    span = (high - low) or 1.0
-    for k, r in enumerate(rows):
-        ax.text(max(percent[k], 0.0) + 0.02 * span, k, _text(each, r), va="center", fontsize=7, color="#404040")
-    ax.set_xlim(low - 0.05 * span, high + 0.8 * span)
-    ax.set_yticks(at, [cut(each.names[r], 30) for r in rows], fontsize=8)
-    ax.invert_yaxis()
-    ax.axvline(0.0, color="#404040", linewidth=0.8)
+    names, texts = [cut(each.names[r], 30) for r in rows], [_text(each, r) for r in rows]
+    signed_bars(ax, percent.tolist(), names, texts, 0.8)
     ax.set_xlabel("difference in % of the capacity after the change", fontsize=9)
     some = f" (the largest differences, {MAX_BARS} of {len(each.names):,})" if len(each.names) > MAX_BARS else ""
     words = f"{label(found.before.policy)}, by {by}{some}: {'; '.join(found.changes)}"
@@ -70,7 +56,6 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
         ax.figure.suptitle(title, x=0.01, ha="left", fontsize=9)
     else:
         ax.set_title(title, fontsize=9, loc="left")
-    plain(ax)
     fall_back_fonts(ax.figure)
     return ax
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
@@ -28,15 +27,12 @@ from fairopt.plots.common import (
     matplotlib_or_missing,
     new_figure,
     plain,
-    shortened,
     size_of,
     ticks_beside,
 )
 from fairopt.plots.panels import LEGEND, NAMES, Size, given, grow, labels_outside, panels_of
-
-__all__ = ["check_held", "held_bars"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.display import shortened
 
 MAX_BARS = 20  # teams or users with bars
 BAR = 0.13  # height of a bar in inches

@@ -22,8 +22,6 @@ from fairopt.plots.use_bars import UseBars
 from fairopt.policy import label
 from fairopt.properties.envy import envy
 
-__all__ = ["KINDS", "PLANES", "check", "comparison", "draw"]
-
 KINDS = {
     "shares": "stacked shares of each resource by user, or by team if a team has several users",
     "dominant": "sorted dominant shares of users, or of teams",

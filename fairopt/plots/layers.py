@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.operate.team_sums import team_sums
-from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shortened, shorter
-
-__all__ = ["Layer", "by_largest", "by_size", "by_team"]
+from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped
+from fairopt.runtime.arrays import Float, Ints
+from fairopt.runtime.display import shortened, shorter
 
 COLOURED_USERS = 10  # users with a colour each; the others are grey
 
@@ -24,7 +23,7 @@ class Layer:
     """A group of users with its colour, hatch and legend entry."""
 
     name: str
-    users: NDArray[np.int64]
+    users: Ints
     colour: str
     hatch: str = ""
 
@@ -34,7 +33,7 @@ class Layer:
         return escaped(self.name)
 
 
-def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = COLOURED_USERS) -> list[Layer]:
+def by_size(users: Sequence[str], size: Float, most: int = COLOURED_USERS) -> list[Layer]:
     """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others.
 
     Examples

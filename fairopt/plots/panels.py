@@ -24,15 +24,12 @@ from fairopt.plots.common import (
     lay_out,
     matplotlib_or_missing,
     new_figure,
-    shortened,
-    shorter,
     size_of,
     ticks_below,
     ticks_beside,
 )
 from fairopt.policy import Policy, label
-
-__all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_outside", "many", "one", "panels_of", "two_of"]
+from fairopt.runtime.display import shortened, shorter
 
 Size: TypeAlias = tuple[float | None, float | None]  # width and height of a figure in inches; None fits the panels
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources on the axes

@@ -6,20 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
-from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain, shortened, shorter
+from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain
 from fairopt.plots.panels import Picture
 from fairopt.policy import label
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.display import shortened, shorter
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-
-__all__ = ["PriceBars"]
-
-Float = NDArray[np.float64]
 
 TITLE = "price of the whole capacity\n(% of the highest)"
 

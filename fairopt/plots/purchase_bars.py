@@ -9,19 +9,16 @@ from typing import Any
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import (
-    COLOURS,
     amount,
     check_kind,
     cut,
     fall_back_fonts,
     matplotlib_or_missing,
     new_figure,
-    plain,
+    signed_bars,
 )
 from fairopt.policy import label
 from fairopt.runtime.display import shortened, without_vendor
-
-__all__ = ["bars", "purchases"]
 
 MAX_BARS = 12  # bars shown
 KINDS = ("purchases",)
@@ -52,23 +49,14 @@ def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = No
     rows, fewer = known[:MAX_BARS], f" (the best {MAX_BARS} of {len(known):,})" if len(known) > MAX_BARS else ""
     if not rows:
         raise InvalidBlock("there are no rates to draw: no resource is full, or derivatives are not known")
-    names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
-    at, what = range(len(rows)), "tasks" if lead is None else without_vendor([lead])[0]
-    ax.barh(at, values, color=[COLOURS[0] if value >= 0 else COLOURS[5] for value in values], height=0.7)
-    low, high = min(0.0, *values), max(0.0, *values)
-    span = (high - low) or 1.0
-    for k, row in enumerate(rows):
-        ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row, what), va="center", fontsize=7, color="#404040")
-    ax.set_xlim(low - 0.05 * span, high + 0.9 * span)
-    ax.set_yticks(at, shortened(names, 30), fontsize=8)
-    ax.invert_yaxis()
-    ax.axvline(0.0, color="#404040", linewidth=0.8)
+    what = "tasks" if lead is None else without_vendor([lead])[0]
+    names, texts = shortened([row.name for row in rows], 30), [_rate(row, what) for row in rows]
+    signed_bars(ax, [row.rate for row in rows], names, texts, 0.9)
     gain = cut(what, 30) + " in use" * (lead is not None)
     ax.set_xlabel(f"{gain} per {'unit of cost' if by_cost else '1 % more capacity'}{fewer}", fontsize=9)
     ax.set_title(cut(f"What more of each resource brings: {policy}", 70), fontsize=9)
-    plain(ax)
     fall_back_fonts(ax.figure)
     return ax
 

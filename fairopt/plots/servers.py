@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
@@ -22,15 +21,12 @@ from fairopt.plots.common import (
     lighter,
     new_figure,
     plain,
-    shortened,
     size_of,
     ticks_below,
 )
 from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
-
-__all__ = ["server_types"]
-
-Float = NDArray[np.float64]
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.display import shortened
 
 BAR = 0.11  # width of a bar in inches
 NARROWEST = 0.55  # least width in inches of the bars of one type, which most names fit below

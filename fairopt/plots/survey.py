@@ -12,8 +12,6 @@ from fairopt.plots.common import check_axes, check_kind, colour, colour_bar, cut
 from fairopt.plots.panels import LEGEND
 from fairopt.tradeoff.preferences import Survey
 
-__all__ = ["preferences", "questions"]
-
 LARGEST = 500.0  # area of the largest bubble in square points
 SHADES = "Blues"
 

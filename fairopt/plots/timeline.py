@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, optional
 from fairopt.online.timeline import Timeline, moments_of
-from fairopt.online.units import NAMES
+from fairopt.online.units import NAMES, SECONDS, readable
 from fairopt.plots.common import (
     COLOURS,
     GREYS,
@@ -26,14 +26,11 @@ from fairopt.plots.common import (
     new_figure,
     plain,
 )
-from fairopt.plots.hours import in_readable_ticks
 from fairopt.plots.layers import Layer, by_size
 from fairopt.plots.panels import LEGEND, given, panels_of
+from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import LONG, shortened, shorter
 
-__all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
-
-Float = NDArray[np.float64]
 Span: TypeAlias = tuple[float, float]  # the first and the last moment
 
 TIMELINE_KINDS = {
@@ -52,6 +49,15 @@ LINES = 6  # users with a line each
 RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markerfacecolor": "none"}
 STYLES = ("-", "--", ":", "-.")  # distinguish repeated colours
 DECADES = 100.0  # ratio of the largest to the median waiting time above which their axis is logarithmic
+STEPS = {  # between ticks, by unit
+    "s": (1, 2, 5, 10, 20, 30, 60),
+    "min": (1, 2, 5, 10, 15, 30, 60),
+    "h": (1, 2, 3, 6, 12, 24),
+    "d": (1, 2, 7, 14, 28, 56, 91, 182, 364),
+}
+INTERVALS = 8  # intervals between ticks
+LOG_TICKS = [(1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (6 * 3600.0, "6 h")]
+LOG_TICKS += [(86400.0, "1 d"), (7 * 86400.0, "1 week"), (28 * 86400.0, "4 weeks")]
 
 
 def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
@@ -151,7 +157,7 @@ def _drawn(
         unit = next(iter(timelines.values())).time_unit
         label = "waiting time" if kind == "waiting" else "time"
         if unit is not None:
-            shown = in_readable_ticks(ax, unit)
+            shown = _in_readable_ticks(ax, unit)
             label += f" ({NAMES[shown]})" if shown else ""
         ax.set_xlabel(label, fontsize=8)
         ax.set_ylabel("\n".join(textwrap.fill(cut(line, LONG), 28) for line in beside.split("\n")), fontsize=8)
@@ -381,9 +387,31 @@ def _held(runs: Sequence[Timeline], span: Span) -> Float:
     return np.asarray(np.max(held, axis=0))
 
 
-def _waiting_times(run: Timeline, users: NDArray[np.int64], span: Span) -> tuple[Float, float]:
+def _waiting_times(run: Timeline, users: Ints, span: Span) -> tuple[Float, float]:
     """Sorted waiting times of started tasks that arrived within a span, and the number of all that arrived."""
     table = run.table
     chosen = np.isin(table.user, users) & (table.arrival >= span[0]) & (table.arrival <= min(span[1], run.until))
     waits = np.sort(run.waiting[chosen[run.task_job]])
     return waits, len(waits) + float(run.unstarted[chosen].sum())
+
+
+def _in_readable_ticks(ax: Any, unit: str) -> str:
+    """Set round ticks of an x axis in ``unit``; the unit of their numbers, ``""`` if each tick names its own."""
+    ticker = optional("matplotlib.ticker", "plots", "a picture")
+    low, high = ax.get_xlim()
+    if ax.get_xscale() == "log":
+        inside = [(at / SECONDS[unit], text) for at, text in LOG_TICKS if low <= at / SECONDS[unit] <= high]
+        if len(inside) < 2:
+            factor, shown = 1.0, unit
+        else:
+            ax.xaxis.set_major_locator(ticker.FixedLocator([at for at, _ in inside]))
+            ax.xaxis.set_major_formatter(ticker.FixedFormatter([text for _, text in inside]))
+            ax.xaxis.set_minor_locator(ticker.NullLocator())
+            return ""
+    else:
+        factor, shown = readable(unit, high - low)
+    fits = [step for step in STEPS[shown] if (high - low) / factor <= step * INTERVALS]
+    if fits and high - low > factor and ax.get_xscale() != "log":
+        ax.xaxis.set_major_locator(ticker.MultipleLocator(fits[0] * factor))
+    ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda at, _: f"{at / factor:.6g}"))
+    return shown

@@ -13,8 +13,6 @@ from fairopt.plots.panels import LEGEND
 from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.frontier import Frontier
 
-__all__ = ["check", "draw_frontier"]
-
 SIZE = (6.4, 3.6)  # inches
 SHADES = "viridis"  # legible without colour vision
 KINDS = {"tradeoff": (1, 2), "tasks": (1,), "map": (2,)}  # numbers of parameters that each kind supports

@@ -10,11 +10,10 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.cells import LETTERS, cells, classes_of
-from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, escaped, label_bars, lighter, plain, shortened
+from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, escaped, label_bars, lighter, plain
 from fairopt.plots.panels import Picture
+from fairopt.runtime.display import shortened
 from fairopt.runtime.tolerances import GAP_TOLERANCE
-
-__all__ = ["UseBars"]
 
 BARS = 24  # most bars in a picture; more become cells
 

@@ -12,8 +12,6 @@ from fairopt.blocks.shares import ResourceShare, Share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
-__all__ = ["Amounts", "amount_of"]
-
 OF_RESOURCE: dict[Any, Any] = {MinShare: MinShare, MaxShare: MaxShare, MinTasks: MinShare, MaxTasks: MaxShare}
 _AMOUNT = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 

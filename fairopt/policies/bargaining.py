@@ -10,8 +10,6 @@ from fairopt.blocks.shares import Tasks
 from fairopt.blocks.teams import Surplus
 from fairopt.policy import Policy, makes_policies
 
-__all__ = ["KalaiSmorodinsky", "NashBargaining"]
-
 
 @makes_policies
 def NashBargaining(disagreement: Any = None) -> Policy:

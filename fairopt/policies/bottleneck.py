@@ -20,8 +20,6 @@ from fairopt.runtime.clock import begin, check
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
-
 
 @dataclass(frozen=True)
 class BottleneckVerdict:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
 from fairopt.policy import Policy, makes_policies
 
-__all__ = ["FFMRA", "HFFMRA", "MLFDRS"]
-
 
 @makes_policies
 def MLFDRS(growth: str = "proportional") -> Policy:

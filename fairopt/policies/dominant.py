@@ -8,8 +8,6 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, KDominantShare, StandAloneShare
 from fairopt.policy import Policy, makes_policies
 
-__all__ = ["DRF", "KDF", "TSF"]
-
 
 @makes_policies
 def DRF() -> Policy:

@@ -27,8 +27,6 @@ from fairopt.solve.form.program import Program, require_instance
 from fairopt.solve.pool.solve import solve_waterfilling
 from fairopt.solve.settings import Settings
 
-__all__ = ["DynamicDRF"]
-
 
 @dataclass(frozen=True)
 class DynamicDRF(NotOfBlocks):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Leximin
@@ -17,9 +16,8 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import Policy
+from fairopt.runtime.arrays import Indices
 from fairopt.solve.form.program import require_instance
-
-__all__ = ["FairTree"]
 
 MAX = "max"  # of billing
 
@@ -122,7 +120,7 @@ class FairTree(NotOfBlocks):
         return self.policy(complete).allocate(complete, time_limit=time_limit, **options)
 
 
-def divided(of_user: NDArray[np.intp]) -> tuple[int, ...]:
+def divided(of_user: Indices) -> tuple[int, ...]:
     """The first user of the team of each user."""
     _, first, back = np.unique(of_user, return_index=True, return_inverse=True)
     return tuple(first[back].tolist())

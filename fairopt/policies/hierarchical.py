@@ -23,8 +23,6 @@ from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
 from fairopt.solve.unfit_guarantees import FIT
 
-__all__ = ["HDRF"]
-
 
 @dataclass(frozen=True, repr=False)
 class HDRF(NotOfBlocks):

@@ -18,8 +18,6 @@ from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["Kueue"]
-
 # of users and servers: 1,440 took 24 s in fractions, and were not certified within 120 s in floats
 MOST_PAIRS = 1_500
 

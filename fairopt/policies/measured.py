@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
@@ -14,11 +13,8 @@ from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
 from fairopt.proof.feasibility import violation_at
 from fairopt.proof.gate import of_nothing
+from fairopt.runtime.arrays import Float
 from fairopt.solve.form.program import Program
-
-__all__ = ["levels_of", "measured"]
-
-Float = NDArray[np.float64]
 
 
 def measured(policy: Any, instance: Instance, tasks_by_server: Float) -> Allocation:

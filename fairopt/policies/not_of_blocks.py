@@ -7,8 +7,6 @@ from typing import Any, NoReturn
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.display import label
 
-__all__ = ["NotOfBlocks", "no_constraints"]
-
 
 class NotOfBlocks:
     """A mechanism that takes no constraints, such as `HDRF`."""

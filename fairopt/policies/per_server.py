@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser, blocks_within, brief, is_ours
@@ -23,17 +22,12 @@ from fairopt.policies.not_of_blocks import NotOfBlocks
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proof import gate
 from fairopt.proof.gate import MeasuredPart
+from fairopt.runtime.arrays import Bool, Float, Ints
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import by_itself, tell, within
 from fairopt.scale.many import allocate_many
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
-
-__all__ = ["NaivePerServer"]
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
-Bool = NDArray[np.bool_]
 
 
 class _Answers(NamedTuple):
@@ -163,7 +157,7 @@ class NaivePerServer(NotOfBlocks):
             )
         return allocation
 
-    def _in_step(self, instance: Instance, first: Int, takes_part: Bool, clock: Clock) -> _Answers | None:
+    def _in_step(self, instance: Instance, first: Ints, takes_part: Bool, clock: Clock) -> _Answers | None:
         """All servers in a batch; None for policies that a batch does not take."""
         objective = getattr(self.policy, "objective", None)
         if objective is None or any(_by_label(share) for share in objective.share_blocks()):
@@ -192,7 +186,7 @@ class NaivePerServer(NotOfBlocks):
         return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
 
     def _one_by_one(
-        self, instance: Instance, first: Int, takes_part: Bool, clock: Clock, given: dict[str, Any]
+        self, instance: Instance, first: Ints, takes_part: Bool, clock: Clock, given: dict[str, Any]
     ) -> _Answers:
         """One server after the other."""
         tasks = np.zeros((instance.n_users, len(first)))
@@ -243,7 +237,7 @@ def _by_label(share: Share) -> bool:
     return any(isinstance(value, ByUser) for value in vars(share).values())
 
 
-def _alone(instance: Instance, s: int, users: Int) -> Instance:
+def _alone(instance: Instance, s: int, users: Ints) -> Instance:
     """One server of a row with chosen users and their teams, without limits; parameters by user still apply."""
     demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, s]
     alone = Instance(

@@ -21,8 +21,6 @@ from fairopt.solve.cluster.psdsf import equilibrium
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import require_instance
 
-__all__ = ["PSDSF"]
-
 
 @dataclass(frozen=True)
 class PSDSF(NotOfBlocks):

@@ -35,16 +35,6 @@ from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFai
 from fairopt.policy import Policy, is_mechanism
 from fairopt.runtime.display import LONG, shorter
 
-__all__ = [
-    "Notion",
-    "known_policies",
-    "named_constraint",
-    "named_family",
-    "named_policy",
-    "named_share",
-    "parsed_value",
-]
-
 B = TypeVar("B", bound=Block)
 
 GROUP = "fairopt.policies"

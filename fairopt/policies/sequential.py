@@ -24,8 +24,6 @@ from fairopt.solve.form.program import require_instance
 from fairopt.solve.whole.greedy import one_after_the_other
 from fairopt.solve.whole.servers import Placement, Servers, placement_rule
 
-__all__ = ["SequentialMinMax"]
-
 MAX_TASKS = 1e9  # tasks of a user: placing as many takes an hour
 
 

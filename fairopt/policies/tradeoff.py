@@ -8,8 +8,6 @@ from fairopt.blocks.shares import DominantShare, PNormShare, Share, Tasks
 from fairopt.errors import InvalidBlock
 from fairopt.policy import Policy, makes_policies
 
-__all__ = ["FDS", "GFJ", "MostTasks", "NashWelfare", "PNormFairness"]
-
 
 @makes_policies
 def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:

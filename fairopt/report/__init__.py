@@ -11,7 +11,7 @@ The files:
 * `latex`: allocations, frontiers and reports by property in LaTeX.
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
-* `files`: output files, JSON, and its schemas in the folder ``schemas``; `catalogue`: named policies and solvers;
+* `files`: output files, JSON, and its schemas in the folder ``schemas``;
   `demonstration`: ``fairopt demo``.
 * `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, units_of
 from fairopt.instance import Instance
@@ -14,10 +13,8 @@ from fairopt.operate.purchases import leading
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
 from fairopt.report.held import held_tables
-from fairopt.report.tables import Column, Table, allocation_tables, numbers
+from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers
 from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
-
-__all__ = ["answer_tables"]
 
 SCREEN = 40  # lines; longer tables are summarised
 ROWS = 12  # teams or users; of more, those with the largest differences or the smallest and largest shares
@@ -56,7 +53,8 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
         sums = team_sums(allocation, by, alone=True)
         names, members, dominant, weights = sums.names, [*sums.members], sums.dominant, sums.weights
     found = held_now(allocation, by, alone=True)
-    chosen = _chosen(dominant / weights, found)
+    ends = both_ends(dominant / weights, ROWS)
+    chosen = ends if len(dominant) <= ROWS or found is None else found.largest_first[:ROWS]
     lead = leading(allocation)
     i = most_used([allocation]) if lead is None else instance.resource_index(lead)
     about = [] if by is None else [Column("users", [f"{len(members[r]):,}" for r in chosen])]
@@ -93,16 +91,6 @@ def _titles(instance: Instance) -> list[str]:
     units = instance.units or [""] * instance.n_resources
     named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
     return [f"{name} ({unit})" if unit else name for name, unit in named]
-
-
-def _chosen(shares: NDArray[np.float64], found: HeldNow | None) -> list[int]:
-    """The rows of the table."""
-    if len(shares) <= ROWS:
-        return list(range(len(shares)))
-    if found is not None:
-        return found.largest_first[:ROWS]
-    order = np.argsort(shares, kind="stable").tolist()
-    return [*order[: ROWS // 2], *order[-(ROWS // 2) :]]
 
 
 def _held(found: HeldNow | None, i: int, chosen: Sequence[int], title: str) -> list[Column]:

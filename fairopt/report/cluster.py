@@ -33,8 +33,6 @@ from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself, tell, within
 from fairopt.solve.form import solvers
 
-__all__ = ["ClusterReport", "Findings", "Origin", "Saved", "cluster_report"]
-
 FORMAT = "fairopt.report/1"
 EXPLAINED = 20  # users without teams of whom it is said what stops them; teams always
 RANGES = 5.0  # seconds for the ranges of prices, without a time limit

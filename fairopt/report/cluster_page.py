@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.errors import optional
@@ -27,16 +26,15 @@ from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.entitlements import without_tasks
 from fairopt.report.tables import Column, numbers, percents
+from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
 if TYPE_CHECKING:
     import jinja2
 
-    from fairopt.report.cluster import ClusterReport, Findings, Origin, Saved
+    from fairopt.report.cluster import ClusterReport, Origin, Saved
+    from fairopt.report.cluster_words import Findings
 
-__all__ = ["rendered"]
-
-Float = NDArray[np.float64]
 
 TEMPLATES = Path(__file__).parent / "templates"
 USERS = 30  # rows of users in a table; of more, those with the smallest and the largest shares. Teams: always all
@@ -447,7 +445,7 @@ def _stacks(report: ClusterReport) -> dict[str, Any]:
     return {"legend": legend, "resources": resources, "kind": kind}
 
 
-def _sums(by_user: Float, members: Sequence[NDArray[np.intp]]) -> Float:
+def _sums(by_user: Float, members: Sequence[Indices]) -> Float:
     """Sums over the members of each team."""
     return np.array([by_user[rows].sum(axis=0) for rows in members]).reshape(len(members), by_user.shape[1])
 

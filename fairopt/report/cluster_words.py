@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
@@ -23,32 +22,8 @@ from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.properties.verdicts import Verdict
 from fairopt.report.entitlements import Entitled
+from fairopt.runtime.arrays import Indices
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
-
-__all__ = [
-    "Advice",
-    "Findings",
-    "Waiting",
-    "Worth",
-    "amount",
-    "counted",
-    "figure",
-    "file_names",
-    "in_plain_words",
-    "in_use",
-    "lead_title",
-    "percent_in_use",
-    "plural",
-    "short_servers",
-    "summary",
-    "to_do",
-    "waiting",
-    "who",
-    "with_short_servers",
-    "worths",
-]
-
-Float = NDArray[np.float64]
 
 FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
@@ -133,7 +108,7 @@ def plural(count: int, thing: str) -> str:
 # -- who ----------------------------------------------------------------------------------------------------------
 
 
-def who(instance: Instance) -> tuple[str, list[str], list[NDArray[np.intp]]]:
+def who(instance: Instance) -> tuple[str, list[str], list[Indices]]:
     """Whom the page is about: "team" or "user", their names, and the users of each."""
     by = teams_shown(instance)
     if by is None:

@@ -29,22 +29,18 @@ from fairopt.report.tables import (
     described_teams,
     numbers,
     percents,
-    short,
-    shortened,
     tasks_and_units,
     team_tables,
     type_tables,
     users_column,
 )
-from fairopt.runtime.display import sentence, visible
+from fairopt.runtime.display import sentence, short, shortened, visible
 from fairopt.runtime.lazy import pandas
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
 from fairopt.solve.form import solvers
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Comparison", "compare"]
 
 FORMAT = "fairopt.comparison/1"
 LEGEND = (

@@ -12,8 +12,6 @@ from fairopt.report.comparison import Comparison
 from fairopt.report.files import write_picture
 from fairopt.report.tables import allocation_tables
 
-__all__ = ["POLICIES", "findings", "save", "story"]
-
 POLICIES = ("drf", "2df", "fds:alpha=1", "tsf", "most-tasks")
 
 

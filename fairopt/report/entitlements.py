@@ -12,8 +12,6 @@ from fairopt.instance import Instance
 from fairopt.operate.fitting import too_large
 from fairopt.operate.team_sums import team_sums
 
-__all__ = ["Entitled", "at_full_demand", "entitled", "without_tasks"]
-
 Entitled: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float]]]  # units by label or "user", name and resource
 
 

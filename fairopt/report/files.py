@@ -18,18 +18,6 @@ from fairopt.report.frames import csv_text, user_rows
 if TYPE_CHECKING:
     from fairopt.report.comparison import Comparison
 
-__all__ = [
-    "ALLOCATIONS",
-    "COMPARISONS",
-    "PICTURES",
-    "as_json",
-    "check",
-    "schema",
-    "write_allocation",
-    "write_comparison",
-    "write_picture",
-]
-
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
 SCHEMAS = Path(__file__).parent / "schemas"

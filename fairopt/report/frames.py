@@ -19,15 +19,12 @@ from fairopt.io.tables import escaped
 from fairopt.operate.held import HeldNow, held_now
 from fairopt.operate.team_sums import team_sums
 from fairopt.report.tables import price_columns
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import with_all_digits
 from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["FrameColumns", "csv_lines", "csv_text", "frame", "user_rows"]
-
-Float = NDArray[np.float64]
 
 
 class FrameColumns(dict[str, Any]):

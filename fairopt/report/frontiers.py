@@ -12,8 +12,6 @@ from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents
 from fairopt.runtime.display import LONG, shorter
 from fairopt.tradeoff.frontier import Frontier
 
-__all__ = ["frontier_table", "remarks"]
-
 
 def frontier_table(frontier: Frontier) -> Table:
     """Parameters and measures of the points in `_shown`; "*" marks points on the frontier."""

@@ -10,11 +10,9 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.operate.team_sums import teams_shown
-from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, short, shortened
-from fairopt.runtime.display import of_units
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers
+from fairopt.runtime.display import of_units, short, shortened
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
-
-__all__ = ["held_sentence", "held_sentences", "held_tables"]
 
 NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns
 NAMED = 2  # users or teams on each side in the sentence

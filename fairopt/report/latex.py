@@ -14,8 +14,6 @@ from fairopt.report.pages import property_table
 from fairopt.report.tables import allocation_tables
 from fairopt.tradeoff.frontier import Frontier
 
-__all__ = ["allocation_latex", "frontier_latex", "property_latex"]
-
 
 def allocation_latex(allocation: Allocation) -> str:
     """See `Allocation.to_latex`."""

@@ -12,8 +12,6 @@ from fairopt.report.pages import page
 from fairopt.report.tables import Column, Table, instance_tables
 from fairopt.runtime.display import sentence
 
-__all__ = ["case_page", "case_parts", "library_page", "library_parts"]
-
 MOST_USERS = 20  # whose demands are shown
 
 

@@ -11,8 +11,6 @@ from fairopt.runtime.display import sentence, visible
 if TYPE_CHECKING:
     from fairopt.report.tables import Column, Table
 
-__all__ = ["latex", "latex_comment", "latex_table", "latex_text", "markdown_table", "markdown_text"]
-
 WIDE, PARAGRAPH = 60, r"p{0.6\linewidth}"  # characters of a column that is wrapped in LaTeX, and how
 
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|$~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})

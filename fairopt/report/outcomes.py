@@ -15,8 +15,6 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.runtime.progress import tell, within
 
-__all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

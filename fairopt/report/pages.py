@@ -19,8 +19,6 @@ from fairopt.tradeoff.frontier import Frontier
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["allocation_page", "frontier_page", "instance_page", "page", "property_page", "property_table"]
-
 TEMPLATE = """\
 {% if heading %}<p><b>{{ heading }}</b>{{ about }}</p>{% endif %}
 {% for table in tables %}

@@ -10,9 +10,8 @@ import numpy as np
 
 from fairopt.io.quotas.quota import Quota
 from fairopt.operate.team_quotas import Change, QuotaChanges, Quotas
-from fairopt.report.tables import Column, Table, numbers, shortened
-
-__all__ = ["changes_tables", "described_quotas", "quotas_tables"]
+from fairopt.report.tables import Column, Table, numbers
+from fairopt.runtime.display import shortened
 
 FORMAT = "fairopt.quotas/1"
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from fairopt.allocation import Allocation, units_of
@@ -19,29 +18,9 @@ from fairopt.operate.server_names import server_names
 from fairopt.operate.server_sums import ByType, part_of
 from fairopt.operate.team_sums import guaranteed_units, team_sums
 from fairopt.policy import label
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import LEAST, short, shortened, visible, with_all_digits
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
-
-__all__ = [
-    "PLACEMENT",
-    "Column",
-    "Table",
-    "allocation_tables",
-    "both_ends",
-    "describe",
-    "described_instance",
-    "described_teams",
-    "instance_tables",
-    "numbers",
-    "percents",
-    "price_columns",
-    "short",
-    "shortened",
-    "tasks_and_units",
-    "team_tables",
-    "type_tables",
-    "users_column",
-]
 
 FORMAT = "fairopt.answer/1"
 Names: TypeAlias = Callable[[Sequence[str]], list[str]]  # `shortened`, or list
@@ -395,13 +374,13 @@ def _described_servers(allocation: Allocation) -> dict[str, dict[str, Any]]:
     }
 
 
-def _by_resource(instance: Instance, values: NDArray[np.float64]) -> dict[str, float | None]:
+def _by_resource(instance: Instance, values: Float) -> dict[str, float | None]:
     """Numbers by resource; None for NaN."""
     numbers = (None if value != value else value for value in values.tolist())
     return dict(zip(instance.resources, numbers, strict=True))
 
 
-def _by_user(instance: Instance, values: NDArray[np.float64]) -> dict[str, float]:
+def _by_user(instance: Instance, values: Float) -> dict[str, float]:
     """Numbers by user."""
     return dict(zip(instance.users, values.tolist(), strict=True))
 
@@ -456,7 +435,7 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
     fewer = f" ({len(shown)} largest of {len(found.names)})" if len(shown) < len(found.names) else ""
     tasks = [numbers([found.tasks[p][t] for p in policies]) for t in shown]
     out = [table(f"Tasks on each type of server{fewer}: {counts}", list(names), tasks)]
-    lines: list[tuple[str, NDArray[np.float64]]] = []
+    lines: list[tuple[str, Float]] = []
     for p, name in zip(policies, names, strict=True):
         lines.append((name, found.used[p]))
         if p in found.bundles:
@@ -468,12 +447,12 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
     return out
 
 
-def both_ends(values: NDArray[np.float64]) -> list[int]:
-    """Indices of all users, or of the `MAX_ROWS` with the smallest and the largest values."""
-    if len(values) <= MAX_ROWS:
+def both_ends(values: Float, rows: int = MAX_ROWS) -> list[int]:
+    """Indices of all users, or of as many as there are rows, with the smallest and the largest values."""
+    if len(values) <= rows:
         return list(range(len(values)))
     order = np.argsort(values, kind="stable").tolist()
-    return [*order[: MAX_ROWS // 2], *order[-(MAX_ROWS // 2) :]]
+    return [*order[: rows // 2], *order[-(rows // 2) :]]
 
 
 def users_column(instance: Instance, chosen: Sequence[int], names: Names = shortened) -> Column:
@@ -484,7 +463,7 @@ def users_column(instance: Instance, chosen: Sequence[int], names: Names = short
 
 def price_columns(
     allocation: Allocation, names: Sequence[str], less: str = "price of {}, one less"
-) -> list[tuple[NDArray[np.float64], list[str]]]:
+) -> list[tuple[Float, list[str]]]:
     """Prices by server row with column titles, and prices for one unit less (titled by ``less``) if they differ."""
     (prices, left), instance = allocation._shown_prices, allocation.instance
     if prices is None or left is None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.allocation import part_of_capacity
 from fairopt.io.notes import counted
@@ -16,11 +15,9 @@ from fairopt.online.frames import by_task
 from fairopt.online.timeline import Timeline
 from fairopt.online.units import NAMES, readable
 from fairopt.report.frames import csv_lines
-from fairopt.report.tables import Column, Table, both_ends, numbers, percents, shortened
-
-__all__ = ["timeline_data", "timeline_remarks", "timelines_table", "waits_table", "write_tasks"]
-
-Float = NDArray[np.float64]
+from fairopt.report.tables import Column, Table, both_ends, numbers, percents
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.display import shortened
 
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:

@@ -11,14 +11,13 @@ from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
 from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
-from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents, shortened
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents
+from fairopt.runtime.display import shortened
 from fairopt.runtime.lazy import pandas
 from fairopt.runtime.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["FORMAT", "certificates", "columns_by", "described_what_if", "frame", "what_if_page", "what_if_tables"]
 
 FORMAT = "fairopt.what-if/1"
 NAME = 20  # characters of a name: leaves room for the scarcest resource on 80 columns

@@ -6,9 +6,8 @@ import numpy as np
 
 from fairopt.operate.explanation import KINDS, Binding, Explanation, listed
 from fairopt.report.pages import page
-from fairopt.report.tables import Column, Table, numbers, shortened
-
-__all__ = ["explanation_page", "explanation_tables"]
+from fairopt.report.tables import Column, Table, numbers
+from fairopt.runtime.display import shortened
 
 SERVERS = 24  # characters of a list of servers
 

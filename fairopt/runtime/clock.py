@@ -16,8 +16,6 @@ from typing import Any, NoReturn, TypeVar
 from fairopt.errors import InvalidBlock, NotCertified
 from fairopt.runtime import lazy
 
-__all__ = ["Clock", "Late", "begin", "check", "checked", "current"]
-
 FIX = "Fix: give it more time_limit"
 SHORTEST = 1e-3  # least seconds of a step's limit, which must be positive
 

@@ -10,21 +10,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-__all__ = [
-    "LEAST",
-    "LONG",
-    "label",
-    "of_units",
-    "sentence",
-    "short",
-    "shortened",
-    "shorter",
-    "unit_shown",
-    "visible",
-    "with_all_digits",
-    "without_vendor",
-]
-
 LONG = 100  # longer names, such as the text of a block, are shortened, in characters
 
 NAME = 24  # characters of a name: leaves room for numbers on 80 columns

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from fairopt.runtime.clock import check, current
 
-__all__ = ["Listener", "by_itself", "observed", "progress", "steps", "tell", "within"]
-
 Listener = Callable[[str, int | None, int | None], object]
 
 EVERY = 1 << 12  # steps of a fast loop between two reports

@@ -4,20 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = [
-    "BLOCK_TOLERANCE",
-    "EPS",
-    "GAP_TOLERANCE",
-    "NOISE",
-    "ROUNDING",
-    "SAME_TASKS",
-    "SUM_ROUNDING",
-    "TERM_ROUNDING",
-    "TINY",
-    "VIOLATION_TOLERANCE",
-    "WHOLE_ROUNDING",
-]
-
 # What certificates allow.
 GAP_TOLERANCE = 1e-6  # relative distance to the bound on the optimum
 VIOLATION_TOLERANCE = 1e-9  # relative excess over a capacity or a task limit

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from fairopt.plots.frontier import frontier
+from fairopt.plots.region import frontier
 
 units = st.integers(0, 6)
 LIMITS = st.just(np.inf) | units

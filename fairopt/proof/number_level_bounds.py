@@ -29,7 +29,7 @@ from fairopt.proof.lagrangian import Multipliers
 from fairopt.proof.level_bounds import SLICE
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import sp
-from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, TERM_ROUNDING
+from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.program_rows import BlockRows
 
@@ -178,7 +178,9 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
     per = np.divide(loads, bounds.c, out=np.zeros(loads.shape), where=bounds.c > 0)
     if bounds.numbers.of_user is not None:  # some users have left, whose share counts as zero
         per = per[:, bounds.c > 0]
-    levels = bounds.at(tasks) / bounds.numbers.weights
+    levels, base = bounds.at(tasks) / bounds.numbers.weights, bounds.numbers.base
+    # of what is left of shares after their bases are subtracted
+    rounding = 0.0 if base is None else ROUNDING * base / bounds.numbers.weights
     rising = levels * bounds.numbers.weights < bounds.most * (1 - ABOVE)
     held = (bounds.lowest > 0) & (levels * bounds.numbers.weights <= bounds.lowest * (1 + ABOVE))
     full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
@@ -186,7 +188,7 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
     found = [(float(levels[rising & ~held & (per[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
     duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
     for level, i in sorted(found):
-        mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled
+        mine = (per[i] > 0) & rising & (levels >= level - ABOVE * abs(level) - rounding) & ~settled
         if mine.any():
             prices = (np.arange(len(program.usable)) == i).astype(float)
             duals.append(NumberDual(np.flatnonzero(mine), prices, per[i], np.zeros(n_further(program))))

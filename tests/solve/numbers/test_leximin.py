@@ -18,7 +18,7 @@ from fairopt.proof import gate
 from fairopt.proof.entries import Named
 from fairopt.proof.evidence.kinds import restored
 from fairopt.proof.evidence.number_levels import NumberLevels
-from fairopt.proof.number_level_bounds import NumberDual, judge_number_levels
+from fairopt.proof.number_level_bounds import NumberDual, bottleneck_duals, judge_number_levels
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
 from fairopt.solve.numbers import columns
@@ -296,6 +296,16 @@ def test_a_surplus_only_through_what_the_first_tier_may_lose_counts_as_none(firs
     assert answer.tasks == pytest.approx(alone.tasks, rel=1e-6)
     assert answer.tasks[1:] == pytest.approx(guarantees[1:], rel=1e-6)
     assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
+def test_users_above_their_bases_by_one_tiny_level_are_all_fixed_by_a_full_resource():
+    """The surpluses of the first two are equal, and 1e-7 of their shares, so that rounding is 1e-9 of them."""
+    guarantees = [0.33800275832982585, 1.4390366475623644, 1.5897500987696769]
+    pool = fo.Instance([[0, 6], [6, 2], [5, 1]], [77, 11], guarantees=guarantees)
+    tasks = np.array([0.3380028091125362, 1.4390367999104956, 6.0939095455037915])
+    kept = fo.MinTasks([0, 0, float(tasks[2])])
+    (dual,) = bottleneck_duals(Program(pool, fo.Leximin(fo.Surplus(fo.StandAloneShare())), (kept,)), tasks)
+    assert {0, 1} <= {*dual.numbers.tolist()}
 
 
 @pytest.mark.parametrize("price", [1e-3, 1e-9, 1e-12])

@@ -271,8 +271,12 @@ class Power(Kind):
     def value(self, share: Share, point: Point) -> float:
         """Minus infinity if a share is zero (alpha >= 1) or the value overflows."""
         unit, shift = self._natural(point.level(share), point.weights_of(share).sum())
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = unit * self.majorant(share, point).value(point) + shift
+        (curve,), power = self.majorant(share, point).curves, 1.0 - self.alpha
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            if power:  # without Box-Cox's constant, beside which powers of levels far from the unit are rounding
+                value = unit / power * np.sum(curve.factor * curve.at(point) ** power, where=curve.factor > 0)
+            else:
+                value = unit * curve.values(curve.at(point)).sum() + shift
         return float(value) if np.isfinite(value) else -np.inf
 
     def majorant(self, share: Share, point: Point) -> Form:

@@ -6,6 +6,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.blocks.guarantees import team_floors
+from fairopt.blocks.model import Point
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 
 # dominant shares per task: 0.1, 0.1, 0.1 and 0.2
@@ -238,3 +239,11 @@ def test_floor_of_a_team_of_many_members_with_limits():
 def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance, last, tmp_path):
     fo.Policy(fo.AlphaFair(1, fo.OfTeam()).then(last)).allocate(instance).save(tmp_path / "answer.json")
     assert fo.verify(tmp_path / "answer.json").ok
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2, 10])
+def test_value_of_levels_far_above_their_unit_is_right(alpha):
+    """Levels are measured in 20, which ignores limits of tasks, and the powers of their ratio are tiny beside 1."""
+    team = fo.Instance([[1], [0.001]], [10], task_limits=[0.2, 300], teams={"team": ["a", "a"]})
+    value = fo.AlphaFair(alpha, fo.OfTeam(fo.Tasks())).value(Point(team, np.array([[0.2], [300.0]])))
+    assert value == pytest.approx(300.2 ** (1 - alpha) / (1 - alpha), rel=1e-13, abs=0)

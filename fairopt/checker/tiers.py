@@ -132,7 +132,7 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
     with bases_kept(cluster, given):
         for _, term in objective.terms:
-            if is_surplus(term):
+            if is_surplus(term) and entry["kind"] != "number levels":  # these count what each number could rise by
                 refuse_at_base(cluster, term.share, rows, entry.get("rising") or {})
         return kind.gap(cluster, objective, rows, entry)
 

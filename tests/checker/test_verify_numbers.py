@@ -186,7 +186,9 @@ def test_users_whom_capacities_keep_at_their_base_are_proved_to_stay(objective, 
     proof = json.loads(path.read_text(encoding="utf-8"))["evidence"]
     ((share, given),) = proof[0]["at_base"].items()
     unproved = given | {"prices": [[0, 0], [0, 0]]}
-    for wrong, message in (({share: unproved}, "could rise above its base by"), ({}, "is at its base, and nothing")):
+    by_levels = proof[0]["kind"] == "number levels"
+    nothing = "proves only a gap of 1.0e+00" if by_levels else "is at its base, and nothing proves"
+    for wrong, message in (({share: unproved}, "could rise above its base by"), ({}, nothing)):
         assert message in str(fo.verify(written(path, evidence=[proof[0] | {"at_base": wrong}, *proof[1:]])))
 
 
@@ -396,3 +398,19 @@ def test_leximin_of_numbers_under_a_least_level_of_teams(tmp_path: Path) -> None
     answer = fo.Policy(fo.Leximin(fo.Surplus(fo.Tasks())), [least]).allocate(instance)
     assert answer.tasks == pytest.approx([5, 2, 5], rel=1e-9)
     assert fo.verify(saved(answer, tmp_path), instance).ok
+
+
+def test_levels_prove_who_rises_only_by_what_an_earlier_tier_may_lose(tmp_path):
+    """Three users have their guarantees in the first tier, and rise by less than 1e-9 of what they could have."""
+    pool = fo.Instance(
+        [[0.00022415330760248962], [0.0016238740359724223], [0.2933758576810883], [0.6087612286744829]],
+        [12.82998550242764],
+        weights=[0.2636670439, 7.8445533418, 0.1637366796, 0.1141831742],
+        guarantees=[4243.38173328631, 1408.1715029867626, 6.692039226968526, 4.120219540585163],
+    )
+    tiers = fo.AlphaFair(0.5, fo.StandAloneShare()).then(fo.Leximin(fo.Surplus(fo.Tasks())))
+    path = saved(fo.Policy(tiers).allocate(pool), tmp_path)
+    assert fo.verify(path).ok, str(fo.verify(path))
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["tasks_by_server"][1][0] *= 0.999  # and nobody has the rest
+    assert not fo.verify(written(path, **data)).ok

@@ -14,6 +14,7 @@ from .instance import Cluster
 from .numbers import (
     HUGE,
     LEAST_FLOAT,
+    ROUNDING,
     VIOLATION,
     ZERO,
     Fraction,
@@ -116,7 +117,8 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
     ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
     value = exact_sum(x * z for x, z in zip(v, ordered))
-    return value, value
+    above = max((b.high / weights[t] for t, b in compared.base.items()), default=ZERO)  # is rounded, then subtracted
+    return value, value + exact_sum(v) * above * ROUNDING / VIOLATION
 
 
 def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:

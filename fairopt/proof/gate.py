@@ -39,7 +39,7 @@ from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, ROUNDING,
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
 from fairopt.solve.form.program import Program
-from fairopt.solve.form.rising import at_base, who_stays
+from fairopt.solve.form.rising import at_base, names_at_base, who_stays
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
@@ -387,7 +387,7 @@ def _of_bases(program: Program, objective: Objective, tasks: Float, names: Named
         found = who_stays(program, share)
         if found is not None and (found.rises & at_base(program, share, tasks)).any():
             rising[repr(share)] = program.expand(conditions.repair(program, found.raised)).tolist()
-        if found is not None and not found.rises.all():
+        if found is not None and not found.rises.all() and names_at_base(program, share):  # else nobody has left
             labels = share._names(program.instance)
             paid = {labels[t]: float(found.of_numbers[t]) for t in np.flatnonzero(found.of_numbers).tolist()}
             charged = priced(program, found.prices) | names.multipliers(program, found.further)

@@ -414,3 +414,21 @@ def test_levels_prove_who_rises_only_by_what_an_earlier_tier_may_lose(tmp_path):
     data = json.loads(path.read_text(encoding="utf-8"))
     data["tasks_by_server"][1][0] *= 0.999  # and nobody has the rest
     assert not fo.verify(written(path, **data)).ok
+
+
+def test_a_surplus_of_a_billionth_of_what_its_team_could_have_is_proved(tmp_path):
+    """It is left in the objective, and rounding of its base is 1e-8 of it."""
+    pool = fo.Instance(
+        [
+            [2.3043243310021504, 0.40350988351402317],
+            [2.2605419625805387, 14.278427464374648],
+            [0.07948863142104856, 0.054005733373424215],
+        ],
+        [344.31642252180575, 12.560730627408425],
+        guarantees=[4.718901139258411, 0.45978254216626585, 75.76298723383317],
+        teams={"team": ["a", "a", "a"]},
+    )
+    path = saved(fo.Policy(fo.Leximin(fo.Surplus(fo.OfTeam()))).allocate(pool), tmp_path)
+    assert fo.verify(path).ok, str(fo.verify(path))
+    value = json.loads(path.read_text(encoding="utf-8"))["objective"]
+    assert "objective is" in str(fo.verify(written(path, objective=value * 1.01)))

@@ -537,3 +537,10 @@ def test_the_gap_of_each_level_is_recorded() -> None:
     assert len(a.certificate.gaps) >= 2
     assert max(a.certificate.gaps) <= a.certificate.gap <= 1e-6
     assert Program(APART.pooled(), fo.Leximin(), ()).pool_share is not None
+
+
+@pytest.mark.parametrize("share", [fo.KDominantShare(2), fo.ResourceShare(1)], ids=repr)
+def test_a_user_whose_share_is_zero_is_named(share: fo.Share) -> None:
+    instance = fo.Instance([[0, 4, 4], [2, 0, 0], [2, 4, 1]], [8, 5, 12])
+    with pytest.raises(fo.errors.OutOfDomain, match="user 'user2' has a zero"):
+        fo.Policy(fo.Leximin(share)).allocate(instance, method="cone")

@@ -113,6 +113,7 @@ def test_the_size_of_chunks_changes_rounding_only(name: str, size: int, monkeypa
     np.testing.assert_allclose(POLICIES[name].allocate(instance).tasks, right.tasks, rtol=1e-10)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ("DRF", "alpha 2"))
 def test_demands_may_lie_in_any_order(name: str) -> None:
     instance = many(3_000, 4, 0.3)

@@ -175,6 +175,7 @@ def test_an_error_in_one_chunk_comes_out(monkeypatch: pytest.MonkeyPatch) -> Non
         pool_of(fo.Instance(demands, [1, 1]), fo.KDominantShare(2)).each(look)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ("DRF", "alpha 2"))
 def test_a_share_that_must_see_all_users_at_once_is_asked_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = {"user3": (5.0, 1.0)}

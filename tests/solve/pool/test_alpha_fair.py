@@ -89,6 +89,7 @@ def assert_optimal(
     assert held.all(), "a user could get more at no cost to others"
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data())
 @settings(max_examples=8)

@@ -16,6 +16,7 @@ from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from fairopt.operate.explanation import Explanation
     from fairopt.operate.team_quotas import Quotas
 
-__all__ = ["Allocation", "ChangedByHand"]
-
-Float = NDArray[np.float64]
 
 CHANGED = " as changed by hand"
 

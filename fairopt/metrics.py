@@ -22,6 +22,7 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.powers import log_fairness
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 
 __all__ = [
     "BetaFairness",
@@ -35,7 +36,6 @@ __all__ = [
     "utilisation",
 ]
 
-Float = NDArray[np.float64]
 OF = ("bundles", "tasks")
 
 

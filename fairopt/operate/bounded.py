@@ -9,8 +9,6 @@ import numpy as np
 
 from fairopt.runtime.arrays import Bool, Float
 
-__all__ = ["BOUNDING", "Bounds", "bounds_of", "spread"]
-
 BOUNDING = ("kubernetes", "slurm")  # formats whose limits stop all tasks of a team that are beyond them
 
 

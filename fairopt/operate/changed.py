@@ -10,8 +10,6 @@ import numpy as np
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 
-__all__ = ["changed", "described"]
-
 MOST_SERVERS = 2**53  # whole numbers up to here are exact as floats
 NAMED = 3  # users, teams or servers in a sentence
 OTHERS = {

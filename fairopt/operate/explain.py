@@ -24,9 +24,6 @@ from fairopt.proof.gate import BY_LEXIMIN
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 
-__all__ = ["Explainer", "explain"]
-
-
 # The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of objectives.
 LEAST = 2e-3
 CLEAR = 1e-2  # the same of changes of which a tenth is compared

@@ -22,9 +22,6 @@ from fairopt.operate.team_sums import team_sums
 from fairopt.proof.gate import OPEN
 from fairopt.runtime.arrays import Float, Indices
 
-__all__ = ["ExplainedAnswer", "Subject", "subject_of"]
-
-
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
 SAME = 1e-6  # relative difference of equal levels
 

@@ -9,8 +9,6 @@ from typing import Any
 from fairopt.runtime.display import visible
 from fairopt.runtime.lazy import later
 
-__all__ = ["KINDS", "Binding", "Explanation", "listed", "number"]
-
 KINDS = {  # in tables
     "limit": "task limit",
     "resource": "full",

@@ -17,8 +17,6 @@ from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import WholeTasks
 
-__all__ = ["handed_out"]
-
 
 def handed_out(instance: Instance, placement: Float) -> Float:
     """A placement with more tasks, one after the other, while any fits on a server within task limits and limits.

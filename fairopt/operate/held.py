@@ -16,9 +16,6 @@ from fairopt.operate.team_sums import team_sums
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
 
-__all__ = ["EVEN", "OVER", "UNDER", "HeldNow", "described_held", "held_now", "most_used"]
-
-
 OVER, UNDER, EVEN = "over", "under", "even"
 SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9
 

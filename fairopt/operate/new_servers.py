@@ -13,8 +13,6 @@ from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 
-__all__ = ["NewServer", "with_new_server"]
-
 NAME = "new server"
 
 

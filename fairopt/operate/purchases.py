@@ -24,9 +24,6 @@ from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
 
-__all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
-
-
 BY_ANSWERS = "answers"
 TASKS = "tasks"  # leads where no resource does
 MAX_ROWS = 20  # rows of resources with a search for ranges, and classes of servers

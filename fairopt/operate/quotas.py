@@ -43,8 +43,6 @@ from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import visible
 
-__all__ = ["FORMATS", "quotas_of"]
-
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
 MOST_CHOICES = 10_000  # of flavors for the parts of a gang

@@ -30,9 +30,6 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, begin
 from fairopt.solve.cluster import hierarchy
 
-__all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
-
-
 BY = 0.01  # the part by which numbers are raised
 # Relative change of an objective that is none: answers are certified to 1e-6, and most are better than 1e-9.
 SAME_VALUE = 1e-7
@@ -61,6 +58,7 @@ class Held(Share):
     n_users: int
 
     def per_task(self, instance: Instance) -> Float:
+        """The kept coefficients, of the users and server rows of another instance."""
         unmerged, chosen = instance.merged_from, instance.taken_from
         if unmerged is not None:
             c = self.per_task(unmerged)

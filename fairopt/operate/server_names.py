@@ -10,8 +10,6 @@ from fairopt.instance import Instance
 from fairopt.runtime.display import of_units, visible, width
 from fairopt.runtime.hostlists import names_of
 
-__all__ = ["server_kinds", "server_names", "with_counts"]
-
 LONG = 24  # characters: longer labels are those of many servers
 NO_GPU = "no GPU"  # a type that says nothing of a server
 CAPACITIES = 2  # named where servers have no types

@@ -13,9 +13,6 @@ from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 
-__all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_by"]
-
-
 MAX_TYPES = 20  # types shown in pictures and tables
 
 

@@ -11,8 +11,6 @@ from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 
-__all__ = ["TeamSums", "guaranteed_units", "team_sums", "teams_shown"]
-
 
 class TeamSums(NamedTuple):
     """What the members of each team under a label get together.

@@ -28,9 +28,6 @@ from fairopt.runtime.tolerances import NOISE, SAME_TASKS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EVEN", "GAINS", "LEFT_OUT", "LOSES", "NEW", "Gains", "WhatIf", "answered", "what_if"]
-
-
 GAINS, LOSES, EVEN, LEFT_OUT, NEW = "gains", "loses", "even", "left out", "new"
 NAMED = 2  # users or teams on each side in a sentence
 

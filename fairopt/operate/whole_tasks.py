@@ -23,8 +23,6 @@ from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
 
-__all__ = ["WholeAnswer", "whole_answer"]
-
 MOST_NAMED = 5  # users in a note
 MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
 SECONDS = 30.0  # for these programs

@@ -21,7 +21,7 @@ from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.amounts import Amounts
-from fairopt.policies.not_of_blocks import no_constraints
+from fairopt.policies.mechanism import no_constraints
 from fairopt.policies.registry import known_policies, named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import brief, comparison, demonstration, files, held, tables

@@ -14,7 +14,7 @@ from fairopt.blocks.shares import DominantShare, ResourceShare
 from fairopt.blocks.teams import OfTeam
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.arrays import Indices
 from fairopt.solve.form.program import require_instance

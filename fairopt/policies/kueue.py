@@ -13,7 +13,7 @@ from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.exact.allocate import allocate_in_fractions
 from fairopt.instance import Instance
 from fairopt.policies.fair_tree import divided
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock
 from fairopt.solve.form.program import require_instance
@@ -60,6 +60,7 @@ class Kueue(NotOfBlocks):
     """
 
     by: Any = None
+    _name = "Kueue"
     _keeps_limits = True
 
     def __post_init__(self) -> None:
@@ -72,11 +73,6 @@ class Kueue(NotOfBlocks):
 
     def __repr__(self) -> str:
         return f"Kueue({'' if self.by is None else f'by={self.by!r}'})"
-
-    @property
-    def name(self) -> str:
-        """Name in tables and messages."""
-        return "Kueue"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
         """The allocation of the policy for an instance.

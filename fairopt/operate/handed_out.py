@@ -23,13 +23,6 @@ def handed_out(instance: Instance, placement: Float) -> Float:
 
     The next one is of the team with the smallest dominant share per weight, of teams in teams the outer ones first;
     of the team's users it is the largest that fits. Servers where tasks of the user run now come first.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> servers = fo.Instance([[8], [1], [1]], [[8], [8]], task_limits=[4, 40, 40], teams={"team": ["a", "b", "c"]})
-    >>> handed_out(servers, np.array([[0, 0], [5, 0], [0, 5]])).sum(axis=1)
-    array([0., 8., 8.])
     """
     program = Program(instance.replace(guarantees=None, limits=()), Total(Tasks()), ())
     if program.empty:

@@ -97,19 +97,6 @@ def held_now(allocation: Allocation, by: str | None = None, alone: bool = False)
 
     Units that wait are those of the smallest demands where demands differ by server. With ``alone`` each user without
     a team has a row.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance(
-    ...     [[4, 1], [1, 0], [2, 1]], [60, 10], users=["train", "parse", "tune"], resources=["cpu", "gpu"],
-    ...     teams={"team": ["vision", "vision", "nlp"]}, task_limits=[9, 10, 8], held=[8, 6, 2],
-    ... )
-    >>> found = held_now(fo.DRF().allocate(cluster), "team")
-    >>> found.names, found.states, found.difference.tolist()
-    (('vision', 'nlp'), ('over', 'under'), [[-1.0, 8.0, 3.0], [-3.0, -6.0, -3.0]])
-    >>> found.waiting[:, 0]
-    array([5., 6.])
     """
     instance = allocation.instance
     tasks, units = instance.held_tasks, instance.held_units

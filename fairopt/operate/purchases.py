@@ -106,16 +106,6 @@ def purchases(
     ``allocate``. Where derivatives or their ranges
     are not known, the policy is solved again: a rate is that of 1 % more, and holds while the gain differs from it by
     at most 1 %. Without a time limit of the ``clock``, ranges are searched for at most ``search`` seconds.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 1]], [[40, 6], [10, 3]], counts=[2, 1], resources=["cpu", "gpu"])
-    >>> found = purchases(fo.DRF().allocate(cluster))
-    >>> [(p.name, round(p.tasks, 3)) for p in found.resources], round(found.idle["cpu"], 3)
-    ([('gpu on server1', 1.0), ('gpu on server2', 1.0)], 52.5)
-    >>> [(p.server, round(p.tasks, 3)) for p in found.servers]
-    [('server1', 6.0), ('server2', 3.0)]
     """
     clock = clock or Clock(None)
     lead = None if lead is None else whole_name(lead, allocation.instance.resources)
@@ -149,13 +139,6 @@ def waited_for(allocation: Allocation) -> Float:
     """The units of each resource that users ask for and do not get, infinite without a task limit.
 
     Those whose task limit is 0, such as tasks that fit on no server, ask for nothing.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], task_limits=[6, None])
-    >>> waited_for(fo.DRF().allocate(cluster)).round(3)
-    array([  inf, 3.333])
     """
     instance = allocation.instance
     demands = np.where(instance.eligible[:, :, None], instance.per_server_demands, np.inf).min(axis=1)
@@ -166,18 +149,7 @@ def waited_for(allocation: Allocation) -> Float:
 
 
 def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
-    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], resources=["cpu", "nvidia.com/gpu"])
-    >>> answer = fo.DRF().allocate(cluster)
-    >>> leading(answer), leading(answer, "cpu"), leading(answer, "tasks")
-    ('nvidia.com/gpu', 'cpu', None)
-    >>> leading(fo.DRF().allocate(cluster.with_task_limits([1, None]))) is None
-    True
-    """
+    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks."""
     names, there = allocation.instance.resources, allocation.instance.total_capacities > 0
     if chosen is not None:
         return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]

@@ -911,13 +911,7 @@ def _cohorts(source: _Source) -> dict[str, str]:
 def rounded_within(
     amounts: Sequence[float], flavors: Sequence[str], room: Mapping[str, float], total: float, step: Fraction
 ) -> list[int]:
-    """Amounts in steps: rounded up in order of their remainders while they fit into flavors and the total, else down.
-
-    Examples
-    --------
-    >>> rounded_within([1.5, 1.7, 0.8], ["", "", ""], {"": 4.0}, 4.0, Fraction(1))
-    [1, 2, 1]
-    """
+    """Amounts in steps: rounded up by their remainders while they fit into flavors and the total, else down."""
     per = float(1 / step)
     values = np.asarray(amounts, dtype=float) * per
     near = np.rint(values)

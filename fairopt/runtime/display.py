@@ -20,13 +20,7 @@ _JOINERS = "\u200c\u200d"  # part of words in some scripts and of emoji
 
 
 def visible(text: str) -> str:
-    r"""A name on one line, with control and direction characters escaped.
-
-    Examples
-    --------
-    >>> print(visible("two\nlines and a colour: \x1b[31m"))
-    two\nlines and a colour: \x1b[31m
-    """
+    r"""A name on one line, with control and direction characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text)

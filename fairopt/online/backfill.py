@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidInstance
-from fairopt.instance import Instance
 from fairopt.online.waiting import WaitingJob, WholeJobs
 from fairopt.runtime.arrays import Float
-from fairopt.solve.whole.servers import Placement
 
 
 class BackfillScheduler(WholeJobs):
@@ -52,16 +49,7 @@ class BackfillScheduler(WholeJobs):
 
     name = "EASY"
 
-    def __init__(
-        self,
-        capacities: ArrayLike | Mapping[str, Any] | Instance,
-        *,
-        resources: Sequence[str] | None = None,
-        servers: Sequence[str] | None = None,
-        server_types: Sequence[str] | None = None,
-        placement: str | Placement = "first-fit",
-    ) -> None:
-        super().__init__(capacities, resources, servers, server_types, placement)
+    def _prepare(self) -> None:
         self._line: list[WaitingJob] = []
         self._kind, self._size, self._walltime = np.zeros(8, dtype=int), np.zeros(8), np.zeros(8)  # of the line
         self._passed = 0  # so many jobs at the front cannot start before a task ends

@@ -492,34 +492,12 @@ class Allocation:
         return later("fairopt.report.latex:allocation_latex")(self)
 
     @overload
-    def quotas(
-        self,
-        format: None = None,
-        *,
-        by: str | None = ...,
-        teams: Sequence[str] | None = ...,
-        resources: Sequence[str] | None = ...,
-        queues: Any = ...,
-        api_version: str | None = ...,
-        integral: bool | str = ...,
-        time_limit: float | None = ...,
-    ) -> Quotas: ...
+    def quotas(self, format: None = None, **options: Any) -> Quotas: ...
 
     @overload
-    def quotas(
-        self,
-        format: str,
-        *,
-        by: str | None = ...,
-        teams: Sequence[str] | None = ...,
-        resources: Sequence[str] | None = ...,
-        queues: Any = ...,
-        api_version: str | None = ...,
-        integral: bool | str = ...,
-        time_limit: float | None = ...,
-    ) -> str: ...
+    def quotas(self, format: str, **options: Any) -> str: ...
 
-    def quotas(
+    def quotas(  # type: ignore[misc]  # the overloads leave its options to this signature
         self,
         format: str | None = None,
         *,

@@ -154,9 +154,7 @@ class _Source:
     cluster: str = ""  # of Slurm
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
     left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
-    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(
-        default_factory=dict
-    )  # by team, with their queues
+    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)  # by team
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -351,7 +349,7 @@ class _Source:
             rows = [server in self.queues.servers[flavor] for server in servers.servers]
             there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
             there += self._left_out_of([flavor], resource)
-            text = f"{made.amount:,.6g} of {there:,.6g} {described(resource, flavor, made.unit)}"
+            text = _of_all(made.amount, there, resource, made.unit, flavor)
             (over if made.amount > there * ABOVE else parts).append(text)
         notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
         if over:
@@ -498,7 +496,7 @@ class _Source:
                 total, used = float(servers.total_capacities[i]), float(bounds.amounts[:, i].sum())
             unit = self._units_of.get(resource, "")
             if used > 0 and total - used >= step_of(resource, unit):
-                left.append(f"{total - used:,.6g} of {total:,.6g} {described(resource, '', unit)}")
+                left.append(_of_all(total - used, total, resource, unit))
             index = [servers.resource_index(resource)] if resource in servers.resources else []
             for t, team in enumerate(self.teams):
                 if (team, resource) not in written and team not in self._of_servers:
@@ -540,11 +538,8 @@ class _Source:
                 sums[row.resource] += row.amount
         if not raised:
             return out, []
-        total = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
-        if gpus is not None:
-            total[gpus.resource] = float(gpus.devices(servers.total_capacities))
-        unit = {row.resource: row.unit for row in rows}
-        parts = [f"{sums[name]:,.6g} of {total[name]:,.6g} {described(name, '', unit[name])}" for name in sums]
+        total, unit = self._there(gpus), {row.resource: row.unit for row in rows}
+        parts = [_of_all(sums[name], total[name], name, unit[name]) for name in sums]
         what = "room for one more task, so that it is seen, though together quotas then are"
         return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
 
@@ -587,10 +582,9 @@ class _Source:
         if present is None:
             return []  # which the text says
         servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
-        there = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        there = self._there(gpus)
         if gpus is not None:  # as one resource
-            there = {name: amount for name, amount in there.items() if name not in gpus.resources}
-            there[gpus.resource] = float(gpus.devices(servers.total_capacities))
+            there = {name: there[name] for name in there if name not in gpus.resources or name == gpus.resource}
         sums = dict.fromkeys(there, 0.0)
         for row in rows:
             if not row.flavor and row.resource in sums:
@@ -620,11 +614,7 @@ class _Source:
             "above": "limits of accounts above stay in effect for those below",
         }
         notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
-        parts = [
-            f"{sums[name]:,.6g} of {there[name]:,.6g} {described(name, '', self._units_of.get(name, ''))}"
-            for name in there
-            if name in more
-        ]
+        parts = [_of_all(sums[name], there[name], name, self._units_of.get(name, "")) for name in there if name in more]
         if parts and self.every_team:
             notes.append(f"after applying, limits add up to {', '.join(parts)}")
         return notes
@@ -651,9 +641,7 @@ class _Source:
 
     def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None, with_left_out: bool) -> list[str]:
         """How much of each resource no team's quota has."""
-        total = dict(zip(self.whole.servers.resources, self.whole.servers.total_capacities.tolist(), strict=True))
-        if gpus is not None:
-            total[gpus.resource] = float(gpus.devices(self.whole.servers.total_capacities))
+        total = self._there(gpus)
         for name in {row.resource for row in rows} if with_left_out else ():
             total[name] += self._left_out_of(
                 {flavor for flavor, of in self.queues.promised if of == resource_name(name)}, name
@@ -662,11 +650,17 @@ class _Source:
         for row in rows:
             left[row.resource] -= row.amount
         parts = [
-            f"{left[name]:,.6g} of {total[name]:,.6g} {described(name, '', unit)}"
+            _of_all(left[name], total[name], name, unit)
             for name, unit in {row.resource: row.unit for row in rows}.items()
             if left[name] >= step_of(name, unit)
         ]
         return [f"in no quota: {', '.join(parts)}"] if parts else []
+
+    def _there(self, gpus: GpuTypes | None) -> dict[str, float]:
+        """The total capacity of each resource, and of all GPUs."""
+        servers = self.whole.servers
+        total = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        return total if gpus is None else total | {gpus.resource: float(gpus.devices(servers.total_capacities))}
 
     def _capacity_of(self, flavor: str, places: Sequence[Mapping[str, NDArray[np.bool_]]]) -> NDArray[np.bool_]:
         """The servers that some team's flavor has."""
@@ -933,6 +927,11 @@ def rounded_within(
 
 def _whole(value: float) -> int:
     return int(np.floor(value * (1 + RELATIVE) + _NEAR))
+
+
+def _of_all(amount: float, total: float, resource: str, unit: str, flavor: str = "") -> str:
+    """An amount of what there is, in words."""
+    return f"{amount:,.6g} of {total:,.6g} {described(resource, flavor, unit)}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -250,10 +250,8 @@ class Scheduler(TaskScheduler):
     ) -> None:
         if not isinstance(share, Share):
             raise InvalidBlock(f"share is {brief(share)}; give a share such as DominantShare() or KDominantShare(2)")
-        for name, value, known in (
-            ("on_misfit", on_misfit, ("skip", "stop")),
-            ("order", order, ("share", "arrival")),
-        ):
+        options = {"on_misfit": (on_misfit, ("skip", "stop")), "order": (order, ("share", "arrival"))}
+        for name, (value, known) in options.items():
             if value not in known:
                 raise InvalidBlock(f"{name} is {value!r}; {nearest(value, known)}")
         if half_life is not None and not (isinstance(half_life, (int, float)) and 0 < half_life < math.inf):
@@ -339,17 +337,12 @@ class Scheduler(TaskScheduler):
         fairopt.errors.InvalidInstance: a task of user 'web' needs 40 of memory, and no server where it may run has ...
         """
         check_tasks(user, tasks, endless=True)
-        for name, value in (("weight", weight), ("limit", limit)):
-            if value is None:
-                continue
-            right = isinstance(value, (int, float, np.number))
-            if name == "weight":
-                right = right and 0 < value <= sys.float_info.max
-            else:
-                right = right and (0 <= value <= MOST_TASKS or value == math.inf)
-            if not right:
-                fix = "a number > 0" if name == "weight" else "a number >= 0 and up to 2**53, or math.inf for none"
-                raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
+        numbers = (int, float, np.number)
+        if weight is not None and not (isinstance(weight, numbers) and 0 < weight <= sys.float_info.max):
+            raise InvalidInstance(f"weight of user {user!r} is {weight!r}; give a number > 0")
+        if limit is not None and not (isinstance(limit, numbers) and (0 <= limit <= MOST_TASKS or limit == math.inf)):
+            fix = "give a number >= 0 and up to 2**53, or math.inf for none"
+            raise InvalidInstance(f"limit of user {user!r} is {limit!r}; {fix}")
         asked = self.requests.of(user, demands, eligible)
         if gang:
             self.requests.check_gang(user, asked[1], tasks)

@@ -39,15 +39,8 @@ def bounds_of(
     of a team request it. One on other resources is written where some task requests it. A team none of whose tasks
     fits whole has its fair part of cpu, memory and storage (``plain``), as far as others leave it, for other tasks.
 
-    Parameters
-    ----------
-    used, fair : ndarray of shape (n_teams, n_resources)
-        Units of whole tasks, and of the divisible answer.
-    others, capacity : ndarray of shape (n_resources,)
-        Units of users without a quota, and of servers.
-    demands : sequence of ndarray of shape (n_members, n_resources)
-        The most that a task of each member of a team takes.
-    plain, required : ndarray of shape (n_resources,)
+    ``used`` and ``fair``, (n_teams, n_resources), are units of whole tasks and of the divisible answer; ``others`` are
+    those of users without a quota. ``demands`` are by team the most that a task of each member takes.
     """
     amounts, in_vain = used.copy(), ~(used > 0).any(axis=1)
     if in_vain.any():

@@ -41,25 +41,13 @@ def shorter(name: str, most: int = 26) -> str:
 
 
 def without_vendor(resources: Sequence[str]) -> list[str]:
-    """Names of resources after their last slash; those that would become equal as they are.
-
-    Examples
-    --------
-    >>> without_vendor(["nvidia.com/gpu", "a.com/rdma", "b.com/rdma"])
-    ['gpu', 'a.com/rdma', 'b.com/rdma']
-    """
+    """Names of resources after their last slash; those that would become equal as they are."""
     last = [name.rpartition("/")[2] for name in resources]
     return [one if last.count(one) == 1 else name for one, name in zip(last, resources, strict=True)]
 
 
 def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]:
-    """What follows an amount of each resource in a sentence; cores of a CPU go without saying.
-
-    Examples
-    --------
-    >>> of_units(["cpu", "memory", "nvidia.com/gpu"], ["core", "GiB", ""])
-    ['cpu', 'GiB of memory', 'gpu']
-    """
+    """What follows an amount of each resource in a sentence; cores of a CPU go without saying."""
     names = without_vendor(resources)
     if units is None:
         return names
@@ -69,13 +57,7 @@ def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]
 
 
 def unit_shown(unit: str) -> str:
-    """The unit beside the name of a resource; empty for cores.
-
-    Examples
-    --------
-    >>> unit_shown("GiB"), unit_shown("cores")
-    ('GiB', '')
-    """
+    """The unit beside the name of a resource; empty for cores."""
     return "" if unit in CORES else unit
 
 

@@ -17,13 +17,7 @@ def hosts(text: str) -> frozenset[str] | None:
 
 
 def names_of(text: str) -> list[str] | None:
-    """The different names in a list in its order, or None as in `hosts`.
-
-    Examples
-    --------
-    >>> names_of("a100-[01-03,07],login")
-    ['a100-01', 'a100-02', 'a100-03', 'a100-07', 'login']
-    """
+    """The different names in a list in its order, or None as in `hosts`."""
     names: dict[str, None] = {}
     for item in re.split(r",(?![^\[]*\])", text):
         pieces = re.split(r"\[([^\[\]]*)\]", item.strip())

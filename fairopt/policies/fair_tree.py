@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, ResourceShare
 from fairopt.blocks.teams import OfTeam
@@ -76,14 +78,13 @@ class FairTree(NotOfBlocks):
     def policy(self, instance: Instance) -> Policy:
         """The rule as a policy over the labels of an instance whose users have all of them."""
         share = DominantShare() if self.billing == MAX else ResourceShare(self.billing)
-        levels: dict[tuple[int, ...], Any] = {}  # by the users of each team, so that teams of one team are no level
+        levels: dict[
+            tuple[int, ...], Objective
+        ] = {}  # by the users of each team, so that teams of one team are no level
         for by in instance.teams.outermost_first:
             levels.setdefault(divided(instance.teams.labelling(by).of_user), Leximin(OfTeam(share, by=by)))
         levels.setdefault(tuple(range(instance.n_users)), Leximin(share))
-        objective, *inner = levels.values()
-        for one in inner:
-            objective = objective.then(one)
-        return Policy(objective, name=self.name)
+        return Policy(reduce(Objective.then, levels.values()), name=self.name)
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
         """Solve and certify.

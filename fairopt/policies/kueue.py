@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from fairopt.allocation import Allocation
@@ -111,9 +112,7 @@ class Kueue(NotOfBlocks):
             teams = whole.teams.labelling(label).of_user
             if len({*teams[active].tolist()}) > 1 or label == by[-1]:  # one team alone is compared with none
                 levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
-        objective, *inner = levels.values() or (Leximin(Surplus()),)
-        for one in inner:
-            objective = objective.then(one)
+        objective = reduce(Objective.then, levels.values() or [Leximin(Surplus())])
         of_teams, clock = Policy(objective, name=self.name), Clock(time_limit)
         decided = not by or tuple(range(whole.n_users)) in levels
         policy = of_teams if decided else Policy(objective.then(Leximin()), name=self.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,30 +48,22 @@ class PSDSF(Mechanism):
     def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
         part = instance.task_limits > 0
         some = instance if part.all() else taking_part(instance, part)
-        nearest: Float | None = None  # by users who take part and classes of servers
+        nearest = deque[Float](maxlen=1)  # tasks by users who take part and classes of servers
 
-        def keep(tasks: Float) -> None:
-            nonlocal nearest
-            nearest = tasks
-
-        def spread(found: Float) -> Float:
+        def spread() -> Float:
             tasks = np.zeros(instance.eligible.shape)
-            tasks[part] = some.derived.spread(found)
+            if nearest:
+                tasks[part] = some.derived.spread(nearest[0])
             return tasks
 
         def work() -> Allocation:
-            tasks = np.zeros(instance.eligible.shape)
             if part.any():
                 check("bringing servers into balance")
-                keep(found := equilibrium(some.merged(), clock, keep))
-                tasks = spread(found)
-            return self._judged(instance, tasks, clock)
+                nearest.append(equilibrium(some.merged(), clock, nearest.append))
+            return self._judged(instance, spread(), clock)
 
-        def late() -> Allocation:
-            best = None
-            if nearest is not None:  # only its feasibility is quick to measure
-                best = gate.of_equilibrium(self, instance, spread(nearest), clock.begun, gap=np.inf)
-            clock.refuse(best)
+        def late() -> Allocation:  # only feasibility is quick to measure
+            clock.refuse(gate.of_equilibrium(self, instance, spread(), clock.begun, gap=np.inf) if nearest else None)
 
         return clock.run(work, late)
 

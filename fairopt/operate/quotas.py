@@ -41,7 +41,7 @@ from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.team_quotas import ABOVE, RELATIVE, Change, QuotaChanges, Quotas, described
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import visible
+from fairopt.runtime.display import first_of, visible
 
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
@@ -291,9 +291,9 @@ class _Source:
             )
         notes = []
         if others := [team for team in self.teams if team not in kept]:
-            notes.append(f"in no ClusterQueue of the input, and so without a quota: {_listed(others)}")
+            notes.append(f"in no ClusterQueue of the input, and so without a quota: {first_of(others)}")
         if idle := [name for name in kept if name not in self.teams]:
-            notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
+            notes.append(f"without tasks now, so that what they are owed is lent: {first_of(idle)}")
         return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
 
     @cached_property
@@ -430,18 +430,18 @@ class _Source:
             notes += self._promised()
             if unwanted:
                 what = "no task now for these, so that limits on borrowing stay as their owners gave them"
-                texts = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
-                notes.append(f"{what}, for what is idle: {_listed(texts)}")
+                texts = [f"{team} ({first_of(of)})" for team, of in unwanted.items()]
+                notes.append(f"{what}, for what is idle: {first_of(texts)}")
             if self.queues.unreached:
-                named = _listed(self.queues.unreached)
+                named = first_of(self.queues.unreached)
                 notes.append(f"no LocalQueue leads to these ClusterQueues, so that no job reaches them: {named}")
             if waiting := self.queues.without_reclaim:
                 notes.append(
                     "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "
-                    f"as their jobs end: {_listed(waiting)}"
+                    f"as their jobs end: {first_of(waiting)}"
                 )
             if self._empty_flavors:
-                named = _listed(self._empty_flavors)
+                named = first_of(self._empty_flavors)
                 notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")
             notes.append(
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
@@ -507,7 +507,7 @@ class _Source:
             ("no quota, since others use all and a quota of 0 would stop every task", none_left),
         ):
             if teams:
-                notes.append(f"{what}: {'; '.join(f'{name} of {_listed(of)}' for name, of in teams.items())}")
+                notes.append(f"{what}: {'; '.join(f'{name} of {first_of(of)}' for name, of in teams.items())}")
         return notes
 
     def _with_room(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> tuple[list[Quota], list[str]]:
@@ -541,7 +541,7 @@ class _Source:
         total, unit = self._there(gpus), {row.resource: row.unit for row in rows}
         parts = [_of_all(sums[name], total[name], name, unit[name]) for name in sums]
         what = "room for one more task, so that it is seen, though together quotas then are"
-        return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
+        return out, [f"{what} {', '.join(parts)}: {first_of(dict.fromkeys(raised))}"]
 
     @cached_property
     def _of_servers(self) -> list[str]:
@@ -570,9 +570,9 @@ class _Source:
         notes = []
         if without:
             what = "no quota, since pods of DaemonSets or static pods are there and would be refused"
-            notes.append(f"{what}: {_listed(without)}")
+            notes.append(f"{what}: {first_of(without)}")
         if added := [team for team in self.teams if self.fixed.get(team) and team not in without]:
-            notes.append(f"with what pods of DaemonSets and static pods there request: {_listed(added)}")
+            notes.append(f"with what pods of DaemonSets and static pods there request: {first_of(added)}")
         return out, notes
 
     def _staying(self, rows: Sequence[Quota], gpus: GpuTypes | None, format: str) -> list[str]:
@@ -613,7 +613,7 @@ class _Source:
             "other": "limits that stay in effect without a new one" + " (an amount of -1 takes one off)" * of_accounts,
             "above": "limits of accounts above stay in effect for those below",
         }
-        notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
+        notes = [f"{texts[kind]}: {first_of(names)}" for kind, names in kinds.items() if names]
         parts = [_of_all(sums[name], there[name], name, self._units_of.get(name, "")) for name in there if name in more]
         if parts and self.every_team:
             notes.append(f"after applying, limits add up to {', '.join(parts)}")
@@ -630,7 +630,7 @@ class _Source:
         units = {row.resource: row.unit for row in rows}
         found = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
         what = "too large for the new quotas of their teams, and started whole or not at all"
-        return [f"{what}: {_listed(found)}"] if found else []
+        return [f"{what}: {first_of(found)}"] if found else []
 
     def _owed(self, team: str, resource: str, flavor: str) -> float | None:
         """The nominal quota of a ClusterQueue of the input."""
@@ -792,9 +792,9 @@ class _Source:
             out[key] = out.get(key, 0.0) + amount
         notes = []
         if other_teams:
-            notes.append(f"quotas of others than these {self.by or 'user'}s stay as they are: {_listed(other_teams)}")
+            notes.append(f"quotas of others than these {self.by or 'user'}s stay as they are: {first_of(other_teams)}")
         if other:
-            notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
+            notes.append(f"present quotas without new ones stay as they are: {first_of(other)}")
         return out, notes
 
     def _held_of(self, row: Quota, gpus: GpuTypes | None, held: Mapping[str, Float]) -> float | None:
@@ -932,8 +932,3 @@ def _whole(value: float) -> int:
 def _of_all(amount: float, total: float, resource: str, unit: str, flavor: str = "") -> str:
     """An amount of what there is, in words."""
     return f"{amount:,.6g} of {total:,.6g} {described(resource, flavor, unit)}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    given = [*names]
-    return ", ".join(given[:5]) + (f" and {len(given) - 5} more" if len(given) > 5 else "")

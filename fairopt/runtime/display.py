@@ -5,7 +5,7 @@ of resources in sentences.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -38,6 +38,12 @@ def shorter(name: str, most: int = 26) -> str:
         end = (most - 1) // 2
         shown = shown[: most - 1 - end] + "…" + shown[len(shown) - end :]
     return shown
+
+
+def first_of(names: Iterable[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    every = [*names]
+    return ", ".join(every[:most]) + f" and {len(every) - most:,} more" * (len(every) > most)
 
 
 def without_vendor(resources: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -117,7 +116,7 @@ class FairTree(NotOfBlocks):
         array([2., 4.])
         """
         require_instance(instance)
-        complete = _complete(instance)
+        complete = with_all_labels(instance, instance.teams.outermost_first)
         return self.policy(complete).allocate(complete, time_limit=time_limit, **options)
 
 
@@ -127,21 +126,16 @@ def divided(of_user: Indices) -> tuple[int, ...]:
     return tuple(first[back].tolist())
 
 
-def _complete(instance: Instance) -> Instance:
-    """The instance with a team of its own, under each label, for what has none there."""
-    order = instance.teams.outermost_first
-    labels = {by: list(instance.teams[by]) for by in instance.teams}
-    if all(name is not None for names in labels.values() for name in names):
-        return instance
-    weights: dict[str, float] = {}
-    for k, by in enumerate(order):
-        for j, user in enumerate(instance.users):
-            if labels[by][j] is None:
-                inner = next((name for one in order[k + 1 :] if (name := instance.teams[one][j]) is not None), None)
-                labels[by][j] = alone = f"{inner or user} ({by})"
-                weights[alone] = float(instance.weights[j]) if inner is None else _weight(instance.team_weights, inner)
-    return instance.replace(teams=labels, innermost_first=list(labels)).with_weights(weights)
-
-
-def _weight(weights: Mapping[str, float], team: str) -> float:
-    return float(weights.get(team, 1.0))
+def with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
+    """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
+    teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
+    own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
+    for j, user in enumerate(instance.users):
+        inner, weight = user, own[user]
+        for label in reversed(by):
+            name = teams[label][j]
+            if name is None:
+                name = teams[label][j] = f"{inner} ({label})"
+                weights[name] = weight
+            inner, weight = name, instance.team_weights.get(name, weights.get(name, 1.0))
+    return instance.replace(teams=teams, innermost_first=list(teams), weights=weights) if weights else instance

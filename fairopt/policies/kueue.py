@@ -13,7 +13,7 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.exact.allocate import allocate_in_fractions
 from fairopt.instance import Instance
-from fairopt.policies.fair_tree import divided
+from fairopt.policies.fair_tree import divided, with_all_labels
 from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock
@@ -106,7 +106,7 @@ class Kueue(NotOfBlocks):
         by = self.by or instance.teams.outermost_first
         if self.by is None and len(by) > 1 and by[0].rstrip("0123456789") == "cohort":
             by = by[1:]
-        whole, active = _with_all_labels(instance, by), instance.task_limits > 0
+        whole, active = with_all_labels(instance, by), instance.task_limits > 0
         levels: dict[tuple[int, ...], Objective] = {}  # by users: a team of one team is no level
         for label in by:
             teams = whole.teams.labelling(label).of_user
@@ -134,18 +134,3 @@ def _in_fractions(policy: Policy, instance: Instance, clock: Clock) -> Allocatio
         return allocate_in_fractions(policy, instance, clock)
     except (Infeasible, NotCertified, OutOfDomain):
         return None
-
-
-def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
-    """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
-    teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
-    own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
-    for j, user in enumerate(instance.users):
-        inner, weight = user, own[user]
-        for label in reversed(by):
-            name = teams[label][j]
-            if name is None:
-                name = teams[label][j] = f"{inner} ({label})"
-                weights[name] = weight
-            inner, weight = name, instance.team_weights.get(name, weights.get(name, 1.0))
-    return instance if not weights else instance.replace(teams=teams, weights=weights)

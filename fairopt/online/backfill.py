@@ -24,10 +24,8 @@ class BackfillScheduler(WholeJobs):
 
     Parameters
     ----------
-    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
-        Units on each server. Of an instance its servers, one for each count, and labels are used.
-    resources, servers, server_types : sequence of str, optional
-        Labels, and the type of each server.
+    capacities, resources, servers, server_types
+        As in `Scheduler`.
     placement : str or callable, default "first-fit"
         The server of a task, as in `Scheduler`. Tasks that would run into the reservation go to the first server where
         they do not delay it.

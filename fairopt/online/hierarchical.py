@@ -25,12 +25,10 @@ class HierarchicalScheduler(WholeJobs):
 
     Parameters
     ----------
-    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
-        Units on each server. Of an instance its servers, one for each count, and labels are used.
     weights : dict of float by team, optional
         Weights of teams. Default: 1.
-    resources, servers, server_types : sequence of str, optional
-        Labels, and the type of each server.
+    capacities, resources, servers, server_types
+        As in `Scheduler`.
     placement : str or callable, default "first-fit"
         The server of a task, as in `Scheduler`.
 

@@ -28,14 +28,8 @@ def amount_of(text: str) -> tuple[float, str | None]:
 class Amounts:
     """A bound whose amounts are text, before the cluster is known.
 
-    Parameters
-    ----------
-    kind : type
-        `MinShare`, `MaxShare`, `MinTasks`, `MaxTasks` or `Reserve`.
-    given : str or dict
-        ``16gpu``, ``vision=16gpu, web=0.2``, or a dict of such amounts and numbers by user or team.
-    share : Share, optional
-        The share that plain numbers bound.
+    The ``kind`` is `MinShare`, `MaxShare`, `MinTasks`, `MaxTasks` or `Reserve`; ``given`` is ``16gpu``, ``vision=16gpu,
+    web=0.2``, or a dict of such amounts and numbers by user or team. Plain numbers bound the ``share``.
     """
 
     kind: Any

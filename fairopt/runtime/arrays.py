@@ -9,4 +9,4 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Ints = NDArray[np.int64]
-Rng: TypeAlias = "np.random.Generator"  # text, since numpy.random is imported on first use
+Rng: TypeAlias = "np.random.Generator"  # which takes a while to import

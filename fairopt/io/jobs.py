@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_unit
@@ -19,12 +18,11 @@ from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, po
 from fairopt.io.tables import Column, InputTable, read_table, short
 from fairopt.io.times import are_dates, seconds_of
 from fairopt.io.work import ROUNDING_FACTOR
+from fairopt.runtime.arrays import Bool, Float, Indices
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 _REQUIRED = ("user", "arrival", "duration")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
@@ -52,7 +50,7 @@ class JobArguments:
     arrivals: Float
     tasks: Float
     weights: Float
-    listed: NDArray[np.intp]
+    listed: Indices
     lists: list[tuple[str, ...] | None]
     teams: list[str | None] = field(default_factory=list)
     gangs: Bool = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -183,7 +181,7 @@ def _limits(table: InputTable) -> Float:
     return out
 
 
-def distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
+def distinct(cells: list[Any]) -> tuple[list[int], Indices]:
     """The first row of each distinct cell, and for each row the position of its cell among these."""
     first: dict[Any, int] = {}
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]

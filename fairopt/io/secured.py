@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Bool = NDArray[np.bool_]
+from fairopt.runtime.arrays import Bool, Float, Indices
+
 FULL = 1e-10  # relative
 LARGEST = 100_000  # denominator of a simple fraction
 ROUNDED = 1e-12  # relative: of 1,000 amounts that are no such fraction about 3 would be taken for one

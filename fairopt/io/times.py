@@ -8,13 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.io.tables import short
+from fairopt.runtime.arrays import Float
 
-__all__ = ["are_dates", "duration_seconds", "seconds_of"]
-
-Float = NDArray[np.float64]
 _NAIVE = datetime(1970, 1, 1)
 _AWARE = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.secured import Owed, Users, secured, without_rounding
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.display import unit_shown, without_vendor
 
 TASKS = ("auto", "mean", "shapes")
@@ -36,7 +37,7 @@ class Work:
 
     owner: str
     request: tuple[float, ...]
-    servers: NDArray[np.bool_] | None = None
+    servers: Bool | None = None
     count: float = 1.0
     name: str = ""
     place: tuple[str, str] = _ANYWHERE
@@ -160,7 +161,7 @@ def arguments_of_work(
     )
 
 
-def _filling(kind: _Kind, capacities: NDArray[np.float64]) -> float:
+def _filling(kind: _Kind, capacities: Float) -> float:
     """The number of tasks, also parts of one, that would fill the servers where they may run."""
     needs = np.array(kind.request) > 0
     return float((capacities[kind.servers][:, needs] / np.array(kind.request)[needs]).min(axis=1).sum())
@@ -172,7 +173,7 @@ def _secured(
     kinds: Sequence[_Kind],
     names: Sequence[str],
     resources: Sequence[str],
-    capacities: NDArray[np.float64],
+    capacities: Float,
     notes: Notes,
 ) -> dict[str, Any]:
     """Guarantees of users and outer teams, and limits on the resources that servers have."""
@@ -200,7 +201,7 @@ def _secured(
     return {"guarantees": found or None, "limits": kept or None}
 
 
-def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64]:
+def _held(kinds: Sequence[_Kind], n_servers: int) -> Float:
     """Tasks that run now, shape (n_kinds, n_servers)."""
     out = np.zeros((len(kinds), n_servers))
     for row, kind in zip(out, kinds, strict=True):
@@ -209,7 +210,7 @@ def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64]:
     return out
 
 
-def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[list[Work], list[Work]]:
+def _fitting(work: Iterable[Work], capacities: Float) -> tuple[list[Work], list[Work]]:
     """Split tasks into those that fit on some server and the others."""
     has = capacities > 0
     known: dict[tuple[bytes, bytes | None], bool] = {}
@@ -229,9 +230,7 @@ def _number_of_shapes(work: list[Work]) -> int:
     return len({(w.owner, w.request, None if w.servers is None else w.servers.tobytes()) for w in work})
 
 
-def _large_tasks(
-    work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
-) -> set[int]:
+def _large_tasks(work: list[Work], capacities: Float, resources: Sequence[str], notes: Notes, word: str) -> set[int]:
     """The positions of tasks that are larger than any server where they may run, and a note with an example."""
     found = set[int]()
     by_place: dict[bytes | None, list[int]] = {}
@@ -251,7 +250,7 @@ def _large_tasks(
     return found
 
 
-def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _larger_than_all(requests: Float, servers: Float) -> Bool:
     """Which requests, shape (n, n_resources), exceed each of some servers (k, n_resources) in some resource."""
     left = np.arange(len(requests))
     for server in servers[np.argsort(-servers.sum(axis=1))]:  # almost all tasks fit on the largest server
@@ -269,7 +268,7 @@ class _Kind:
     """
 
     request: tuple[float, ...]
-    servers: NDArray[np.bool_]
+    servers: Bool
     count: float
     total_share: float
     same: tuple[float | None, ...]
@@ -285,7 +284,7 @@ class _Kind:
 
 
 def _kinds(
-    work: list[Work], large: Collection[int], capacities: NDArray[np.float64], kept_apart: list[bool], notes: Notes
+    work: list[Work], large: Collection[int], capacities: Float, kept_apart: list[bool], notes: Notes
 ) -> dict[str, list[_Kind]]:
     """Kinds of tasks by owner, owners in order of names, kinds in decreasing order of their total dominant share.
 
@@ -329,7 +328,7 @@ def _kinds(
     return kinds
 
 
-def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_], exact: bool) -> _Kind:
+def _kind(members: list[Work], total: list[float], everywhere: Bool, exact: bool) -> _Kind:
     """Tasks as one kind with their mean request, which is that of each if ``exact``."""
     count = math.fsum(w.count for w in members)
     # fsum rounds once, so the order of tasks does not matter
@@ -351,7 +350,7 @@ def _names(
     resources: Sequence[str],
     units: Mapping[str, str],
     servers: Sequence[str],
-    capacities: NDArray[np.float64],
+    capacities: Float,
     whole: bool,
     limiting: Collection[str],
 ) -> list[str]:

@@ -11,19 +11,17 @@ from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.io.kubernetes.objects import Node
 from fairopt.io.notes import Notes
 from fairopt.io.slurm.devices import devices_of
 from fairopt.io.slurm.fields import Amounts
+from fairopt.runtime.arrays import Bool, Float
 
 GPU = "nvidia.com/gpu"
 _PRODUCT, _STRATEGY, _REPLICAS = f"{GPU}.product", "nvidia.com/mig.strategy", f"{GPU}.replicas"
 _CONFIG = "nvidia.com/mig.config"
 _PROFILE = re.compile(r"MIG-(.+)$|^all-(.+)$")
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 
 def slice_of(node: Node) -> str:

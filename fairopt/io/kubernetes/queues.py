@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import nearest
 from fairopt.io.json_text import shown
@@ -29,6 +28,7 @@ from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.unread import queue_named
 from fairopt.io.notes import Notes
 from fairopt.io.secured import Limit, Owed, Quota
+from fairopt.runtime.arrays import Bool, Float
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
 _CLUSTER_QUEUE = f"{GROUP}/cluster-queue-name"
@@ -51,7 +51,6 @@ _DEFAULT = "default"  # the LocalQueue of jobs that name none
 _ANY = ResourceFlavor.model_validate({"metadata": {"name": "any"}})  # for a flavor without an object
 _Link = tuple[str, ...]
 _Asked = tuple[str, str, str]
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -695,7 +694,7 @@ class Servers:
 
     nodes: Sequence[Node]
     resources: Sequence[str] = ()
-    capacities: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    capacities: Float = field(default_factory=lambda: np.zeros((0, 0)))
     amount: Callable[[Fraction, str], float] = lambda amount, resource: float(amount)
     of_flavor: dict[str, Bool] = field(default_factory=dict)
     places: dict[str, dict[tuple[str, str], Bool]] = field(default_factory=dict)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
@@ -37,6 +36,7 @@ from fairopt.io.queues.tree import QueueTree
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
 from fairopt.io.work import ROUNDING_FACTOR, TASKS, Work, arguments_of_work
+from fairopt.runtime.arrays import Float
 
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
@@ -472,8 +472,8 @@ def _hold_admitted(
     runs: list[dict[int, float]],
     tasks: Sequence[Tasks],
     allowed: Sequence[Bool],
-    requests: NDArray[np.float64],
-    capacities: NDArray[np.float64],
+    requests: Float,
+    capacities: Float,
     queues: Queues,
     servers: Servers,
     notes: Notes,
@@ -510,8 +510,8 @@ def _only_held(
     tasks: Sequence[Tasks],
     allowed: Sequence[Bool],
     runs: Sequence[Mapping[int, float]],
-    requests: NDArray[np.float64],
-    capacities: NDArray[np.float64],
+    requests: Float,
+    capacities: Float,
     notes: Notes,
 ) -> tuple[list[Tasks], list[Bool]]:
     """The tasks, and where they may run: those held where their queue has no quota now stay there, and get no more."""
@@ -527,7 +527,7 @@ def _only_held(
 
 def _capacities(
     servers: list[Node], kept: list[Node], fixed: list[Pod], outside: Sequence[Tasks], names: list[str], notes: Notes
-) -> NDArray[np.float64]:
+) -> Float:
     """Capacities less the pods that are part of servers or in no queue, shape (n_servers, n_resources)."""
     left: dict[str | None, Any] = {server.name: Counter(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]

@@ -14,8 +14,6 @@ from fairopt.io.notes import Notes
 from fairopt.io.quotas.objects import quota_of
 from fairopt.io.slurm.objects import read_jobs
 
-__all__ = ["Gang", "read_gangs"]
-
 _FILES = (
     *("workloads.json", "clusterqueues.json", "localqueues.json", "resourceflavors.json", "namespaces.json"),
     "jobs.json",

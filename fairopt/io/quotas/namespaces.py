@@ -10,8 +10,6 @@ from fairopt.io.kubernetes.kueue import LOCAL_QUEUE
 from fairopt.io.kubernetes.objects import MIRROR, OF_SERVERS, PodSpec, part, read_pods
 from fairopt.io.kubernetes.unread import queue_named
 
-__all__ = ["local_queues_of", "read_fixed"]
-
 _EXPECTED = "expected the output of kubectl get pods -A -o json"
 
 

@@ -28,8 +28,6 @@ from fairopt.runtime.progress import steps
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["is_accounting", "read_accounting"]
-
 _EXPECTED = "expected the output of sacct --json, or of sacct -P with a header"
 _NEVER = {"", "Unknown", "None", "N/A"}
 _GIB = {"KiB": 2.0**20, "MiB": 2.0**10, "GiB": 1.0, "TiB": 2.0**-10, "MB": 1.073741824e3, "GB": 1.073741824}

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
@@ -26,6 +25,7 @@ from fairopt.io.slurm.places import satisfies
 from fairopt.io.slurm.texts import slurm_document
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
+from fairopt.runtime.arrays import Bool
 from fairopt.runtime.hostlists import hosts, names_of
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
@@ -238,7 +238,7 @@ class _Part:
     owner: str
     name: str
     place: str
-    servers: NDArray[np.bool_]
+    servers: Bool
     count: float
     plain: dict[str, Fraction]
     generic: Amounts
@@ -247,7 +247,7 @@ class _Part:
 
 def _parts(
     owned: list[tuple[str, str, SlurmJob, int]],
-    places: list[NDArray[np.bool_]],
+    places: list[Bool],
     servers: list[SlurmServer],
     closed: list[SlurmServer],
     notes: Notes,
@@ -280,7 +280,7 @@ def _parts(
         yield _Part(owner, name, job.place, allowed, float(count), *job.requested(found), {})
 
 
-def _smallest(job: SlurmJob, allowed: NDArray[np.bool_], servers: list[SlurmServer]) -> SlurmServer | None:
+def _smallest(job: SlurmJob, allowed: Bool, servers: list[SlurmServer]) -> SlurmServer | None:
     """The server with the fewest generic resources and cores that has what a task requests; None if there is none."""
     fitting = [
         server
@@ -319,9 +319,9 @@ def _label(key: Key) -> str:
     return (f"gres/{name}" if name in ("cpu", "memory") else name) + (f":{kind}" if kind else "")
 
 
-def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[NDArray[np.bool_]]:
+def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[Bool]:
     """Eligible servers of each job; a constraint that is not understood excludes none."""
-    known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
+    known: dict[Any, tuple[Bool, bool]] = {}
     out = []
     for name, job in jobs:
         key = (*job.placement, min(job.servers, len(servers) + 1) if job.required_nodes else 0)
@@ -335,7 +335,7 @@ def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes:
     return out
 
 
-def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[NDArray[np.bool_], bool]:
+def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[Bool, bool]:
     """Servers that a job may use, and whether all its rules were understood."""
     feature_rule = satisfies(job.features) if job.features else lambda features: True
     required = hosts(job.required_nodes) if job.required_nodes else None

@@ -1,25 +1,21 @@
-"""Lists of objects of Kubernetes, written as YAML without a library, and their names and quantities."""
+"""Lists of objects of Kubernetes, as YAML, and their names and quantities."""
 
 from __future__ import annotations
 
 import copy
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED
 from fairopt.io.quotas.quota import Quota, is_memory
+from fairopt.io.yaml_file import yaml_text
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")  # other text is written as in JSON, which YAML contains
-_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # of YAML 1.1, in any case
 _OWN = ("cpu", "memory", "ephemeral-storage", "pods")  # resources of Kubernetes without a domain
 _GPU = "nvidia.com/gpu"
-
-
 _OF_SERVER = ("status",)  # what the server of Kubernetes writes
 _OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 
@@ -35,37 +31,8 @@ def as_applied(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def yaml_list(items: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()) -> str:
     """A list of objects as YAML, below lines of comments."""
-    lines = [f"# {comment}" for comment in comments]
-    return "\n".join([*lines, *_lines({"apiVersion": "v1", "kind": "List", "items": list(items)}), ""])
-
-
-def _lines(value: Any) -> Iterator[str]:
-    """A mapping or a list that is not empty as lines of YAML."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if isinstance(item, (Mapping, list)) and item:
-                yield f"{_scalar(key)}:"
-                yield from (line if isinstance(item, list) else f"  {line}" for line in _lines(item))
-            else:
-                yield f"{_scalar(key)}: {_scalar(item)}"
-        return
-    for item in value:
-        if isinstance(item, (Mapping, list)) and item:
-            yield from (f"{'  ' if k else '- '}{line}" for k, line in enumerate(_lines(item)))
-        else:
-            yield f"- {_scalar(item)}"
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
-        return value
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() or c in "\u200c\u200d" else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    """An escape of YAML, of four or eight digits."""
-    return f"\\U{ord(character):08x}" if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"
+    lines = "".join(f"# {comment}\n" for comment in comments)
+    return lines + yaml_text({"apiVersion": "v1", "kind": "List", "items": list(items)})
 
 
 def object_name(name: str, kind: str, fix: str, dots: bool = False) -> str:

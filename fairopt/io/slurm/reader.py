@@ -15,9 +15,8 @@ from fairopt.io.capacity import NAME, by_requested, capacity_of
 from fairopt.io.documents import Document, document_of
 from fairopt.io.json_text import shown
 from fairopt.io.notes import Notes, check_choice
-from fairopt.io.queues.slurm_accounts import tree_of
-from fairopt.io.queues.teams import note_rest, owed_to
-from fairopt.io.slurm.accounts import read_accounts
+from fairopt.io.queues.teams import owed_to
+from fairopt.io.slurm.accounts import teams_of, tree_of, without_share
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
 from fairopt.io.slurm.fields import Amounts, Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
@@ -114,15 +113,17 @@ def _arguments(
     weights: dict[str, float] = {}
     idle: list[str] = []
     if associations is not None:
-        accounts = read_accounts(*associations)
-        without = {owner for owner in {owner for owner, *_ in owned} if accounts.without_share(owner)}
+        tree = tree_of(*associations)
+        without = {owner for owner in {owner for owner, *_ in owned} if without_share(tree, owner)}
         left_out = [name for owner, name, *_ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
         busy = {owner for owner, *_ in owned}
-        idle = accounts.idle(busy) if full_demand else []
+        others = sorted({one.name for one in tree.leaves} - busy) if full_demand else []
+        idle = [one for one in others if not without_share(tree, one)]
         notes.add("{account} without jobs {counts} with those of all others together", *idle)
-        labels, weights = accounts.teams(sorted({*busy, *idle}), notes)
+        limits_count = bool(associations[0].get("limits"))
+        labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], limits_count, notes)
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
     generic = ([server.generic for server in servers], [server.generic for server in closed])
@@ -145,10 +146,8 @@ def _arguments(
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     owed = None
-    if associations is not None and associations[0].get("limits"):
-        tree = tree_of(*associations)
+    if associations is not None and limits_count:
         owed = owed_to(tree, {one.owner for one in work}, labels_of, len(servers), notes)
-        note_rest(tree, notes)
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
             work,

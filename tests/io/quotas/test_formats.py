@@ -54,11 +54,11 @@ def test_resource_quotas_are_one_for_each_namespace(tmp_path):
         "and pods beyond these amounts, which then appear nowhere.\n"
         "apiVersion: v1\nkind: List\nitems:\n"
         "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: vision\n"
-        '  spec:\n    hard:\n      requests.cpu: "1500m"\n      requests.memory: "2560Mi"\n'
-        '      requests.nvidia.com/gpu: "4"\n'
+        "  spec:\n    hard:\n      requests.cpu: '1500m'\n      requests.memory: '2560Mi'\n"
+        "      requests.nvidia.com/gpu: '4'\n"
         "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: nlp\n"
-        '  spec:\n    hard:\n      requests.cpu: "0"\n      requests.memory: "3Gi"\n'
-        '      requests.nvidia.com/gpu: "0"\n'
+        "  spec:\n    hard:\n      requests.cpu: '0'\n      requests.memory: '3Gi'\n"
+        "      requests.nvidia.com/gpu: '0'\n"
     )
     (tmp_path / "q.yaml").write_text(text)
     assert read_quotas(tmp_path / "q.yaml") == (in_kubernetes(ROWS), "kubernetes")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.arguments import Arguments
-from fairopt.io.notes import closed_servers
+from fairopt.io.notes import Arguments, closed_servers
 from fairopt.io.tables import Column, InputTable, short
 from fairopt.runtime.arrays import Bool, Float, Ints
 

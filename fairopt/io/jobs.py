@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_un
 from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
+from fairopt.io.secured import ROUNDING_FACTOR
 from fairopt.io.tables import Column, InputTable, read_table, short
 from fairopt.io.times import are_dates, seconds_of
-from fairopt.io.work import ROUNDING_FACTOR
 from fairopt.runtime.arrays import Bool, Float, Indices
 
 if TYPE_CHECKING:
@@ -144,11 +144,7 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
 def _arrivals(table: InputTable, notes: Notes) -> Float:
     """Dates as seconds since the first one."""
     cells = table.texts("arrival")
-
-    def refuse(row: int, problem: str) -> NoReturn:
-        table.refuse(row, "arrival", problem)
-
-    seconds = seconds_of(cells, refuse, table.place)
+    seconds = seconds_of(cells, table, "arrival")
     if np.isnan(seconds).any():
         table.refuse(int(np.isnan(seconds).argmax()), "arrival", f"the cell is empty; {_ARRIVAL.fix}")
     notes.say(f"times are in seconds, as are durations; 0 is {cells[int(seconds.argmin())]}, the first arrival")

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.secured import Owed, Users, secured, without_rounding
+from fairopt.io.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.display import unit_shown, without_vendor
 
 TASKS = ("auto", "mean", "shapes")
 MOST_SHAPES = 6_000  # distinct requests of owners: as many take HDRF 11 s, and their means 0.2 s
-ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
 
@@ -103,15 +102,15 @@ def arguments_of_work(
     check_choice("tasks", tasks, TASKS)
     caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
     notes = Notes() if notes is None else notes
-    fitting, unfit = _fitting(work, caps)
+    fit, unfit = _fitting(work, caps)
     left_out, number = [w.name for w in unfit], math.fsum(w.count for w in unfit)
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
-    if not any(w.count for w in fitting):
+    if not any(w.count for w in fit):
         raise notes.nothing_left(f"there are no {word}s to share servers among")
-    large = _large_tasks(fitting, caps, resources, notes, word)
-    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
+    large = _large_tasks(fit, caps, resources, notes, word)
+    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fit) <= MOST_SHAPES)
     kept_apart = [by_shape or (tasks == "auto" and name not in _USUAL) for name in resources]
-    kinds = _kinds(fitting, large, caps, kept_apart, notes)
+    kinds = _kinds(fit, large, caps, kept_apart, notes)
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
@@ -177,21 +176,13 @@ def _secured(
     notes: Notes,
 ) -> dict[str, Any]:
     """Guarantees of users and outer teams, and limits on the resources that servers have."""
-    members: dict[str, list[int]] = {}
-    for labels in teams.values():
-        for j, team in enumerate(labels):
-            if team is not None:
-                members.setdefault(team, []).append(j)
+    members = members_of(teams.values())
     demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.limit for kind in kinds])
-    able = np.array(
-        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
-    )
+    able = fitting(demands, capacities, [kind.servers for kind in kinds])
     users = Users(demands, limits, able, members, resources, capacities)
-    tasks, of_outer, part = secured(owed, users, np.array([kind.staying for kind in kinds]))
+    found, part = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
-    of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
-    found = of_users | {team: {r: without_rounding(x) for r, x in of.items()} for team, of in of_outer.items()}
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}

@@ -170,7 +170,7 @@ class _Reader:
     def _scalar(self, event: Any) -> Any:
         """The value of a scalar, by its tag if it has one; the tag ``!`` makes it text."""
         if event.tag is None:
-            make = _plain if event.implicit[0] else str
+            make: Any = _plain if event.implicit[0] else str
         else:
             make = str if event.tag == "!" else _OF_TEXT.get(event.tag.removeprefix(_TAG))
         if make is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED
+from fairopt.io.quantities import in_units, unit_of
 from fairopt.io.quotas.quota import Quota, is_memory
 from fairopt.io.yaml_file import yaml_text
 
@@ -64,7 +65,7 @@ def quantity_of(row: Quota) -> str:
         return str(row.steps // 1000) if row.steps % 1000 == 0 else f"{row.steps}m"
     if is_memory(row.unit):
         return f"{row.steps // 1024}Gi" if row.steps % 1024 == 0 else f"{row.steps}Mi"
-    if row.resource in ("memory", "ephemeral-storage") or row.resource.startswith("hugepages-"):
+    if unit_of(row.resource) == "GiB":
         raise InvalidInstance(
             f"the unit of {row.resource!r} is {row.unit or 'unknown'!r}; give it in GiB or MiB, as the column "
             f"'{row.resource} [GiB]'"
@@ -74,6 +75,4 @@ def quantity_of(row: Quota) -> str:
 
 def quota_of(team: str, resource: str, flavor: str, amount: Fraction) -> Quota:
     """A quota in cores, GiB or pieces, given in cores, bytes or pieces."""
-    memory = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    unit = "GiB" if memory else "core" if resource == "cpu" else ""
-    return Quota(team, resource, flavor, float(amount / 2**30 if memory else amount), unit)
+    return Quota(team, resource, flavor, in_units(amount, resource), unit_of(resource))

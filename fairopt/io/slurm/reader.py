@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.arguments import Arguments
-from fairopt.io.capacity import NAME, by_requested, capacity_of
 from fairopt.io.documents import Document, document_of
 from fairopt.io.json_text import shown
-from fairopt.io.notes import Notes, check_choice
+from fairopt.io.notes import Arguments, Notes, check_choice
+from fairopt.io.quantities import NAME, by_requested, capacity_of
 from fairopt.io.queues.teams import owed_to
 from fairopt.io.slurm.accounts import teams_of, tree_of, without_share
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
-from fairopt.io.slurm.fields import Amounts, Key
+from fairopt.io.slurm.fields import Amounts, Key, satisfies
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
-from fairopt.io.slurm.places import satisfies
 from fairopt.io.slurm.texts import slurm_document
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
@@ -36,61 +34,46 @@ _NO_SERVERS = "there are no servers; add nodes.json (scontrol show node --json) 
 _ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
 
-def read_slurm(
-    nodes: Document | None,
-    jobs: Document,
-    associations: Document | None = None,
-    users: str = "account",
-    tasks: str = "auto",
-    merge: bool = True,
-    full_demand: bool = False,
-    capacity: Any = None,
-) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`.
+@dataclass(frozen=True)
+class _Options:
+    """The options of `fairopt.datasets.slurm`.
 
     With ``full_demand`` all have unlimited work; accounts without jobs and without accounts below have that of all
     others.
     """
-    tree = None if associations is None or users != "account" else associations
+
+    users: str = "account"
+    tasks: str = "auto"
+    merge: bool = True
+    full_demand: bool = False
+    capacity: Any = None
+
+    def __post_init__(self) -> None:
+        check_choice("tasks", self.tasks, TASKS)
+        check_choice("users", self.users, _OWNERS)
+
+
+def read_slurm(nodes: Document | None, jobs: Document, associations: Document | None = None, **given: Any) -> Arguments:
+    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
+    options = _Options(**given)
+    tree = None if options.users != "account" else associations
     return _arguments(
         None if nodes is None else slurm_document(nodes, "nodes", _NODES),
         document_of(jobs, "jobs", _JOBS),
         None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
-        users,
-        tasks,
-        merge,
-        full_demand,
-        capacity,
+        options,
     )
 
 
-def read_together(
-    document: dict[str, Any],
-    name: str,
-    users: str = "account",
-    tasks: str = "auto",
-    merge: bool = True,
-    full_demand: bool = False,
-    capacity: Any = None,
-) -> Arguments:
+def read_together(document: dict[str, Any], name: str, **given: Any) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
-    tree = (document, name) if "associations" in document and users == "account" else None
-    nodes = (document, name) if "nodes" in document else None
-    return _arguments(nodes, (document, name), tree, users, tasks, merge, full_demand, capacity)
+    options, named = _Options(**given), (document, name)
+    tree = named if "associations" in document and options.users == "account" else None
+    return _arguments(named if "nodes" in document else None, named, tree, options)
 
 
-def _arguments(
-    nodes: _Named | None,
-    jobs: _Named,
-    associations: _Named | None,
-    users: str,
-    tasks: str,
-    merge: bool,
-    full_demand: bool,
-    capacity: Any,
-) -> Arguments:
-    check_choice("tasks", tasks, TASKS)
-    check_choice("users", users, _OWNERS)
+def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, options: _Options) -> Arguments:
+    users, capacity, full_demand = options.users, options.capacity, options.full_demand
     if nodes is not None and capacity is not None:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     notes = Notes()
@@ -154,7 +137,7 @@ def _arguments(
             resources=labels_of,
             capacities=[*capacities, *in_closed.tolist()],
             servers=[server.name for server in servers],
-            tasks=tasks,
+            tasks=options.tasks,
             server_types=_types(servers),
             units={"cpu": "core", "memory": "GiB"},
             notes=notes,
@@ -167,7 +150,7 @@ def _arguments(
             says_what_runs=True,
         )
     values["notes"].append(_RULE)
-    return Arguments(values, (nodes_name, jobs_name), merge)
+    return Arguments(values, (nodes_name, jobs_name), options.merge)
 
 
 def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:

@@ -12,10 +12,9 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import to_cluster_queues, to_patches
-from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import yaml_list
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
-from fairopt.io.quotas.quota import Quota
+from fairopt.io.quotas.quota import Quota, to_csv
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 
 ROWS = [

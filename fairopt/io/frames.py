@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, optional
-from fairopt.io.assemble import TEAM, TITLES, reader_of_tables, tables_of
+from fairopt.io.assemble import TITLES, reader_of_tables, tables_of
 from fairopt.io.tables import InputTable, check_columns
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ def _cells(series: Any, place: str) -> list[Any] | NDArray[Any]:
 
 
 def _frame(frame: Any, required: Sequence[str]) -> InputTable:
-    name = {("user",): "users", ("server",): "servers", (TEAM,): "teams"}.get(tuple(required), "demands")
-    return table_of(frame, name, required)
+    return table_of(frame, f"{required[0]}s" if len(required) == 1 else "demands", required)
 
 
 read_frames = reader_of_tables(_frame)  # see `Instance.from_frames`

@@ -51,8 +51,8 @@ def seconds_of(cells: Sequence[str], table: InputTable, column: str) -> Float:
             table.refuse(
                 row,
                 column,
-                f"{short(cell)} has {one}, and that on {table.place(first)} {other} ({short(cells[first])}); give all dates "
-                "a zone, as 2026-03-01T08:00:00+01:00, or none",
+                f"{short(cell)} has {one}, and that on {table.place(first)} {other} ({short(cells[first])}); give all "
+                "dates a zone, as 2026-03-01T08:00:00+01:00, or none",
             )
         out[row] = (found - (_AWARE if zoned else _NAIVE)) / _SECOND
     return out

@@ -1,8 +1,8 @@
 """Parts of GPUs: profiles of MIG, GPUs shared by time-slicing or MPS, and parts that pods request.
 
 Labels are those of NVIDIA's GPU Feature Discovery. With ``mig.strategy=mixed`` slices have names of their own, such as
-``nvidia.com/mig-1g.10gb``, and so have GPUs that are renamed when shared; all others are ``nvidia.com/gpu``. Pods request
-a part of a GPU, or MiB of its memory, by annotations of the KAI Scheduler.
+``nvidia.com/mig-1g.10gb``, and so have GPUs that are renamed when shared; all others are ``nvidia.com/gpu``. Pods
+request a part of a GPU, or MiB of its memory, by annotations of the KAI Scheduler.
 """
 
 from __future__ import annotations

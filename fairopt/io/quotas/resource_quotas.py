@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked
+from fairopt.io.json_text import checked
 from fairopt.io.kubernetes.additions import ResourceQuota
-from fairopt.io.quantities import Quantity, quantity
+from fairopt.io.quantities import quantity, quantity_at
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 
@@ -125,10 +125,6 @@ def _hard(name: str) -> str:
     return name if name == "pods" else f"{_REQUESTS}{name}"
 
 
-class _Amounts(Part):
-    hard: dict[str, Quantity]
-
-
 def present_amounts(items: Sequence[Raw]) -> list[Quota]:
     """The quotas in ResourceQuotas of an input."""
     return read_resource_quotas(((item, "items") for item in items), "present quotas")
@@ -145,10 +141,10 @@ def read_resource_quotas(items: Iterable[tuple[Mapping[str, Any], str]], name: s
         one = checked(ResourceQuota, item, name, place)
         if one.is_scoped:
             continue
-        kept = {key: amount for key, amount in one.hard.items() if _requested(key)}
-        amounts = checked(_Amounts, {"hard": kept}, name, f"{place}.spec").hard
-        for key, amount in amounts.items():
-            quota = quota_of(one.namespace, _requested(key), "", amount)
+        for key, amount in one.hard.items():
+            if not (resource := _requested(key)):
+                continue
+            quota = quota_of(one.namespace, resource, "", quantity_at(amount, f"{name}: {place}.spec.hard.{key}"))
             other = found.setdefault((quota.team, quota.resource), quota)
             if quota.amount < other.amount:
                 found[quota.team, quota.resource] = quota

@@ -110,22 +110,19 @@ def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, 
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
     generic = ([server.generic for server in servers], [server.generic for server in closed])
-    devices = devices_of(*generic, [(part.name, part.generic, part.servers) for part in parts], notes)
-    plain = [name for name in ("cpu", "memory") if any(part.plain[name] for part in parts)]
+    devices = devices_of(*generic, [(one.name, of_task, np.asarray(one.servers)) for one, _, of_task in parts], notes)
+    plain = [name for name in ("cpu", "memory") if any(of_plain[name] for _, of_plain, _ in parts)]
     labels_of = [*plain, *(_label(key) for key in devices.keys)]
-    demands = [_amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)) for part in parts]
     capacities = [_amounts(plain, server.plain, devices, devices.of_server(server.generic)) for server in servers]
     n, in_closed = len(servers), np.zeros((len(closed), len(labels_of)))
     work = []
-    for part, demand in zip(parts, demands, strict=True):
-        may = part.servers
-        if closed:
-            may = np.concatenate([may, np.array([n + k in part.held for k in range(len(closed))], dtype=np.bool_)])
-        staying = [s - n for s in part.held if s >= n]
-        for s in staying:
-            in_closed[s] += demand
-        place, stays = (part.place, part.place), float(len(staying))
-        work.append(Work(part.owner, demand, may, part.count, part.name, place, part.held, staying=stays))
+    for one, of_plain, of_task in parts:
+        may = np.asarray(one.servers)
+        demand = _amounts(plain, of_plain, devices, devices.of_task(of_task, may))
+        may = np.append(may, [n + k in one.held for k in range(len(closed))]) if closed else may
+        staying = [s - n for s in one.held if s >= n]
+        in_closed[staying] += demand
+        work.append(replace(one, request=demand, servers=may, staying=float(len(staying))))
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     owed = None
@@ -213,28 +210,14 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
     return owner or f"no {users}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Equal tasks of a job, all waiting or all running."""
-
-    owner: str
-    name: str
-    place: str
-    servers: Bool
-    count: float
-    plain: dict[str, Fraction]
-    generic: Amounts
-    held: dict[int, float]
-
-
 def _parts(
     owned: list[tuple[str, str, SlurmJob, int]],
     places: list[Bool],
     servers: list[SlurmServer],
     closed: list[SlurmServer],
     notes: Notes,
-) -> Iterator[_Part]:
-    """The tasks of jobs: those that run take what is allocated on each server, and others what they request.
+) -> Iterator[tuple[Work, dict[str, Fraction], Amounts]]:
+    """The tasks of jobs, with what they take: of those that run what is allocated on each server, of others as asked.
 
     Servers are counted on by those that start no jobs, where the tasks that run there may run.
     """
@@ -249,7 +232,8 @@ def _parts(
             if any(one != (job.plain, job.generic) for one in given):
                 notes.add("{running job} {is} allocated other amounts than requested, and {counts} with these", name)
             for host, one in zip(hosts_of, given, strict=True):
-                yield _Part(owner, name, job.place, allowed, 1.0, *one, {at[host]: 1.0} if host in at else {})
+                running = {at[host]: 1.0} if host in at else dict[int, float]()
+                yield Work(owner, (), allowed, 1.0, name, (job.place, job.place), running), *one
             continue
         if job.servers > max(1, int(allowed.sum())):
             notes.add("{job} that {needs} more servers than it may use {was} left out", name)
@@ -259,7 +243,7 @@ def _parts(
             if key not in smallest:
                 smallest[key] = _smallest(job, allowed, servers)
         found = smallest[key] if job.takes_servers else None
-        yield _Part(owner, name, job.place, allowed, float(count), *job.requested(found), {})
+        yield Work(owner, (), allowed, float(count), name, (job.place, job.place)), *job.requested(found)
 
 
 def _smallest(job: SlurmJob, allowed: Bool, servers: list[SlurmServer]) -> SlurmServer | None:

@@ -9,13 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, optional
-from fairopt.io.assemble import TITLES, reader_of_tables, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, TEAM, TITLES, arguments_of_tables, tables_of
+from fairopt.io.notes import Arguments
 from fairopt.io.tables import InputTable, check_columns
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 _BACKENDS = ("pandas", "polars", "pyarrow")
+
+
+def read_frames(
+    users: Any, servers: Any, demands: Any = None, teams: Any = None, labels: Sequence[str] = ()
+) -> Arguments:
+    """Read an instance from data frames; see `Instance.from_frames`."""
+    return arguments_of_tables(
+        table_of(users, "users", ("user",)),
+        table_of(servers, "servers", ("server",)),
+        None if demands is None else table_of(demands, "demands", ABOUT_DEMANDS),
+        None if teams is None else table_of(teams, "teams", (TEAM,)),
+        labels,
+    )
 
 
 def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> InputTable:
@@ -77,13 +91,6 @@ def _cells(series: Any, place: str) -> list[Any] | NDArray[Any]:
         values[missing] = np.nan
         return values
     return [None if empty else cell for cell, empty in zip(series.to_list(), missing.tolist(), strict=True)]
-
-
-def _frame(frame: Any, required: Sequence[str]) -> InputTable:
-    return table_of(frame, f"{required[0]}s" if len(required) == 1 else "demands", required)
-
-
-read_frames = reader_of_tables(_frame)  # see `Instance.from_frames`
 
 
 def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:

@@ -463,7 +463,7 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
             "q.json",
             '{"items": [{"kind": "ClusterQueue", "metadata": {"name": "a"}, "spec": {"resourceGroups": [{"flavors": '
             '[{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4x"}]}]}]}}]}',
-            r'items\[0\]\.spec\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota is "4x"',
+            r'items\[0\] \(a\)\.spec\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota is "4x"',
         ),
         ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\]\.metadata is 1"),
     ],

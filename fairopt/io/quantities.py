@@ -131,12 +131,12 @@ def number(value: Any, place: str, least: float = 0.0, fix: str = "") -> float:
     try:
         if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
             raise ValueError
-        found = float(value)
+        amount = float(value)
     except (ValueError, OverflowError):
-        found = math.nan
-    if not least <= found < math.inf:
+        amount = math.nan
+    if not least <= amount < math.inf:
         raise InvalidInstance(f"{place} is {shown(value)}; {fix or f'give a number >= {least:g}'}")
-    return found
+    return amount
 
 
 def part_of(given: Any, *path: str) -> Any:
@@ -149,7 +149,7 @@ def part_of(given: Any, *path: str) -> Any:
 # -- capacities that are given instead of servers ---------------------------------------------------------------
 
 
-def capacity_of(given: Any) -> dict[str, Fraction]:
+def capacity_of(amounts: Any) -> dict[str, Fraction]:
     """Amounts by resource in cores, GiB and pieces: a plain number is in these units, ``512Gi`` is a quantity.
 
     Examples
@@ -157,10 +157,10 @@ def capacity_of(given: Any) -> dict[str, Fraction]:
     >>> capacity_of({"cpu": 64, "memory": "1Ti"})
     {'cpu': Fraction(64, 1), 'memory': Fraction(1024, 1)}
     """
-    if not isinstance(given, Mapping) or not given:
-        raise InvalidInstance(f"capacity is {shown(given)}; give amounts by resource, as {{'cpu': 64, 'gpu': 8}}")
+    if not isinstance(amounts, Mapping) or not amounts:
+        raise InvalidInstance(f"capacity is {shown(amounts)}; give amounts by resource, as {{'cpu': 64, 'gpu': 8}}")
     out = {}
-    for name, value in given.items():
+    for name, value in amounts.items():
         amount = quantity_at(value, f"the capacity of {shown(name)}")
         if not amount:
             raise InvalidInstance(f"the capacity of {shown(name)} is {shown(value)}; give an amount above 0")

@@ -192,5 +192,5 @@ class _Reader:
 @lru_cache(maxsize=1 << 16)
 def _plain(text: str) -> Any:
     """The value of a plain scalar."""
-    found = _PLAIN.fullmatch(text)
-    return text if found is None else _OF_TEXT[str(found.lastgroup)](text)
+    match = _PLAIN.fullmatch(text)
+    return text if match is None else _OF_TEXT[str(match.lastgroup)](text)

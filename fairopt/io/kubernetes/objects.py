@@ -248,16 +248,16 @@ def read_objects(
     group: str = "",
 ) -> dict[str, dict[str, Any]]:
     """The objects of some kinds in lists, by kind and name; with a ``group`` those of this group of the API only."""
-    found: dict[str, dict[str, tuple[Any, str]]] = {kind: {} for kind in models}
+    known: dict[str, dict[str, tuple[Any, str]]] = {kind: {} for kind in models}
     for document, name in documents:
         for kind, item, place in listed(document, name, models, command, mixed):
             version = item.get("apiVersion") if isinstance(item, Mapping) and group and kind != "Namespace" else None
             if not isinstance(version, str) or version.startswith(f"{group}/"):
-                add_unique(found[kind], checked(models[kind], item, name, place), f"{name}: {place}")
+                add_unique(known[kind], checked(models[kind], item, name, place), f"{name}: {place}")
             elif not mixed:  # Kubernetes has Workloads too
                 fix = f"give the {kind}s of {group}, as {command} gives them"
                 raise InvalidInstance(f"{name}: {place}.apiVersion is {shown(version)}; {fix}")
-    return {kind: {key: one for key, (one, _) in things.items()} for kind, things in found.items()}
+    return {kind: {key: one for key, (one, _) in things.items()} for kind, things in known.items()}
 
 
 def listed(

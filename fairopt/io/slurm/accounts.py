@@ -66,8 +66,8 @@ def associations_in(document: Mapping[str, Any], name: str) -> Iterator[Associat
         what = "is missing" if entries is None else f"is {shown(entries)}"
         raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
     for k, entry in enumerate(entries):
-        found = checked(Association, entry, name, f"associations[{k}]")
-        yield found if found.place else found.model_copy(update={"place": f"{name}: associations[{k}]"})
+        one = checked(Association, entry, name, f"associations[{k}]")
+        yield one if one.place else one.model_copy(update={"place": f"{name}: associations[{k}]"})
 
 
 def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
@@ -97,12 +97,12 @@ def tree_of(document: Mapping[str, Any], name: str) -> QueueTree:
     return QueueTree("Slurm", (*(Queue(parent) for parent in missing), *queues))
 
 
-def _amounts(found: Amounts) -> dict[str, float]:
+def _amounts(limits: Amounts) -> dict[str, float]:
     """Amounts in cores, GiB and pieces."""
-    plain = {key: amount for key, amount in found.plain.items() if key != "mem"}
-    memory = {"memory": found.plain["mem"] / 1024} if "mem" in found.plain else {}
-    typed = {f"{of}:{kind}": amount for (of, kind), amount in found.typed.items()}
-    return {key: float(amount) for key, amount in {**plain, **memory, **found.total, **typed}.items()}
+    plain = {key: amount for key, amount in limits.plain.items() if key != "mem"}
+    memory = {"memory": limits.plain["mem"] / 1024} if "mem" in limits.plain else {}
+    typed = {f"{of}:{kind}": amount for (of, kind), amount in limits.typed.items()}
+    return {key: float(amount) for key, amount in {**plain, **memory, **limits.total, **typed}.items()}
 
 
 def without_share(tree: QueueTree, account: str) -> bool:

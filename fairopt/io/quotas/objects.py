@@ -12,7 +12,6 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED
 from fairopt.io.quantities import in_units, unit_of
 from fairopt.io.quotas.quota import Quota, is_memory
-from fairopt.io.yaml_file import yaml_text
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _OWN = ("cpu", "memory", "ephemeral-storage", "pods")  # resources of Kubernetes without a domain
@@ -32,6 +31,8 @@ def as_applied(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def yaml_list(items: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()) -> str:
     """A list of objects as YAML, below lines of comments."""
+    from fairopt.io.yaml_file import yaml_text  # takes a twentieth of a second, which other formats need not spend
+
     lines = "".join(f"# {comment}\n" for comment in comments)
     return lines + yaml_text({"apiVersion": "v1", "kind": "List", "items": list(items)})
 

@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.files import FOLDERS
-from fairopt.io.standard_input import DASH
+from fairopt.io.text_files import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

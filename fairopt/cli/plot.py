@@ -27,7 +27,7 @@ from fairopt.cli.commands import (
 from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.progress import complain, show_json, working, written
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.io.standard_input import DASH
+from fairopt.io.text_files import DASH
 from fairopt.report import files
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import mechanisms

@@ -17,7 +17,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import Labelling
 from fairopt.io.kubernetes.objects import PODS, PodSpec
-from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import (
     InputQueues,
@@ -28,12 +28,10 @@ from fairopt.io.quotas.cluster_queues import (
     to_cluster_queues,
     to_patches,
 )
-from fairopt.io.quotas.csv_table import to_csv
-from fairopt.io.quotas.gangs import Gang, read_gangs
-from fairopt.io.quotas.namespaces import local_queues_of, read_fixed
+from fairopt.io.quotas.gangs import Gang, local_queues_of, read_fixed, read_gangs
 from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import limits_of, resource_quotas_of
-from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
+from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words, to_csv
 from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt.io.slurm.devices import is_slice
 from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread

@@ -88,6 +88,7 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
     assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     "mechanism, place",
     [

@@ -155,7 +155,7 @@ class NaivePerServer(BySolvers):
                     answer = self.policy.allocate(_alone(instance, int(s), users), **given)
             except NotCertified as error:
                 failed, answer = c, error.best
-                if answer is None:
+                if answer is None or answer.certificate.ok:  # nothing found, or refused for what a gap does not tell
                     raise _on_server(error, instance, int(s)) from None
             except FairoptError as error:
                 raise _on_server(error, instance, int(s)) from None

@@ -89,6 +89,7 @@ def assert_optimal(
     assert held.all(), "a user could get more at no cost to others"
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data())
 @settings(max_examples=8)
@@ -407,6 +408,7 @@ def test_single_precision_demands_give_the_same_answer(alpha: float) -> None:
     assert load.max() >= 1 - 1e-9  # summed in single precision, it would be off by 1e-5
 
 
+@pytest.mark.fast_methods
 def test_a_resource_that_no_sample_needs_is_shared_all_the_same() -> None:
     rng = np.random.default_rng(0)
     demands = np.column_stack([rng.uniform(1, 2, size=(70_000, 2)), np.zeros(70_000)])

@@ -45,7 +45,7 @@ def applies(program: Program) -> bool:
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
     """The answer of the method."""
     program = Program(instance, objective, constraints)
-    assert applies(program)
+    assert applies(program), "'linear' does not apply"
     with np.errstate(all="ignore"):
         return best(program, pool_module.solve_max_sum(program, Settings()))
 
@@ -321,6 +321,7 @@ def test_a_vertex_that_its_duals_do_not_prove_is_found_again_by_a_solver(monkeyp
         assert x == pytest.approx([1 / 3, 1 / 3]) and duals == pytest.approx([1 / 3, 1 / 3])
 
 
+@pytest.mark.fast_methods
 def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
     pool = fo.Instance([[1, 2], [2, 1]], [4, 4])
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])

@@ -155,7 +155,11 @@ class _Part:
         teams, self.team = np.unique(inside.team[self.members], return_inverse=True)
         self.teams = teams
         self.c, self.w = inside.c[columns], inside.w[self.members]
-        bare = np.zeros(len(self.members), dtype=bool) if not inside.single else ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
+        bare = (
+            np.zeros(len(self.members), dtype=bool)
+            if not inside.single
+            else ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
+        )
         self.bare, self.others = bare[self.user], np.flatnonzero(~bare)  # those with a row of their own
         unit = np.maximum(inside.equal_parts, NOISE * inside.equal_parts.max(initial=0.0))[self.members]
         self.unit = np.where(unit > 0, unit, 1.0)

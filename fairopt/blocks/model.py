@@ -361,7 +361,7 @@ class Model(_WithVariables):
         self.pairs = pairs or Pairs(instance)
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
-        self.near: Float = np.ones(len(self.pairs))  # about what the unknowns are
+        self.near: Float | float = 1.0  # about what the unknowns are
         self.of_solver, self.asks_solver = solver, False
         self.required = []
         self.own = OwnVariables(natural=scale is None)
@@ -462,7 +462,7 @@ class Model(_WithVariables):
         c = block.coefficients(instance, levelled=True)
         per_unit = best_server(c, instance) * (self.scale * self.near)[self.pairs.first]
         if self.pairs.single:
-            near_one = self.unknowns if np.all(self.near == 1) else cp.multiply(1 / self.near, self.unknowns)
+            near_one = self.unknowns if isinstance(self.near, float) else cp.multiply(1 / self.near, self.unknowns)
             return near_one, per_unit / (self.weights * self.level(block))
         per_pair = self.pairs.of(c) / per_unit[self.pairs.user]
         return self.sum_by_user(per_pair), per_unit / (self.weights * self.level(block))

@@ -647,8 +647,8 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     return form, factor
 
 
-def _scale(form: cp.Expression, unknowns: cp.Variable, near: Float) -> float:
-    """The slope of an expression where unknowns are near these; dividing by it makes tolerances of solvers relative.
+def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -> float:
+    """The slope of an expression where unknowns are typical; dividing by it makes tolerances of solvers relative.
 
     If it is not finite there, then at the first of 2, 1/2, 4, 1/4, ... times these where it is.
     """
@@ -656,7 +656,7 @@ def _scale(form: cp.Expression, unknowns: cp.Variable, near: Float) -> float:
     for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
         values = []
         for part in (at, at * (1.0 - 1e-4)):
-            unknowns.save_value(np.full(unknowns.shape, part * near))
+            unknowns.save_value(np.full(unknowns.shape, part * typical))
             with np.errstate(all="ignore"):
                 values.append(form.value)
         if values[0] is None:  # auxiliary variables

@@ -2,9 +2,9 @@
 
 A team whose members touch no row that binds is filled by itself: its members rise together until they have its total.
 Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and on one pool what they do not
-connect is solved apart. There the members that are still free rise together, each up to its own team's level, until rows stop some
-of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is found by Newton's
-method on linear programs which differ in one column and in bounds, from the last basis.
+connect is solved apart. There the members that are still free rise together, each up to its own team's level, until
+rows stop some of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is
+found by Newton's method on linear programs which differ in one column and in bounds, from the last basis.
 """
 
 from __future__ import annotations

@@ -212,11 +212,14 @@ class Program(ProgramData):
         """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
 
         Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
-        leaves little of sizes that differ by 7,000.
+        leaves little of sizes that differ by 7,000. A constraint that sizes do not break says nothing against
+        these.
         """
         own = [block for block in self.rest if not is_ours(block)]
         found = [one.rows for block in own for one in self.rows_of(block) or ()]
+        at_size = self.size[self.pairs.user]
         tables = [rows.per_task[rows.right == 0] for rows in found]
+        tables = [table for table, rows in zip(tables, found, strict=True) if rows.equal or (table @ at_size > 0).any()]
         if not any(table.nnz for table in tables):
             return self.size
         units = equilibrated(sp.csr_array(sp.vstack(tables)), self.pairs.user, self.size)
@@ -405,7 +408,10 @@ class ConeModel:
         pairs = self.program.pairs
         self.scale = self.program.units[pairs.user]
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
-        return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
+        model = Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
+        if self.program.units is not self.program.size:
+            model.near = (self.program.size / self.program.units)[pairs.user]
+        return model
 
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
         """The constraint that rows of `Pairs.loads` stay within whole capacities."""
@@ -630,7 +636,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
         form = cp.sum(expression_of(objective, model))
         refuse_whole_numbers(objective, form, model.unknowns)
         warn_of_loops(objective, [form])
-        factor = _scale(form, unknowns)
+        factor = _scale(form, unknowns, model.near)
         form = form / factor
     if not form.is_concave():
         parts = [t for _, t in objective.summands() if not cp.sum(t.expression(model)).is_concave()]
@@ -641,16 +647,16 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     return form, factor
 
 
-def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
-    """The slope of an expression in unknowns near 1; dividing by it makes tolerances of solvers relative.
+def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -> float:
+    """The slope of an expression where unknowns are typical; dividing by it makes tolerances of solvers relative.
 
-    If it is not finite at 1, then at the first of 2, 1/2, 4, 1/4, ... where it is.
+    If it is not finite there, then at the first of 2, 1/2, 4, 1/4, ... times these where it is.
     """
     found = 1.0
     for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
         values = []
         for part in (at, at * (1.0 - 1e-4)):
-            unknowns.save_value(np.full(unknowns.shape, part))
+            unknowns.save_value(np.full(unknowns.shape, part * typical))
             with np.errstate(all="ignore"):
                 values.append(form.value)
         if values[0] is None:  # auxiliary variables

@@ -141,6 +141,8 @@ _OPTIONS: dict[str, Any] = {
         _option("--divisible", "Share also among users whose tasks fit on no server, as if tasks could be split."),
     ],
 }
+TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
 _CHANGES = (
     "equal_weights",
     "pooled",
@@ -150,6 +152,28 @@ _CHANGES = (
     "guarantee",
     "fit_guarantees",
 )  # made here, not by the readers
+
+
+@dataclass(frozen=True)
+class Solving:
+    """How policies are solved: the options that commands have in common."""
+
+    solver: Annotated[
+        str | None, typer.Option(help="Solve through CVXPY with this solver only; see 'fairopt solvers'.")
+    ] = None
+    method: Annotated[
+        str, typer.Option(help="'auto': the first exact method; 'cone': a cone program through CVXPY.")
+    ] = "auto"
+    time_limit: TimeLimit = None
+    verbose: Verbose = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``allocate``."""
+        return dict(vars(self))
+
+
+USUAL = Solving()
 
 
 @dataclass(frozen=True)
@@ -322,6 +346,8 @@ def say_notes(notes: Iterable[str]) -> None:
 def reading(command: _Command) -> _Command:
     """Add INPUT and its options to a command whose first parameter is a `Source`; goes below ``@guarded``.
 
+    A parameter of type `Solving` becomes the options of solvers.
+
     Options that the command has itself, such as ``--weight`` as a change, are left to it.
     """
     return _taking(command, inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH))
@@ -336,6 +362,9 @@ def comparing(command: _Command) -> _Command:
 def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     signature = inspect.signature(command, eval_str=True)
     _, *others = signature.parameters.values()
+    how = next((one.name for one in others if one.annotation is Solving), None)
+    solving = [*inspect.signature(Solving, eval_str=True).parameters.values()]
+    last = [solving.pop()] if how else []  # --verbose
     own = {one.name for one in others}
 
     @functools.wraps(command)
@@ -349,6 +378,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         options["capacity"] = capacity_given(options["capacity"])
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         source = None if input is None else Source(input, asked, **changes)
+        if how is not None:
+            given[how] = Solving(**{one.name: given.pop(one.name) for one in (*solving, *last)})
         try:
             return command(source, **given)
         finally:
@@ -363,7 +394,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         for name, kind in _OPTIONS.items()
         if name not in own
     ]
-    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
+    listed = [of for one in others for of in (solving if one.name == how else [one])]
+    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*listed, *last)]
     parameters = [path, *kept, *added] if path.kind is inspect.Parameter.POSITIONAL_ONLY else [*kept, path, *added]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]

@@ -12,26 +12,13 @@ import typer
 
 from fairopt import plots
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import (
-    DEFAULT,
-    WHAT_POLICY,
-    AsJson,
-    Method,
-    Solver,
-    TimeLimit,
-    Verbose,
-    ask,
-    named,
-    say_compared,
-)
-from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, ask, asked
+from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
 from fairopt.cli.progress import complain, show_json, working, written
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.io.standard_input import DASH
 from fairopt.report import files
 from fairopt.report.comparison import Comparison
-from fairopt.report.outcomes import mechanisms
-from fairopt.solve.form import solvers
 
 MOST_PIXELS = 20_000  # per side: larger pictures take gigabytes, and viewers refuse them
 PLOT = """Draw the answers of policies in one picture, with a panel for each policy.
@@ -82,22 +69,16 @@ def plot(
     width: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     height: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     dpi: Annotated[int, typer.Option(help="Dots per inch, for .png.")] = 150,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Draw the answers of policies."""
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
     files.check(path, files.PICTURES)
     two = _two(kind, axis)
-    asked = [named(one) for one in policy] if policy else [named(None)]
-    if solver is not None:
-        solvers.named(solver)
+    of = asked(policy or [None], solver=how.solver)
     instance = source.read()
-    chosen = mechanisms([of(instance) for of in asked])
-    say_compared(chosen, instance)
+    chosen = of(instance)
     plots.check(instance, kind, how=_how, **two)
 
     def show(result: Comparison) -> None:
@@ -115,7 +96,7 @@ def plot(
         for name, error in result.errors.items():
             complain(f"{name}: {type(error).__name__}: {error}")
 
-    ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+    ask(chosen, instance, show, **how.options)
 
 
 def _size(width: float | None, height: float | None, dpi: int) -> tuple[float | None, float | None]:

@@ -24,7 +24,7 @@ from fairopt.instance.parts import merged_within_limits
 from fairopt.operate.new_servers import NewServer
 from fairopt.operate.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
 from fairopt.operate.server_names import server_kinds, server_names, with_counts
-from fairopt.plots.purchase_bars import bars
+from fairopt.plots.gains import bars
 from fairopt.policy import accepted
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers

@@ -22,12 +22,10 @@ from fairopt.plots.common import (
     cut,
     escaped,
     fall_back_fonts,
-    matplotlib_or_missing,
-    new_figure,
     plain,
 )
 from fairopt.plots.layers import Layer, by_size
-from fairopt.plots.panels import LEGEND, given, panels_of
+from fairopt.plots.panels import legend_beside, panels_on
 from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import LONG, shortened, shorter
 
@@ -141,13 +139,10 @@ def _drawn(
     columns, panels = _plan([*timelines.values()], names, kind, span)
     alone = axes is None
     width = WIDTHS[min(columns, len(WIDTHS)) - 1]
-    if alone:
-        figure = new_figure(columns * width + BESIDE, math.ceil(len(panels) / columns) * HEIGHT + ABOVE)
-        same_scale = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
-        axes = panels_of(figure, len(panels), columns, sharey=same_scale)
-    else:
-        matplotlib_or_missing()
-        axes = given(axes, len(panels), f"{len(panels)} panel{'' if len(panels) == 1 else 's'}")
+    size = columns * width + BESIDE, math.ceil(len(panels) / columns) * HEIGHT + ABOVE
+    same_scale = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
+    what = f"{len(panels)} panel{'' if len(panels) == 1 else 's'}"
+    axes = panels_on(axes, size, len(panels), columns, what, same_scale)
     letters = int(width / 0.08)
     for k, (ax, (draw, beside)) in enumerate(zip(axes, panels, strict=True)):
         draw(ax)
@@ -165,10 +160,10 @@ def _drawn(
             if k < columns or kind == "shares":
                 ax.set_title(cut(names[k], letters), fontsize=9, loc="left")
         elif alone and k == 0:
-            what = TIMELINE_KINDS[kind]
+            title = TIMELINE_KINDS[kind]
             if kind == "shares" and not len(next(iter(timelines.values())).fair_at):
-                what = what.split(",")[0]  # without rings
-            title = f"{next(iter(timelines))}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
+                title = title.split(",")[0]  # without rings
+            title = f"{next(iter(timelines))}: {title}" if len(names) == 1 else title[0].upper() + title[1:]
             ax.set_title(textwrap.fill(cut(title, LONG), letters), fontsize=9, loc="left")
         if alone and same_scale:
             ax.label_outer()
@@ -184,11 +179,8 @@ def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool, leas
     """Add one legend beside the panels if it has ``least`` entries or more; ``from_top`` reverses their order."""
     handles, names = axes[0].get_legend_handles_labels()
     order = slice(None, None, -1 if from_top else 1)
-    entries: dict[str, Any] = {"handles": handles[order], "labels": names[order], **LEGEND}
-    if len(names) >= least and alone:
-        axes[0].figure.legend(loc="outside right upper", **entries)
-    elif len(names) >= least:
-        axes[columns - 1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **entries)
+    if len(names) >= least:
+        legend_beside(axes[columns - 1], alone, upper=True, handles=handles[order], labels=names[order])
 
 
 def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span:

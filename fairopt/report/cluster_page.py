@@ -25,7 +25,7 @@ from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.entitlements import without_tasks
-from fairopt.report.tables import Column, numbers, percents
+from fairopt.report.tables import Column, numbers, percents, scarcest_first, signed
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
@@ -51,14 +51,6 @@ HOLDS = {True: "holds", False: "fails", None: "open"}
 
 
 @dataclass(frozen=True)
-class Numbers(Column):
-    """A column of a table; ``bars`` are lengths from 0 to 1 and ``tones`` classes of cells, of some or none."""
-
-    bars: Sequence[float] = ()
-    tones: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Grid:
     """A table whose first column names the rows."""
 
@@ -69,21 +61,19 @@ class Grid:
     @property
     def rows(self) -> list[list[dict[str, Any]]]:
         """The cells of each row, with bar and tone."""
-        out = []
-        for k in range(len(self.columns[0].cells)):
-            row = []
-            for c in self.columns:
-                bars, tones = getattr(c, "bars", ()), getattr(c, "tones", ())
-                row.append(
-                    {
-                        "text": short(c.cells[k], LONG_NAME) if c is self.columns[0] else c.cells[k],
-                        "right": c.right,
-                        "bar": 100 * min(max(bars[k], 0.0), 1.0) if bars else None,
-                        "tone": tones[k] if tones else "",
-                    }
-                )
-            out.append(row)
-        return out
+        first = self.columns[0]
+        return [
+            [
+                {
+                    "text": short(c.cells[k], LONG_NAME) if c is first else c.cells[k],
+                    "right": c.right,
+                    "bar": 100 * min(max(c.bars[k], 0.0), 1.0) if c.bars else None,
+                    "tone": c.tones[k] if c.tones else "",
+                }
+                for c in self.columns
+            ]
+            for k in range(len(first.cells))
+        ]
 
 
 @dataclass(frozen=True)
@@ -187,51 +177,27 @@ def _size(instance: Instance, kind: str) -> str:
 # -- the summary --------------------------------------------------------------------------------------------------
 
 
-def _tiles(report: ClusterReport) -> list[dict[str, str]]:
-    """The four numbers at the top."""
+def _tiles(report: ClusterReport) -> list[tuple[str, str, str, str]]:
+    """The four numbers at the top, each with what it is, what it is of, and a tone."""
     allocation, instance = report.main, report.instance
-    limits, tasks = instance.task_limits, float(allocation.tasks.sum())
-    asked = float(limits.sum())
-    out = [
-        {
-            "value": _short(tasks),
-            "name": "tasks run",
-            "of": f"of {_short(asked)} asked for" if np.isfinite(asked) else "no limit on what is asked for",
-            "tone": "",
-        }
-    ]
+    tasks, asked = float(allocation.tasks.sum()), float(instance.task_limits.sum())
+    of = f"of {_short(asked)} asked for" if np.isfinite(asked) else "no limit on what is asked for"
+    out = [(_short(tasks), "tasks run", of, "")]
     if instance.n_resources:
         i = most_used([allocation])
         part = float(np.nan_to_num([*allocation.metrics()["utilisation"].values()][i]))
         name = without_vendor(instance.resources)[i]
-        out.append(
-            {
-                "value": words.percent_in_use(part),
-                "name": f"of {name} in use",
-                "of": "the most used resource",
-                "tone": "",
-            }
-        )
+        out.append((words.percent_in_use(part), f"of {name} in use", "the most used resource", ""))
     wait = len(words.waiting(allocation))
-    out.append(
-        {
-            "value": f"{wait:,}",
-            "name": f"of {words.counted(instance)} wait{'s' * (wait == 1)}",
-            "of": "get less than they ask for" if wait else "all get what they ask for",
-            "tone": "warn" if wait else "good",
-        }
-    )
+    name = f"of {words.counted(instance)} wait{'s' * (wait == 1)}"
+    get = "get less than they ask for" if wait else "all get what they ask for"
+    out.append((f"{wait:,}", name, get, "warn" if wait else "good"))
     proofs = [found.allocation.certificate.ok for found in report.findings.values()]
     every = len(report.comparison.outcomes) + len(report.comparison.unanswered)
-    out.append(
-        {
-            "value": "proved" if all(proofs) and len(proofs) == every else f"{sum(proofs)} of {every}",
-            "name": "best and feasible" if every == 1 else "answers proved best and feasible",
-            "of": "recomputed, not taken from a solver",
-            "tone": "good" if all(proofs) and len(proofs) == every else "bad",
-        }
-    )
-    return out
+    proved = all(proofs) and len(proofs) == every
+    name = "best and feasible" if every == 1 else "answers proved best and feasible"
+    value = "proved" if proved else f"{sum(proofs)} of {every}"
+    return [*out, (value, name, "recomputed, not taken from a solver", "good" if proved else "bad")]
 
 
 def _short(value: float) -> str:
@@ -249,7 +215,7 @@ def _waiting(allocation: Allocation) -> Grid | None:
     asks = [np.nan if w.asks is None else w.asks for w in shown]
     gets = [w.gets for w in shown]
     both = numbers([*gets, *asks])
-    columns: list[Column] = [
+    columns = [
         Column(kind, [w.name for w in shown], right=False),
         Column("gets (tasks)", both[: len(shown)]),
         Column(
@@ -271,7 +237,7 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
     metrics = [a.metrics() for a in found]
     _, parties, _ = words.who(report.instance)
     wait = [len(words.waiting(a)) for a in found]
-    columns: list[Column] = [
+    columns = [
         Column("notion", list(report.findings), right=False),
         Column("tasks", numbers([m["ntt"] for m in metrics])),
         Column(f"{kind}s that wait", [f"{n:,} of {len(parties):,}" for n in wait]),
@@ -279,7 +245,7 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
     ]
     for name, title in zip(report.instance.resources, without_vendor(report.instance.resources), strict=True):
         parts = [m["utilisation"][name] for m in metrics]
-        columns.append(Numbers(f"{title} in use", percents(parts), bars=np.nan_to_num(parts).tolist()))
+        columns.append(_parts(f"{title} in use", np.array(parts, dtype=float)))
     return Grid("The notions side by side", columns)
 
 
@@ -288,9 +254,8 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
 
 def _gets(policy: str, found: Findings) -> Panel:
     """Tasks, units and shares: of all teams, and of users."""
-    instance = found.allocation.instance
-    grids = [_of_team(found, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
-    return Panel(policy, [*grids, _of_users(found)])
+    teams = found.allocation.instance.teams
+    return Panel(policy, [_of(found, by) for by in (*(teams.outermost_first if teams.mixed else ()), None)])
 
 
 def _titles(instance: Instance) -> list[str]:
@@ -305,11 +270,11 @@ def _units(instance: Instance, units: Float) -> list[Column]:
     return [Column(title, _amounts(units[:, i])) for i, title in enumerate(_titles(instance))]
 
 
-def _share_column(shares: Float) -> Numbers:
+def _share_column(shares: Float) -> Column:
     """Shares, with bars relative to the largest."""
     top = float(shares.max(initial=0.0))
     decimals = 1 if top >= 0.1 or not top else 2 if top >= 0.01 else 3
-    return Numbers("share", [f"{100 * x:.{decimals}f}%" for x in shares], bars=(shares / (top or 1.0)).tolist())
+    return Column("share", [f"{100 * x:.{decimals}f}%" for x in shares], bars=(shares / (top or 1.0)).tolist())
 
 
 def _amounts(values: Float) -> list[str]:
@@ -335,25 +300,46 @@ def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[
     return [Column(f"entitled {title}", numbers(amounts))], note
 
 
-def _of_team(found: Findings, by: str) -> Grid:
-    """What each team gets."""
-    allocation = found.allocation
-    instance, sums = allocation.instance, team_sums(allocation, by, alone=True)
-    tasks = np.array([allocation.tasks[rows].sum() for rows in sums.members])
-    limits = np.array([instance.task_limits[rows].sum() for rows in sums.members])
-    columns: list[Column] = [
-        Column(by, list(sums.names), right=False),
-        _share_column(sums.dominant),
+def _of(found: Findings, by: str | None) -> Grid:
+    """What each team under a label gets, or each user, at most `USERS` of them."""
+    allocation, instance = found.allocation, found.allocation.instance
+    sums, chosen = team_sums(allocation, by, alone=True), _shown(allocation, by)
+    names, members = [sums.names[t] for t in chosen], [sums.members[t] for t in chosen]
+    tasks, limits = (np.array([of[rows].sum() for rows in members]) for of in (allocation.tasks, instance.task_limits))
+    columns = [
+        Column(by or "user", names, right=False),
+        _share_column(sums.dominant[chosen]),
         Column("tasks", numbers(tasks)),
     ]
     if np.isfinite(limits).any():
-        columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
-    columns += _units(instance, sums.units)
+        columns.append(_limits("asks for", limits))
+    columns += _units(instance, sums.units[chosen])
     if (sums.weights != 1).any():
-        columns.append(Column("weight", numbers(sums.weights)))
-    columns += _guarantees(instance, sums)
-    more, note = _entitlements(found, by, sums.names)
-    return Grid(f"What each {by} gets", [*columns, *more], note)
+        columns.append(Column("weight", numbers(sums.weights[chosen])))
+    more, note = _entitlements(found, by or "user", names)
+    if by is not None:
+        columns += _guarantees(instance, sums)
+    elif instance.guarantees.any():
+        columns.append(Column("guarantee", numbers(instance.guarantees[chosen])))
+    if by is None and instance.teams.mixed:
+        more, note = [], ""
+        for label in instance.teams.outermost_first:
+            columns.append(Column(label, [instance.teams[label][j] or "none" for j in chosen], right=False))
+    if left := len(sums.names) - len(chosen):
+        ends = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out."
+        if nothing := int((instance.task_limits == 0).sum()):
+            ends += f" Of these, {nothing:,} can run nothing: their task limit is 0."
+        note = f"{ends} {note}".strip()
+    return Grid(f"What each {by or 'user'} gets", [*columns, *more], note)
+
+
+def _shown(allocation: Allocation, by: str | None) -> list[int]:
+    """All teams; of many users those with the smallest and the largest shares."""
+    instance, part = allocation.instance, allocation._taking_part
+    if by is not None or instance.n_users <= USERS:
+        return list(range(len(team_sums(allocation, by, alone=True).names)))
+    order = part[np.argsort((allocation._dominant_shares / instance.weights)[part], kind="stable")].tolist()
+    return [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
 
 
 def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
@@ -367,44 +353,15 @@ def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
     return out
 
 
-def _limit(limit: float, text: str) -> str:
-    return text if np.isfinite(limit) else "no limit"
+def _limits(title: str, values: Float) -> Column:
+    """Numbers of which some have no limit."""
+    texts = zip(values, numbers(values), strict=True)
+    return Column(title, [text if np.isfinite(x) else "no limit" for x, text in texts])
 
 
-def _of_users(found: Findings) -> Grid:
-    """What users get, at most `USERS` of them."""
-    allocation = found.allocation
-    instance, dominant = allocation.instance, allocation._dominant_shares
-    chosen = list(range(instance.n_users))
-    if instance.n_users > USERS:
-        part = allocation._taking_part
-        order = part[np.argsort((dominant / instance.weights)[part], kind="stable")].tolist()
-        chosen = [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
-    limits = instance.task_limits[chosen]
-    columns: list[Column] = [Column("user", [instance.users[j] for j in chosen], right=False)]
-    columns += [_share_column(dominant[chosen]), Column("tasks", numbers(allocation.tasks[chosen]))]
-    if np.isfinite(limits).any():
-        columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
-    columns += _units(instance, units_of(allocation, chosen))
-    if (instance.own_weights != 1).any():
-        columns.append(Column("weight", numbers(instance.own_weights[chosen])))
-    if instance.guarantees.any():
-        columns.append(Column("guarantee", numbers(instance.guarantees[chosen])))
-    if instance.teams.mixed:
-        columns += [
-            Column(by, [instance.teams[by][j] or "none" for j in chosen], right=False)
-            for by in instance.teams.outermost_first
-        ]
-    more, about = _entitlements(found, "user", [instance.users[j] for j in chosen])
-    if not instance.teams.mixed:
-        columns += more
-    left = instance.n_users - len(chosen)
-    note = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out." if left else ""
-    if left and (nothing := int((instance.task_limits == 0).sum())):
-        note += f" Of these, {nothing:,} can run nothing: their task limit is 0."
-    if more and not instance.teams.mixed:
-        note = f"{note} {about}".strip()
-    return Grid("What each user gets", columns, note)
+def _parts(title: str, parts: Float) -> Column:
+    """Fractions of capacities in use, with bars."""
+    return Column(title, percents(parts.tolist()), bars=np.nan_to_num(parts).tolist())
 
 
 def _stacks(report: ClusterReport) -> dict[str, Any]:
@@ -499,32 +456,17 @@ def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Grid:
     """Fair, held, difference and waiting, of the scarcest resource first."""
     rows = found.largest_first[:most]
     titles = ["tasks", *without_vendor(instance.resources)]
-    scarcest = 1 + found.scarcest
     states = [found.states[r] for r in rows]
-    columns: list[Column] = [
+    columns = [
         Column(by, [found.names[r] for r in rows], right=False),
-        Numbers("now", [STATES[s] for s in states], right=False, tones=[f"state-{s}" for s in states]),
+        Column("now", [STATES[s] for s in states], right=False, tones=[f"state-{s}" for s in states]),
     ]
-    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
-        apart = found.difference[rows, k]
-        texts = numbers([*found.fair[rows, k], *found.held[rows, k], *apart])  # with the same decimals
-        n = len(rows)
-        signed = ["+" * int(x > 0) + text for x, text in zip(apart, texts[2 * n :], strict=True)]
-        columns += [
-            Column(f"{titles[k]}: fair", texts[:n]),
-            Column(f"{titles[k]}: held", texts[n : 2 * n]),
-            Column(f"{titles[k]}: difference", signed),
-        ]
-        if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
-            columns.append(
-                Column(
-                    f"{titles[k]}: waiting",
-                    [
-                        _limit(x, t)
-                        for x, t in zip(found.waiting[rows, k], numbers(found.waiting[rows, k]), strict=True)
-                    ],
-                )
-            )
+    for k in scarcest_first(found.scarcest, len(found.resources)):
+        cells = signed(found.fair[rows, k], found.held[rows, k], found.difference[rows, k])
+        for what, texts in zip(("fair", "held", "difference"), cells, strict=True):
+            columns.append(Column(f"{titles[k]}: {what}", texts))
+        if k in (0, 1 + found.scarcest) and np.isfinite(instance.task_limits).any():
+            columns.append(_limits(f"{titles[k]}: waiting", found.waiting[rows, k]))
     left = len(found.names) - len(rows)
     return Grid(
         f"Held now beside what is fair, by {by}",
@@ -541,19 +483,19 @@ def _use(policy: str, found: Findings) -> Panel:
     allocation, instance = found.allocation, found.allocation.instance
     total, used = instance.total_capacities, allocation.usage.sum(axis=0)
     parts = part_of_capacity(used, total)
-    columns: list[Column] = [
+    columns = [
         Column("resource", _titles(instance), right=False),
-        Numbers("in use", percents(parts.tolist()), bars=np.nan_to_num(parts).tolist()),
+        _parts("in use", parts),
         Column("units in use", [words.figure(x) for x in used]),
         Column("of", [words.figure(x) for x in total]),
         Column("left over", [words.figure(x) for x in np.maximum(total - used, 0.0)]),
     ]
     if allocation.given_bundles is not None:
         by_tasks = part_of_capacity(allocation.task_usage.sum(axis=0), total)
-        columns.insert(2, Numbers("by tasks", percents(by_tasks.tolist()), bars=np.nan_to_num(by_tasks).tolist()))
+        columns.insert(2, _parts("by tasks", by_tasks))
     if instance.held_units is not None:
         now = part_of_capacity(instance.held_units.sum(axis=0), total)
-        columns.insert(2, Numbers("in use now", percents(now.tolist()), bars=np.nan_to_num(now).tolist()))
+        columns.insert(2, _parts("in use now", now))
     grids = [Grid("Use of each resource", columns)]
     if instance.merged().n_servers > 1:
         grids.append(_classes(allocation))
@@ -567,7 +509,7 @@ def _classes(allocation: Allocation) -> Grid:
     used = part_of(instance, instance.derived.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:CLASSES].tolist())
     names = [short.get(alike.servers[s], alike.servers[s]) for s in busiest]
-    columns: list[Column] = [
+    columns = [
         Column("servers", names, right=False),
         Column("number", [f"{alike.counts[s]:,}" for s in busiest]),
     ]
@@ -576,7 +518,7 @@ def _classes(allocation: Allocation) -> Grid:
     for i, name in enumerate(without_vendor(instance.resources)):
         part = used[busiest, i]
         columns.append(
-            Numbers(
+            Column(
                 name, ["none" if np.isnan(x) else f"{100 * x:.1f}%" for x in part], bars=np.nan_to_num(part).tolist()
             )
         )
@@ -612,7 +554,7 @@ def _worth(policy: str, found: Findings) -> Panel:
             Column("what is added", [one.what for one in shown], right=False),
             *_gains(shown, lead),
             Column("up to (units)", [_range(one.up_to) for one in shown]),
-            Numbers(
+            Column(
                 f"{f'{lead} in use' if lead else 'tasks more'} for 1% more",
                 [number(one.percent) for one in shown],
                 bars=_bars([one.percent for one in shown]),
@@ -635,9 +577,9 @@ def _gains(rows: Sequence[words.Worth], lead: str | None, bars: bool = False) ->
     tasks = [number(one.tasks) for one in rows]
     drawn = _bars([one.gain for one in rows]) if bars else ()
     if lead is None:
-        return [Numbers("tasks more", tasks, bars=drawn)]
+        return [Column("tasks more", tasks, bars=drawn)]
     return [
-        Numbers(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
+        Column(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
         Column("tasks more", tasks),
     ]
 
@@ -682,7 +624,7 @@ def _envy(policy: str, found: Findings) -> Panel:
     if not pairs:
         return Panel(policy, lines=lines, gist=gist)
     some = pairs[:PAIRS]
-    columns: list[Column] = [
+    columns = [
         Column("user", [envier for envier, _, _ in some], right=False),
         Column("envies most", [envied for _, envied, _ in some], right=False),
         Column("could run more tasks, by", [percent(margin) for *_, margin in some]),
@@ -699,7 +641,7 @@ def _envy(policy: str, found: Findings) -> Panel:
 def _matrix(envy: Envy) -> Grid:
     """The envy between all pairs."""
     assert envy.matrix is not None
-    columns: list[Column] = [Column("what the user would gain with the holdings of", list(envy.users), right=False)]
+    columns = [Column("what the user would gain with the holdings of", list(envy.users), right=False)]
     for k, name in enumerate(envy.users):
         of = envy.matrix[:, k]
         texts = ["self" if j == k else f"+{percent(x)}" if x > 1e-6 else "none" for j, x in enumerate(of.tolist())]
@@ -707,7 +649,7 @@ def _matrix(envy: Envy) -> Grid:
             "quiet" if j == k else f"heat-{min(4, 1 + int(4 * x))}" if x > 1e-6 else "quiet"
             for j, x in enumerate(of.tolist())
         ]
-        columns.append(Numbers(name, texts, tones=tones))
+        columns.append(Column(name, texts, tones=tones))
     return Grid("Envy: how many more tasks each user (row) could run with what another (column) holds", columns)
 
 
@@ -733,9 +675,9 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
     """The certificate of each answer, and what was proved again from its file."""
     found = list(report.findings.items())
     proofs = [f.allocation.certificate for _, f in found]
-    columns: list[Column] = [
+    columns = [
         Column("notion", [name for name, _ in found], right=False),
-        Numbers(
+        Column(
             "certified",
             ["yes" if p.ok else "NO" for p in proofs],
             right=False,

@@ -132,15 +132,9 @@ def counted(instance: Instance) -> str:
 def waiting(allocation: Allocation) -> list[Waiting]:
     """The teams or users who want more, the smallest dominant share per weight first."""
     instance = allocation.instance
-    _, names, members = who(instance)
-    by = teams_shown(instance)
-    if by is None:
-        shares, weights = allocation._dominant_shares, instance.own_weights
-    else:
-        sums = team_sums(allocation, by, alone=True)
-        shares, weights = sums.dominant, sums.weights
+    names, members, weights, _, shares = team_sums(allocation, teams_shown(instance), alone=True)
     out = []
-    for t in np.argsort(shares / weights, kind="stable").tolist() if names else []:
+    for t in np.argsort(shares / weights, kind="stable").tolist():
         rows = members[t]
         if (allocation.wanting_more & (instance.task_limits > 0))[rows].any():
             asks = float(instance.task_limits[rows].sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.operate.team_sums import teams_shown
-from fairopt.report.tables import MAX_ROWS, Column, Table, numbers
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first, signed
 from fairopt.runtime.display import of_units, short, shortened
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 
@@ -40,18 +40,11 @@ def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Ta
     rows = found.largest_first[:MAX_ROWS]
     titles = ["tasks", *(instance.resource_titles if whole_names else shortened(instance.resource_titles))]
     scarcest = 1 + found.scarcest
-    groups = []
-    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
-        apart = found.difference[rows, k]
-        both = numbers([*found.fair[rows, k], *apart])  # with the same decimals
-        group = [
-            Column(f"{titles[k]}: fair", both[: len(rows)]),
-            Column("held", numbers(found.held[rows, k])),
-            Column("+/-", ["+" * int(x > 0) + text for x, text in zip(apart, both[len(rows) :], strict=True)]),
-        ]
-        if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
-            group.append(Column("waiting", numbers(found.waiting[rows, k])))
-        groups.append(group)
+    waits = bool(np.isfinite(instance.task_limits).any())
+    groups = [
+        held_columns(found, rows, k, titles[k], waits and k in (0, scarcest))
+        for k in scarcest_first(found.scarcest, len(found.resources))
+    ]
     elsewhere = [int(found.judged[r]) != found.scarcest and found.states[r] != EVEN for r in rows]
     states = [found.states[r] + "*" * other for r, other in zip(rows, elsewhere, strict=True)]
     groups[0].insert(0, Column("state", states, right=False))
@@ -63,6 +56,13 @@ def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Ta
         title += f"; *: uses no {short(found.resources[found.scarcest])}"
     names = [found.names[r] for r in rows]
     return Table(title, Column(by, names if whole_names else shortened(names, NAME), right=False), groups)
+
+
+def held_columns(found: HeldNow, rows: Sequence[int], k: int, title: str, waits: bool) -> list[Column]:
+    """What is fair and held of tasks or of a resource, their difference, and what waits."""
+    fair, apart = signed(found.fair[rows, k], found.difference[rows, k])
+    out = [Column(f"{title}: fair", fair), Column("held", numbers(found.held[rows, k])), Column("+/-", apart)]
+    return [*out, Column("waiting", numbers(found.waiting[rows, k]))] if waits else out
 
 
 def held_sentences(allocation: Allocation) -> list[str]:

@@ -42,6 +42,8 @@ class Column:
     cells: Sequence[str]
     right: bool = True
     sentences: bool = False  # which LaTeX may wrap
+    bars: Sequence[float] = ()  # on a page: lengths from 0 to 1
+    tones: Sequence[str] = ()  # on a page: classes of cells
 
     @property
     def side(self) -> str:
@@ -498,3 +500,15 @@ def numbers(values: Any) -> list[str]:
         return f"{value:.1e}" if abs(value) < 10.0**-decimals else f"{value:,.{decimals}f}"
 
     return [text(v) for v in array.tolist()]
+
+
+def signed(*columns: Float) -> list[list[str]]:
+    """Numbers of several columns with the same decimals; the last are differences, with their signs."""
+    count, texts = len(columns[0]), numbers(np.concatenate(columns))
+    *others, apart = (texts[k * count : (k + 1) * count] for k in range(len(columns)))
+    return [*others, ["+" * int(x > 0) + text for x, text in zip(columns[-1], apart, strict=True)]]
+
+
+def scarcest_first(scarcest: int, n_resources: int) -> list[int]:
+    """Columns of tasks, 0, and of resources, from 1: the scarcest, then tasks, then the other resources."""
+    return [1 + scarcest, 0, *(k for k in range(1, n_resources + 1) if k != 1 + scarcest)]

@@ -103,11 +103,11 @@ def bar_style(k: int) -> dict[str, Any]:
     return {"facecolor": colour(k), "hatch": hatch, "edgecolor": "white", "linewidth": 0}
 
 
-def bars_used(ax: Any, x: Any, used: Float, held: Float, **how: Any) -> Any:
+def bars_used(ax: Any, x: Any, used: Float, held: Float, label: str, **how: Any) -> Any:
     """Bars of percentages used by tasks, with a lighter part for what is held beyond; the topmost bars."""
     low = np.nan_to_num(used)
     more = np.maximum(np.nan_to_num(held) - low, 0.0)
-    top = ax.bar(x, low, **how)
+    top = ax.bar(x, low, label=label, **how)
     if more.max(initial=0.0) > 100 * GAP_TOLERANCE:
         top = ax.bar(x, more, bottom=low, alpha=HELD_OPACITY, **how)
     return top

@@ -86,7 +86,7 @@ def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None
     at = np.arange(len(next(iter(used.values()))))
     for k, policy in enumerate(used):
         x = at + (k - (len(used) - 1) / 2) * width
-        bars_used(ax, x, used[policy], held[policy], width=0.9 * width, **bar_style(k))
+        bars_used(ax, x, used[policy], held[policy], policy, width=0.9 * width, **bar_style(k))
     for t in np.flatnonzero(np.isnan(next(iter(used.values())))):
         ax.text(t, 2, "none there", ha="center", va="bottom", fontsize=7, color="#8C8C8C")
     ax.set_xlim(-0.5, len(at) - 0.5)

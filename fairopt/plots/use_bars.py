@@ -64,7 +64,7 @@ class UseBars(Picture):
         for i, resource in enumerate(shortened(self.instance.resources, LETTERS)):
             x = np.array([float(i)]) if self.by_resource else at + (i - (m - 1) / 2) * width
             how = {"width": 0.7 if self.by_resource else 0.9 * width, **bar_style(0 if self.by_resource else i)}
-            top = bars_used(ax, x, used[:, i], held[:, i], label=escaped(resource), **how)
+            top = bars_used(ax, x, used[:, i], held[:, i], escaped(resource), **how)
             label_bars(ax, top, held[:, i])
         ax.set_axisbelow(True)
         ax.grid(axis="y", color="#E6E6E6", linewidth=0.6)

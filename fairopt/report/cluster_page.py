@@ -24,7 +24,6 @@ from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
-from fairopt.report.entitlements import without_tasks
 from fairopt.report.tables import Column, numbers, percents, scarcest_first, signed
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
@@ -293,7 +292,7 @@ def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[
     amounts = [units.get(name, {}).get(resource, np.nan) for name in names]
     note = f"Entitled {title}: what it would get if all had more work than fits."
     everyone = tuple(instance.users if by == "user" else instance.teams.labelling(by).names)
-    idle = without_tasks(found.entitled, by, everyone, resource)
+    idle = {name: of[resource] for name, of in units.items() if name not in everyone}
     if idle and by != "user":
         some = listed([f"{name} ({words.amount(amount)})" for name, amount in idle.items()], PAIRS)
         note += f" Without tasks now, with those of all others assumed: {some}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.properties.verdicts import Verdict
-from fairopt.report.entitlements import Entitled
 from fairopt.runtime.arrays import Indices
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
@@ -29,6 +28,8 @@ FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
 MOST_UNITS = 1e6  # so named, if the gain has no end
+
+Entitled: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float]]]  # units by label or "user", name and resource
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -143,15 +143,6 @@ _OPTIONS: dict[str, Any] = {
 }
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
-_CHANGES = (
-    "equal_weights",
-    "pooled",
-    "divisible",
-    "weight",
-    "limit",
-    "guarantee",
-    "fit_guarantees",
-)  # made here, not by the readers
 
 
 @dataclass(frozen=True)
@@ -178,7 +169,7 @@ USUAL = Solving()
 
 @dataclass(frozen=True)
 class Source:
-    """INPUT and its options."""
+    """INPUT, and its options: those of readers, and changes that are made here."""
 
     path: str
     options: dict[str, Any]
@@ -294,6 +285,9 @@ class Source:
         changes = changes_of(instance, self.weight, self.limit, self.guarantee)
         instance = instance.replace(**changes) if changes else instance
         return instance.pooled() if self.pooled else instance
+
+
+_CHANGES = tuple(one.name for one in fields(Source) if one.name in _OPTIONS)  # made here, not by readers
 
 
 def capacity_given(texts: Sequence[str] | None) -> dict[str, str] | None:

@@ -33,14 +33,6 @@ def gains(found: WhatIf, kind: str = "gains", ax: Any = None) -> Any:
 
     A bar is the difference in the scarcest resource that the team or user uses, in percent of the capacity after the
     change. The text beside it gives units, or the tasks of a user, before and after. See `WhatIf.plot`.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["cpu", "memory"])
-    >>> ax = fo.what_if("drf", cluster, weights={"web": 2}).plot()
-    >>> [text.get_text() for text in ax.texts]
-    ['-33.3 cpu (100 to 66.7)', '+33.3 cpu (100 to 133)']
     """
     check_kind(kind, ("gains",), "what-if")
     matplotlib_or_missing()
@@ -80,13 +72,6 @@ def purchases(
     """Bars of additional tasks per 1 % more of each resource, or per unit of cost, for the 12 best resources.
 
     The text beside each bar gives the tasks per unit and the range in units. See `Sensitivity.plot`.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> s = fo.sensitivity(fo.MostTasks().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "ram"])))
-    >>> [name.get_text() for name in purchases(s).get_yticklabels()]
-    ['ram', 'cpu']
     """
     check_kind(kind, ("purchases",), "sensitivity")
     return bars(sensitivity.purchases(costs), label(sensitivity.allocation.policy), costs is not None, ax)

@@ -57,13 +57,6 @@ def held_bars(
 
     Teams under the innermost label with a team of several users, or users, are in the order of their differences from
     the first policy, at most 20 of them. Long bars of waiting tasks are cut.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [60, 10], resources=["cpu", "gpu"], held=[8, 20], task_limits=[12, 40])
-    >>> [panel.get_title() for panel in fo.DRF().allocate(cluster).plot("held").axes]
-    ['cpu', 'gpu']
     """
     by = teams_shown(instance)
     found = {name: held_now(a, by, alone=True) for name, a in allocations.items()}

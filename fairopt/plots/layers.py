@@ -34,13 +34,7 @@ class Layer:
 
 
 def by_size(users: Sequence[str], size: Float, most: int = COLOURED_USERS) -> list[Layer]:
-    """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others.
-
-    Examples
-    --------
-    >>> [layer.name for layer in by_size(["a", "b", "c", "d"], np.array([0.1, 0.3, 0.0, 0.2]), most=2)]
-    ['b', 'd', '2 others']
-    """
+    """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others."""
     n = len(users)
     most = n if n <= most + 1 else most  # a group of one would need a legend entry as well
     named = np.sort(np.argsort(-size, kind="stable")[:most])

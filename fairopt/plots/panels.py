@@ -105,11 +105,6 @@ def two_of(
     """Positions of the two chosen users or resources (``what``), or of the only two.
 
     ``how`` formats an example of a choice of two names for error messages; by default ``users=('a', 'b')``.
-
-    Examples
-    --------
-    >>> two_of(["cpu", "memory", "gpu"], ["gpu", "cpu"], "resources")
-    (2, 0)
     """
     if len(names) < 2:
         raise InvalidBlock(f"this picture has two {what} on its axes, but the instance has {len(names)}")

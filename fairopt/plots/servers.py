@@ -38,14 +38,6 @@ def server_types(
 
     Of more than 20 types, those with the most servers are drawn. If a policy determines bundles, units held but
     not used by tasks are lighter.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[2, 3], [2, 1]], [[6, 4], [9, 2]], resources=["cpu", "gpu"], server_types=["T4", "A10"])
-    >>> figure = fo.compare(["drf", "most-tasks"], cluster).plot("types")
-    >>> [panel.get_ylabel() for panel in figure.axes]
-    ['tasks per server', 'cpu in use (%)', 'gpu in use (%)']
     """
     found = by_type(instance, allocations)
     shown = found.most()

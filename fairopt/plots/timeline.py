@@ -59,14 +59,7 @@ LOG_TICKS += [(86400.0, "1 d"), (7 * 86400.0, "1 week"), (28 * 86400.0, "4 weeks
 
 
 def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
-    """Raise `InvalidBlock` for an unknown kind of picture or an invalid ``between``; nothing is simulated.
-
-    Examples
-    --------
-    >>> check_timelines("share")
-    Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: there is no kind of picture 'share'; did you mean 'shares'?
-    """
+    """Raise `InvalidBlock` for an unknown kind of picture or an invalid ``between``; nothing is simulated."""
     check_kind(kind, TIMELINE_KINDS)
     if between is not None:
         ends = moments_of(between, "between")

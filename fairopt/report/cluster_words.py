@@ -96,13 +96,7 @@ class Worth:
 
 
 def plural(count: int, thing: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> plural(1, "server"), plural(2000, "user")
-    ('1 server', '2,000 users')
-    """
+    """A number of things."""
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
@@ -331,13 +325,7 @@ def _tasks(value: float) -> str:
 
 
 def figure(value: float) -> str:
-    """A number in four digits, with commas.
-
-    Examples
-    --------
-    >>> figure(5824.0), figure(28.341), figure(1234567.8)
-    ('5,824', '28.34', '1,234,568')
-    """
+    """A number in four digits, with commas."""
     return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
 
 

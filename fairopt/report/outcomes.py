@@ -58,13 +58,7 @@ class Outcome:
 
 
 def mechanisms(policies: Any) -> dict[str, Any]:
-    """Mechanisms by name, from policies, mechanisms or short names; equal names get numbers.
-
-    Examples
-    --------
-    >>> list(mechanisms(["drf", "kdf:k=3", "drf"]))
-    ['DRF', '3-DF', 'DRF (2)']
-    """
+    """Mechanisms by name, from policies, mechanisms or short names; equal names get numbers."""
     if isinstance(policies, str) or is_mechanism(policies):
         policies = [policies]
     if not isinstance(policies, Iterable):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.instance import Instance
 from fairopt.operate.held import held_now, most_used
 from fairopt.operate.purchases import leading
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
 from fairopt.report.held import held_columns, held_tables
-from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers
-from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
+from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles
+from fairopt.runtime.display import shortened, with_all_digits
 
 SCREEN = 40  # lines; longer tables are summarised
 ROWS = 12  # teams or users; of more, those with the largest differences or the smallest and largest shares
@@ -66,10 +65,10 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
     units, shown = list[Column](), 1
     if found is not None:
         waits = bool(np.isfinite(found.waiting[chosen, 1 + i]).any())
-        units = held_columns(found, chosen, 1 + i, _titles(instance)[i], waits)
+        units = held_columns(found, chosen, 1 + i, short_titles(instance)[i], waits)
     if not units:
         order = [i, *(k for k in range(instance.n_resources) if k != i)][:RESOURCES]
-        titles = shortened([_titles(instance)[k] for k in order])
+        titles = shortened([short_titles(instance)[k] for k in order])
         units = [Column(title, numbers(given[chosen, k])) for title, k in zip(titles, order, strict=True)]
         shown = len(order)
     kind = by or "user"
@@ -78,13 +77,6 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
     title = f"What each {kind} gets" + f" (the {rows})" * bool(which)
     first = Column(f"{kind}{which}", shortened([names[r] for r in chosen], NAME), right=False)
     return Table(title, first, [about, units]), shown
-
-
-def _titles(instance: Instance) -> list[str]:
-    """The resources without their vendors, with their units; cores go without saying."""
-    units = instance.units or [""] * instance.n_resources
-    named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
-    return [f"{name} ({unit})" if unit else name for name, unit in named]
 
 
 def _not_shown(allocation: Allocation, rows: int, resources: int) -> str:

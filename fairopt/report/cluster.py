@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,7 +214,7 @@ class ClusterReport:
             "made": self.made.isoformat(timespec="seconds"),
             "summary": list(self.sentences),
             "to_do": [one.text for one in words.to_do(self.findings)],
-            "waiting": [one.to_dict() for one in words.waiting(self.main)],
+            "waiting": [asdict(one) for one in words.waiting(self.main)],
             "comparison": self.comparison.to_dict(),
             "findings": {name: _described(found) for name, found in self.findings.items()},
         }

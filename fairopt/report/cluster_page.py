@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.allocation import Allocation, part_of_capacity, units_of
+from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.errors import optional
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number
@@ -24,8 +24,9 @@ from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
-from fairopt.report.tables import Column, numbers, percents, scarcest_first, signed
-from fairopt.runtime.arrays import Float, Indices
+from fairopt.report.held import amount
+from fairopt.report.tables import Column, numbers, percents, scarcest_first, short_titles, signed
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def _waiting(allocation: Allocation) -> Grid | None:
             "asks for",
             ["no limit" if w.asks is None else text for w, text in zip(shown, both[len(shown) :], strict=True)],
         ),
-        _share_column(np.array([w.share for w in shown])),
+        _share_column(np.array([w.dominant_share for w in shown])),
     ]
     weighted = any(w.weight != 1 for w in some)
     if weighted:
@@ -257,16 +258,8 @@ def _gets(policy: str, found: Findings) -> Panel:
     return Panel(policy, [_of(found, by) for by in (*(teams.outermost_first if teams.mixed else ()), None)])
 
 
-def _titles(instance: Instance) -> list[str]:
-    """The resources without vendors, with their units; cores of a CPU go without saying."""
-    names, units = without_vendor(instance.resources), instance.units or [""] * instance.n_resources
-    return [
-        f"{name} ({shown})" if (shown := unit_shown(unit)) else name for name, unit in zip(names, units, strict=True)
-    ]
-
-
 def _units(instance: Instance, units: Float) -> list[Column]:
-    return [Column(title, _amounts(units[:, i])) for i, title in enumerate(_titles(instance))]
+    return [Column(title, _amounts(units[:, i])) for i, title in enumerate(short_titles(instance))]
 
 
 def _share_column(shares: Float) -> Column:
@@ -287,14 +280,14 @@ def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[
         return [], ""
     instance, lead = found.allocation.instance, found.purchases.lead if found.purchases else None
     i = most_used([found.allocation]) if lead is None else instance.resource_index(lead)
-    resource, title = instance.resources[i], _titles(instance)[i]
+    resource, title = instance.resources[i], short_titles(instance)[i]
     units = found.entitled.get(by, {})
     amounts = [units.get(name, {}).get(resource, np.nan) for name in names]
     note = f"Entitled {title}: what it would get if all had more work than fits."
     everyone = tuple(instance.users if by == "user" else instance.teams.labelling(by).names)
     idle = {name: of[resource] for name, of in units.items() if name not in everyone}
     if idle and by != "user":
-        some = listed([f"{name} ({words.amount(amount)})" for name, amount in idle.items()], PAIRS)
+        some = listed([f"{name} ({amount(units)})" for name, units in idle.items()], PAIRS)
         note += f" Without tasks now, with those of all others assumed: {some}."
     return [Column(f"entitled {title}", numbers(amounts))], note
 
@@ -366,44 +359,29 @@ def _parts(title: str, parts: Float) -> Column:
 def _stacks(report: ClusterReport) -> dict[str, Any]:
     """Stacked bars of each resource, one for each policy."""
     instance, findings = report.instance, report.findings
-    kind, names, members = words.who(instance)
-    parts = [
-        part_of_capacity(
-            _sums(units_of(f.allocation), members),
-            np.broadcast_to(instance.total_capacities, (len(names), instance.n_resources)),
-            0.0,
-        )
-        for f in findings.values()
-    ]
+    kind, names, _ = words.who(instance)
+    units = [team_sums(f.allocation, teams_shown(instance), alone=True).units for f in findings.values()]
+    parts = [part_of_capacity(of, np.broadcast_to(instance.total_capacities, of.shape), 0.0) for of in units]
     top = np.max([p.max(axis=1, initial=0.0) for p in parts], axis=0) if names else np.empty(0)
     chosen = sorted(np.argsort(-top, kind="stable")[: SEGMENTS if len(names) <= SEGMENTS else SEGMENTS - 1].tolist())
     rest = np.setdiff1d(np.arange(len(names)), chosen)
-    letters = [chr(ord("A") + k) for k in range(len(chosen))]
-    legend = [
-        (letter, k + 1, shorter(names[t], NAME)) for k, (letter, t) in enumerate(zip(letters, chosen, strict=True))
-    ]
+    legend = [(chr(ord("A") + k), k + 1, shorter(names[t], NAME)) for k, t in enumerate(chosen)]
+    groups = [np.array([t]) for t in chosen]
     if len(rest):
         legend.append(("…", 0, words.plural(len(rest), f"other {kind}")))
+        groups.append(rest)
     resources = []
     for i, resource in enumerate(without_vendor(instance.resources)):
         bars = []
         for policy, of in zip(findings, parts, strict=True):
-            shares = [(*key, float(of[t, i])) for key, t in zip(legend, chosen, strict=False)]
-            if len(rest):
-                shares.append((*legend[-1], float(of[rest, i].sum())))
+            shares = [(*key, float(of[rows, i].sum())) for key, rows in zip(legend, groups, strict=True)]
             shown = [s for s in shares if s[3] > 0]
             unused = max(0.0, 1.0 - sum(s[3] for s in shares))
             text = listed([f"{name} {100 * part:.1f}%" for _, _, name, part in shown], SEGMENTS + 1)
             text = f"{text or 'nobody'}; " + (f"unused {100 * unused:.1f}%" if unused >= 5e-4 else "nothing unused")
             bars.append({"policy": policy, "parts": shown, "unused": unused, "text": text})
-        has = bool(instance.total_capacities[i] > 0)
-        resources.append({"name": resource, "bars": bars if has else []})
+        resources.append({"name": resource, "bars": bars if instance.total_capacities[i] > 0 else []})
     return {"legend": legend, "resources": resources, "kind": kind}
-
-
-def _sums(by_user: Float, members: Sequence[Indices]) -> Float:
-    """Sums over the members of each team."""
-    return np.array([by_user[rows].sum(axis=0) for rows in members]).reshape(len(members), by_user.shape[1])
 
 
 # -- held now -----------------------------------------------------------------------------------------------------
@@ -412,15 +390,11 @@ def _sums(by_user: Float, members: Sequence[Indices]) -> Float:
 def _held(policy: str, found: Findings) -> Panel:
     """What runs now beside what is fair: of all teams, and of users."""
     allocation, instance = found.allocation, found.allocation.instance
-    by_user = held_now(allocation)
-    if by_user is None or not by_user.names:
-        return Panel(policy)
-    labels = instance.teams.outermost_first if instance.teams.mixed else ()
-    tables = [(by, held_now(allocation, by, alone=True)) for by in labels]
-    grids = [_held_grid(instance, by, of, len(of.names)) for by, of in tables if of is not None]
-    grids.append(_held_grid(instance, "user", by_user, USERS))
-    shown = held_now(allocation, teams_shown(instance), alone=True) or by_user
-    return Panel(policy, grids, bars=_held_bars(instance, shown))
+    labels = (*(instance.teams.outermost_first if instance.teams.mixed else ()), None)
+    known = [(by, of) for by in labels if (of := held_now(allocation, by, alone=True)) is not None and of.names]
+    grids = [_held_grid(instance, by or "user", of, USERS if by is None else len(of.names)) for by, of in known]
+    shown = held_now(allocation, teams_shown(instance), alone=True)
+    return Panel(policy, grids, bars=[] if shown is None else _held_bars(instance, shown))
 
 
 def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
@@ -435,19 +409,12 @@ def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
         longest = max(float(total), float(fair), float(held)) or 1.0
         state = found.states[r]
         apart = abs(found.difference[r, 1 + i])
-        text = f"holds {words.amount(held)} {short[i]}, fair {words.amount(fair)}"
-        text += f": {words.amount(apart)} too {'many' if state == OVER else 'few'}" if state != EVEN else ""
+        text = f"holds {amount(held)} {short[i]}, fair {amount(fair)}"
+        text += f": {amount(apart)} too {'many' if state == OVER else 'few'}" if state != EVEN else ""
         waits = found.waiting[r, 1 + i]
-        text += f"; {words.amount(waits)} wait" if 0 < waits < np.inf else ""
-        out.append(
-            {
-                "name": found.names[r],
-                "held": 100 * held / longest,
-                "fair": 100 * fair / longest,
-                "text": text,
-                "state": state,
-            }
-        )
+        text += f"; {amount(waits)} wait" if 0 < waits < np.inf else ""
+        lengths = {"held": 100 * held / longest, "fair": 100 * fair / longest}
+        out.append({"name": found.names[r], **lengths, "text": text, "state": state})
     return out
 
 
@@ -483,7 +450,7 @@ def _use(policy: str, found: Findings) -> Panel:
     total, used = instance.total_capacities, allocation.usage.sum(axis=0)
     parts = part_of_capacity(used, total)
     columns = [
-        Column("resource", _titles(instance), right=False),
+        Column("resource", short_titles(instance), right=False),
         _parts("in use", parts),
         Column("units in use", [words.figure(x) for x in used]),
         Column("of", [words.figure(x) for x in total]),
@@ -545,7 +512,7 @@ def _worth(policy: str, found: Findings) -> Panel:
         lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
     if lead is not None:
         lines.append(f"What puts most {lead} in use is named first; --lead of fairopt report chooses another resource.")
-    grids = []
+    grids = list[Grid]()
     if units:
         shown = units[:CLASSES]
         left = len(units) - len(shown)
@@ -617,24 +584,20 @@ def _envy(policy: str, found: Findings) -> Panel:
     gist = (
         "Nobody envies another." if verdict.holds else "Some envy others." if verdict.holds is False else "Not decided."
     )
-    if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
-        return Panel(policy, [_matrix(envy)], lines, gist=gist)
     pairs = envy.pairs() if envy.matrix is not None else []
-    if not pairs:
-        return Panel(policy, lines=lines, gist=gist)
-    some = pairs[:PAIRS]
-    columns = [
-        Column("user", [envier for envier, _, _ in some], right=False),
-        Column("envies most", [envied for _, envied, _ in some], right=False),
-        Column("could run more tasks, by", [percent(margin) for *_, margin in some]),
-    ]
-    left = len(pairs) - len(some)
-    return Panel(
-        policy,
-        [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")],
-        lines,
-        gist=gist,
-    )
+    grids = list[Grid]()
+    if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
+        grids = [_matrix(envy)]
+    elif pairs:
+        enviers, envied, margins = zip(*pairs[:PAIRS], strict=True)
+        columns = [
+            Column("user", enviers, right=False),
+            Column("envies most", envied, right=False),
+            Column("could run more tasks, by", [*map(percent, margins)]),
+        ]
+        left = len(pairs) - len(enviers)
+        grids = [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")]
+    return Panel(policy, grids, lines, gist=gist)
 
 
 def _matrix(envy: Envy) -> Grid:

@@ -21,6 +21,7 @@ from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.properties.verdicts import Verdict
+from fairopt.report.held import amount
 from fairopt.runtime.arrays import Indices
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
@@ -64,18 +65,8 @@ class Waiting:
     name: str
     gets: float
     asks: float | None
-    share: float
+    dominant_share: float
     weight: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "gets": self.gets,
-            "asks": self.asks,
-            "dominant_share": self.share,
-            "weight": self.weight,
-        }
 
 
 @dataclass(frozen=True)
@@ -313,11 +304,6 @@ def _from_held(allocation: Allocation) -> list[Advice]:
         )
         out.append(Advice("held", text))
     return out
-
-
-def amount(value: float) -> str:
-    """A number in three digits, or whole."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _tasks(value: float) -> str:

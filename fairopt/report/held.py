@@ -84,10 +84,8 @@ def held_sentence(allocation: Allocation, name: str) -> str | None:
     i = int(found.judged[r])
     apart, waiting = found.difference[r, 1 + i], found.waiting[r, 1 + i]
     text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
-    text += (
-        f"{_amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
-    )
-    return text + (f", and waits for {_amount(waiting)}" if 0 < waiting < np.inf else "")
+    text += f"{amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
+    return text + (f", and waits for {amount(waiting)}" if 0 < waiting < np.inf else "")
 
 
 def _differences(instance: Instance, found: HeldNow) -> str:
@@ -102,7 +100,7 @@ def _differences(instance: Instance, found: HeldNow) -> str:
         text = f"{name} holds {_units(instance, i, abs(found.difference[r, 1 + i]))} {more}"
         text += "" if words else " than its fair share"
         if 0 < found.waiting[r, 1 + i] < np.inf:
-            text += f" and waits for {_amount(found.waiting[r, 1 + i])}"
+            text += f" and waits for {amount(found.waiting[r, 1 + i])}"
         words.append(text)
     others = len(over) + len(under) - len(words)
     if others:
@@ -116,17 +114,17 @@ def _excess(instance: Instance, found: HeldNow) -> Iterator[str]:
         capacity = found.capacities[i]
         alone = np.flatnonzero(found.held[:, 1 + i] > capacity * (1 + VIOLATION_TOLERANCE)).tolist()
         names = shortened([found.names[r] for r in alone])
-        parts = [f"{name} {_amount(found.held[r, 1 + i])}" for r, name in zip(alone[:NAMED], names, strict=False)]
+        parts = [f"{name} {amount(found.held[r, 1 + i])}" for r, name in zip(alone[:NAMED], names, strict=False)]
         by = f" ({', '.join(parts)})" if parts else ""
         total = _units(instance, i, found.held[:, 1 + i].sum())
-        yield f"held now: {total} in all{by}, but the servers have {_amount(capacity)}; check what is held, and where"
+        yield f"held now: {total} in all{by}, but the servers have {amount(capacity)}; check what is held, and where"
 
 
 def _units(instance: Instance, i: int, units: float) -> str:
     """Units of a resource, such as "12 gpu" or "64 GiB of memory"."""
-    return f"{_amount(units)} {of_units(instance.resources, instance.units)[i]}"
+    return f"{amount(units)} {of_units(instance.resources, instance.units)[i]}"
 
 
-def _amount(value: float) -> str:
+def amount(value: float) -> str:
     """A number in three digits, or whole."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -19,7 +19,7 @@ from fairopt.operate.server_sums import ByType, part_of
 from fairopt.operate.team_sums import guaranteed_units, team_sums
 from fairopt.policy import label
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import LEAST, short, shortened, visible, with_all_digits
+from fairopt.runtime.display import LEAST, short, shortened, unit_shown, visible, with_all_digits, without_vendor
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 FORMAT = "fairopt.answer/1"
@@ -475,6 +475,13 @@ def price_columns(
     if not np.allclose(prices, left, rtol=SIDES, atol=SIDES * float(np.abs(prices).max(initial=0.0))):
         out.append((left, [less.format(f"{name}{unit}") for name, unit in zip(names, per, strict=True)]))
     return out
+
+
+def short_titles(instance: Instance) -> list[str]:
+    """The resources without their vendors, with their units; cores of a CPU go without saying."""
+    units = instance.units or [""] * instance.n_resources
+    named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
+    return [f"{name} ({unit})" if unit else name for name, unit in named]
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:

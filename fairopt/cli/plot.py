@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,20 +26,7 @@ PLOT = """Draw the answers of policies in one picture, with a panel for each pol
 
 \b
 [bold]Kinds[/]
-  shares       shares of each resource by user or team, stacked
-  dominant     dominant shares of users or teams, sorted
-  utilisation  use of each resource, by class of servers
-  prices       the price of the whole capacity of each resource, in % of
-               the highest
-  demands      two resources: users' demands as lines, and how the
-               allocation fills the capacities
-  region       two users: the feasible region of their tasks, and the
-               answers of the policies
-  envy         how many more tasks each user could run with the resources
-               of each other user
-  held         what is held now, and what waits, beside what is fair, by
-               team or user
-  types        tasks and use of each resource, by server type
+{kinds}
 
 Without --out the picture is a .png file in the current folder, named after INPUT and the kind.
 
@@ -49,7 +37,12 @@ Without --out the picture is a .png file in the current folder, named after INPU
   fairopt plot cluster/ -p drf --kind utilisation --width 8 --height 4
   fairopt plot cluster/ -p nash --kind prices
   fairopt plot cluster/ -p drf -p nash --kind region --axis web --axis batch
-  fairopt plot cluster/ -p drf --kind demands --axis cpu --axis memory"""
+  fairopt plot cluster/ -p drf --kind demands --axis cpu --axis memory""".format(
+    kinds="\n".join(
+        textwrap.fill(text, 75, initial_indent=f"  {kind:<12} ", subsequent_indent=" " * 15)
+        for kind, text in plots.KINDS.items()
+    )
+)
 
 
 @app.command("plot", no_args_is_help=True, help=PLOT)

@@ -23,15 +23,15 @@ from fairopt.policy import label
 from fairopt.properties.envy import envy
 
 KINDS = {
-    "shares": "stacked shares of each resource by user, or by team if a team has several users",
-    "dominant": "sorted dominant shares of users, or of teams",
-    "utilisation": "utilisation of each resource, by class of servers",
-    "prices": "prices of resources, by class of servers",
-    "demands": "the plane of two resources: users' demands as rays, and the cumulative path of the allocation",
-    "region": "the plane of two users: the region of feasible tasks, and the points of policies",
-    "envy": "how many more tasks each user would run on the bundle of each other user",
+    "shares": "shares of each resource by user or team, stacked",
+    "dominant": "dominant shares of users or teams, sorted",
+    "utilisation": "use of each resource, by class of servers",
+    "prices": "the price of the whole capacity of each resource, in % of the highest",
+    "demands": "two resources: users' demands as lines, and how the allocation fills the capacities",
+    "region": "two users: the feasible region of their tasks, and the answers of the policies",
+    "envy": "how many more tasks each user could run with the resources of each other user",
     "held": "what is held now, and what waits, beside what is fair, by team or user",
-    "types": "tasks and utilisation of each resource, by type of server",
+    "types": "tasks and use of each resource, by server type",
 }
 FIGURES: dict[str, Callable[..., Any]] = {"held": held_bars, "types": server_types}  # with several panels
 PLANES = {"demands": "resources", "region": "users"}  # what the axes stand for

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ class Layer:
     def label(self) -> str:
         """The name in the legend."""
         return escaped(self.name)
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """The look of its bars and areas."""
+        return {"facecolor": self.colour, "hatch": self.hatch, "edgecolor": "white", "label": self.label}
 
 
 def by_size(users: Sequence[str], size: Float, most: int = COLOURED_USERS) -> list[Layer]:

@@ -254,17 +254,7 @@ def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) ->
     bottom = np.zeros(len(moments))
     for k, layer in enumerate(layers):
         top = bottom + percents[:, k]
-        ax.fill_between(
-            moments,
-            bottom,
-            top,
-            step="post",
-            facecolor=layer.colour,
-            hatch=layer.hatch,
-            edgecolor="white",
-            linewidth=0,
-            label=layer.label,
-        )
+        ax.fill_between(moments, bottom, top, step="post", linewidth=0, **layer.style)
         bottom = top
     ax.set_ylim(0, 105)
 
@@ -325,15 +315,8 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Sp
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         order = np.argsort(run.fair_at, kind="stable")
         order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
-        ax.plot(
-            run.fair_at[order],
-            100 * run.distance()[order],
-            marker="o",
-            **_line_style(k),
-            markersize=3,
-            clip_on=False,
-            label=escaped(name),
-        )
+        look = {**_line_style(k), "marker": "o", "markersize": 3, "clip_on": False}
+        ax.plot(run.fair_at[order], 100 * run.distance()[order], **look, label=escaped(name))
     ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # keeps rounding invisible
 
 

@@ -10,7 +10,7 @@ from fairopt.operate.purchases import leading
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
 from fairopt.report.held import held_columns, held_tables
-from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles
+from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual
 from fairopt.runtime.display import shortened, with_all_digits
 
 SCREEN = 40  # lines; longer tables are summarised
@@ -50,8 +50,7 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
     lead = leading(allocation)
     i = most_used([allocation]) if lead is None else instance.resource_index(lead)
     about = [] if by is None else [Column("users", [f"{len(members[r]):,}" for r in chosen])]
-    if (weights != 1).any():
-        about.append(Column("weight", numbers(weights[chosen])))
+    about += unusual(chosen, "weight", weights, 1)
     tasks = np.array([allocation.tasks[members[r]].sum() for r in chosen])
     limits = np.array([instance.task_limits[members[r]].sum() for r in chosen])
     about.append(Column("tasks", numbers(tasks)))

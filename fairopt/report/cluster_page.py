@@ -25,7 +25,7 @@ from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
 from fairopt.report.held import amount
-from fairopt.report.tables import Column, numbers, percents, scarcest_first, short_titles, signed
+from fairopt.report.tables import Column, numbers, percents, scarcest_first, short_titles, signed, unusual
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
@@ -224,11 +224,10 @@ def _waiting(allocation: Allocation) -> Grid | None:
         ),
         _share_column(np.array([w.dominant_share for w in shown])),
     ]
-    weighted = any(w.weight != 1 for w in some)
-    if weighted:
-        columns.append(Column("weight", numbers([w.weight for w in shown])))
+    weights = unusual(range(len(shown)), "weight", np.array([w.weight for w in some]), 1)
     left = f"{words.plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
-    return Grid(f"Who waits: the smallest share{' per weight' * weighted} first", columns, left)
+    title = f"Who waits: the smallest share{' per weight' * bool(weights)} first"
+    return Grid(title, [*columns, *weights], left)
 
 
 def _compared(report: ClusterReport, kind: str) -> Grid:
@@ -306,13 +305,9 @@ def _of(found: Findings, by: str | None) -> Grid:
     if np.isfinite(limits).any():
         columns.append(_limits("asks for", limits))
     columns += _units(instance, sums.units[chosen])
-    if (sums.weights != 1).any():
-        columns.append(Column("weight", numbers(sums.weights[chosen])))
+    columns += unusual(chosen, "weight", sums.weights, 1)
     more, note = _entitlements(found, by or "user", names)
-    if by is not None:
-        columns += _guarantees(instance, sums)
-    elif instance.guarantees.any():
-        columns.append(Column("guarantee", numbers(instance.guarantees[chosen])))
+    columns += _guarantees(instance, sums) if by else unusual(chosen, "guarantee", instance.guarantees, 0)
     if by is None and instance.teams.mixed:
         more, note = [], ""
         for label in instance.teams.outermost_first:

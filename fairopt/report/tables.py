@@ -129,12 +129,9 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
     if allocation.exact_tasks is not None:
         totals = allocation.exact_tasks[chosen].sum(axis=1).tolist()
         about.append(Column("exactly", [text if len(text := with_all_digits(x)) <= LONGEST else "~" for x in totals]))
-    if np.isfinite(limits).any():
-        about.append(Column("limit", numbers(limits[chosen])))
-    if (instance.own_weights != 1).any():  # those of teams are in their table
-        about.append(Column("weight", numbers(instance.own_weights[chosen])))
-    if instance.guarantees.any():
-        about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
+    about += unusual(chosen, "limit", limits, np.inf)
+    about += unusual(chosen, "weight", instance.own_weights, 1)  # those of teams are in their table
+    about += unusual(chosen, "guarantee", instance.guarantees, 0)
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     given = units_of(allocation, chosen)
     units = [Column(r, numbers(given[:, i])) for i, r in enumerate(names(instance.resource_titles))]
@@ -155,8 +152,7 @@ def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
     sums = team_sums(allocation, by)
     chosen = both_ends(sums.dominant / sums.weights)
     about = [Column("users", [f"{len(sums.members[t]):,}" for t in chosen])]
-    if (sums.weights != 1).any():
-        about.append(Column("weight", numbers(sums.weights[chosen])))
+    about += unusual(chosen, "weight", sums.weights, 1)
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
     units, floors = list[Column](), guaranteed_units(allocation.instance)
     for i, (name, title) in enumerate(
@@ -182,12 +178,9 @@ def instance_tables(instance: Instance) -> list[Table]:
         Column(by, shortened([instance.teams[by][j] or "-" for j in users]), right=False)
         for by in instance.teams.outermost_first
     ]
-    if (instance.own_weights != 1).any():
-        about.append(Column("weight", numbers(instance.own_weights[users])))
-    if np.isfinite(instance.task_limits).any():
-        about.append(Column("limit", numbers(instance.task_limits[users])))
-    if instance.guarantees.any():
-        about.append(Column("guarantee", numbers(instance.guarantees[users])))
+    about += unusual(users, "weight", instance.own_weights, 1)
+    about += unusual(users, "limit", instance.task_limits, np.inf)
+    about += unusual(users, "guarantee", instance.guarantees, 0)
     if not instance.derived.everywhere:
         about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
     title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")
@@ -507,6 +500,11 @@ def numbers(values: Any) -> list[str]:
         return f"{value:.1e}" if abs(value) < 10.0**-decimals else f"{value:,.{decimals}f}"
 
     return [text(v) for v in array.tolist()]
+
+
+def unusual(chosen: Sequence[int], header: str, values: Float, usual: float) -> list[Column]:
+    """A column of numbers of the chosen rows, unless all rows have the usual number."""
+    return [Column(header, numbers(values[chosen]))] if (values != usual).any() else []
 
 
 def signed(*columns: Float) -> list[list[str]]:

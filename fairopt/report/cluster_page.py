@@ -115,7 +115,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
     instance, findings = report.instance, report.findings
     several = len(findings) > 1
     names = words.short_servers(instance)
-    kind, *_ = words.who(instance)
+    kind, _ = words.who(instance)
     panels: dict[str, list[Panel]] = {
         key: [make(name if several else "", found) for name, found in findings.items()]
         for key, make in {
@@ -210,7 +210,7 @@ def _waiting(allocation: Allocation) -> Grid | None:
     some, instance = words.waiting(allocation), allocation.instance
     if not some:
         return None
-    kind, _, _ = words.who(instance)
+    kind, _ = words.who(instance)
     shown = some if kind == "team" else some[:PAIRS]
     asks = [np.nan if w.asks is None else w.asks for w in shown]
     gets = [w.gets for w in shown]
@@ -234,7 +234,7 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
     """The totals of all policies."""
     found = [f.allocation for f in report.findings.values()]
     metrics = [a.metrics() for a in found]
-    _, parties, _ = words.who(report.instance)
+    _, parties = words.who(report.instance)
     wait = [len(words.waiting(a)) for a in found]
     columns = [
         Column("notion", list(report.findings), right=False),
@@ -354,7 +354,7 @@ def _parts(title: str, parts: Float) -> Column:
 def _stacks(report: ClusterReport) -> dict[str, Any]:
     """Stacked bars of each resource, one for each policy."""
     instance, findings = report.instance, report.findings
-    kind, names, _ = words.who(instance)
+    kind, names = words.who(instance)
     units = [team_sums(f.allocation, teams_shown(instance), alone=True).units for f in findings.values()]
     parts = [part_of_capacity(of, np.broadcast_to(instance.total_capacities, of.shape), 0.0) for of in units]
     top = np.max([p.max(axis=1, initial=0.0) for p in parts], axis=0) if names else np.empty(0)
@@ -394,7 +394,7 @@ def _held(policy: str, found: Findings) -> Panel:
 
 def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
     """A bar of what is held, with a mark at what is fair, in the resource by which each is judged."""
-    kind, _, _ = words.who(instance)
+    kind, _ = words.who(instance)
     rows = found.largest_first[: None if kind == "team" else PAIRS]
     short = without_vendor(instance.resources)
     out = []

@@ -22,7 +22,6 @@ from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.properties.verdicts import Verdict
 from fairopt.report.held import amount
-from fairopt.runtime.arrays import Indices
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
 FULL = 1e-4  # of the capacity: less left over counts as none in the summary
@@ -94,21 +93,19 @@ def plural(count: int, thing: str) -> str:
 # -- who ----------------------------------------------------------------------------------------------------------
 
 
-def who(instance: Instance) -> tuple[str, list[str], list[Indices]]:
-    """Whom the page is about: "team" or "user", their names, and the users of each."""
+def who(instance: Instance) -> tuple[str, list[str]]:
+    """Whom the page is about: "team" or "user", and their names."""
     by = teams_shown(instance)
     if by is None:
-        return "user", list(instance.users), [np.array([j]) for j in range(instance.n_users)]
-    labelling, members = instance.teams.labelling(by), instance.teams.names
-    names = [name for name in labelling.names if name in members]
-    without = np.flatnonzero(labelling.of_user < 0)
-    rows = [members[name] for name in names] + [np.array([j]) for j in without]
-    return "team", names + [instance.users[j] for j in without], rows
+        return "user", list(instance.users)
+    labelling = instance.teams.labelling(by)
+    names = [name for name in labelling.names if name in instance.teams.names]
+    return "team", names + [instance.users[j] for j in np.flatnonzero(labelling.of_user < 0)]
 
 
 def counted(instance: Instance) -> str:
     """How many teams and users without a team, or users, the page is about."""
-    kind, names, _ = who(instance)
+    kind, names = who(instance)
     by = teams_shown(instance)
     alone = 0 if by is None else int((instance.teams.labelling(by).of_user < 0).sum())
     without = f" and {plural(alone, 'user')} without a team" if alone else ""
@@ -188,7 +185,7 @@ def _of_share(share: Any) -> str:
 def summary(allocation: Allocation) -> tuple[str, ...]:
     """What is divided, what is used up, and who waits."""
     instance, name = allocation.instance, label(allocation.policy)
-    kind, names, _ = who(instance)
+    kind, names = who(instance)
     servers = plural(int(instance.counts.sum()), "server")
     among = counted(instance) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
     out = [f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}."]

@@ -28,6 +28,7 @@ from fairopt.proof.lagrangian import Multipliers, charged_at
 from fairopt.proof.least_squares import by_iteration, least_squares
 from fairopt.proof.polish import Curves, cancelled
 from fairopt.proof.ranges import ranges_within_cones
+from fairopt.proof.written_rows import is_as_asked
 from fairopt.runtime import subprocesses
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.clock import Late, check, current
@@ -181,7 +182,7 @@ def _cone_form(
     and power cones.
     """
     compiled = compiled or _compiled(problem)
-    if compiled is None:
+    if compiled is None or not is_as_asked(compiled):
         return None
     dims, columns = compiled.data["dims"], compiled.columns()
     if compiled.data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):

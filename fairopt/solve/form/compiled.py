@@ -68,7 +68,7 @@ class Compiled:
         (objective,) = problem.objective.args
         squares = solver == "CLARABEL" and objective.has_quadratic_term() and not objective.is_affine()
         squares = bool(squares and options.get("use_quad_obj", True))
-        written = None if keep or solver not in BY_CONES else _Written.made(problem, solver, squares)
+        written = None if keep or solver not in BY_CONES else Written.made(problem, solver, squares)
         return written or Compiled(problem, solver, options, keep)
 
     def columns(self) -> dict[int, Indices]:
@@ -109,7 +109,7 @@ class _Part(NamedTuple):
     sign: float = -1.0  # 1 where the arguments are at most 0, or 0
 
 
-class _Written(Compiled):
+class Written(Compiled):
     """A problem without parameters in rows that are written here, for CLARABEL or HiGHS.
 
     ``squares`` of the objective stay as ``x'Px / 2``. ``rows`` are the places of constraints and ``starts`` the first
@@ -122,9 +122,13 @@ class _Written(Compiled):
         self.problem, self.solver, self.interface = problem, solver, SOLVER_MAP_CONIC[solver]
         self.squares, self.rows, self.starts = squares, dict[int, slice](), dict[int, int]()
         self.variables: list[cp.Variable] = []  # of the problem as it is given
+        self.all_variables: Sequence[cp.Variable] = ()  # and those that CVXPY added
+        self.cost: Any = None  # minimised
+        self.conditions: Sequence[cp.Constraint] = ()  # whose arguments are the rows
+        self.bounds: slice | None = None  # the rows that are bounds of variables
 
     @classmethod
-    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> _Written | None:
+    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> Written | None:
         """None if CVXPY's chain has to compile it, or to say why it cannot."""
         found, (objective,) = cls(problem, solver, squares), problem.objective.args
         beside = [c for c in problem.constraints if isinstance(c, TableRows)]
@@ -139,7 +143,9 @@ class _Written(Compiled):
         variables = list({v.id: v for v in (*found.variables, *written.variables())}.values())
         if not all(map(_is_plain, variables)) or None in parts:
             return None
-        found.write(written.objective.args[0], [one for one in parts if one is not None], variables, beside)
+        found.all_variables, found.cost = variables, written.objective.args[0]
+        found.conditions = [*beside, *written.constraints]
+        found.write(found.cost, [one for one in parts if one is not None], variables, beside)
         found.rows |= {c.id: found.rows[inverse.cons_id_map[c.id]] for c in rest}
         return found
 
@@ -185,7 +191,8 @@ class _Written(Compiled):
             row, column = (some.astype(np.intp) for some in table.coords)
             entries.append((row + first, column + self.starts[one.unknowns.id], table.data))
             entries.append((np.arange(first, first + one.size), np.full(one.size, n), -one.right))
-        at = np.arange(self.rows[-1].start, self.rows.pop(-1).stop)
+        self.bounds = self.rows.pop(-1)
+        at = np.arange(self.bounds.start, self.bounds.stop)
         entries.append((at, np.concatenate([low, high]), np.repeat([-1.0, 1.0], [len(low), len(high)])))
         entries.append((at, np.full(len(at), n), np.concatenate([least[low], -most[high]])))
         row, column, value = (np.concatenate(some) for some in zip(*entries, strict=True))
@@ -209,18 +216,22 @@ class _Written(Compiled):
         return sp.csc_array(2 * sp.csc_array(squares).reshape((n, n), order="F")), costs.toarray().ravel()
 
     def columns(self) -> dict[int, Indices]:
+        """The columns of the problem's variables by their ids."""
         return {v.id: np.arange(self.starts[v.id], self.starts[v.id] + v.size) for v in self.variables}
 
     @property
     def offset(self) -> float:
+        """The objective's constant."""
         return self._offset
 
     def solve(self, data: dict[str, Any], verbose: bool, options: dict[str, Any]) -> Any:
+        """The solver's raw solution of these data."""
         if not all(np.isfinite(part).all() for part in (data["A"].data, data["c"])) or np.isnan(data["b"]).any():
             raise ValueError("Problem data contains NaN or Inf.")
         return self.interface.solve_via_data(data, False, verbose, options)
 
     def unpack(self, raw: Any) -> str:
+        """Leave a solver's solution in the variables and dual values; the status."""
         settings, names = cp.settings, self.interface.STATUS_MAP
         if self.solver == "HIGHS":
             status, x = names.get(raw["model_status"], settings.UNKNOWN), raw["solution"].col_value

@@ -1,0 +1,74 @@
+"""Whether rows and costs that were written for a solver are those of the problem itself.
+
+The bound of a cone program reads the data that its solver had. Were a row of these wrong, answer and bound would be
+wrong alike: too small a right side makes 0 tasks the proven optimum. Therefore the expressions of CVXPY and the tables
+of rows are evaluated at a point drawn at random, where affine functions that differ have the same value with
+probability 0 (Schwartz 1980). Nothing of how rows were written is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.own import ranges
+from fairopt.blocks.table_rows import TableRows
+from fairopt.runtime.arrays import Float
+from fairopt.runtime.lazy import cp, sp
+from fairopt.solve.form.compiled import Compiled, Written
+
+SAME = 1e-9  # of the terms of a row: rounding leaves less
+SEED = 1980
+
+
+def is_as_asked(compiled: Compiled) -> bool:
+    """Whether data are those of a problem; what CVXPY's own chain compiled is."""
+    if not isinstance(compiled, Written):
+        return True
+    data = compiled.data
+    a, b, c = sp.csr_array(data["A"]), np.asarray(data["b"]), np.asarray(data["c"])
+    point = np.random.default_rng(SEED).uniform(0.5, 1.5, len(c))
+    slack, size = b - a @ point, np.abs(b) + abs(a) @ np.abs(point)
+    expected = np.full(len(b), np.nan)
+    before = [variable.value for variable in compiled.all_variables]
+    try:
+        for variable in compiled.all_variables:
+            at = compiled.starts[variable.id]
+            variable.save_value(point[at : at + variable.size].reshape(variable.shape, order="F"))
+        cost = float(compiled.cost.value)
+        for condition in compiled.conditions:
+            expected[compiled.rows[condition.id]] = _slack(condition)
+    finally:
+        for variable, value in zip(compiled.all_variables, before, strict=True):
+            variable.save_value(value)
+    equations = data["dims"].zero
+    slack[:equations], expected[:equations] = np.abs(slack[:equations]), np.abs(expected[:equations])
+    if compiled.bounds is not None and compiled.bounds.stop > compiled.bounds.start:
+        expected[compiled.bounds] = _slack_of_bounds(compiled.all_variables, point)
+    given, terms = float(c @ point) + compiled.offset, float(np.abs(c) @ np.abs(point)) + abs(compiled.offset)
+    return bool((np.abs(slack - expected) <= SAME * size).all()) and abs(given - cost) <= SAME * max(terms, abs(cost))
+
+
+def _slack(condition: Any) -> Float:
+    """What a constraint's arguments are in its cone, in the order of a solver's rows."""
+    kinds = cp.constraints
+    if isinstance(condition, TableRows):
+        return np.asarray(condition.right - condition.table @ np.ravel(condition.unknowns.value, order="F"))
+    if isinstance(condition, (kinds.Equality, kinds.Inequality)):
+        return -np.ravel(condition.expr.value, order="F")
+    values = [np.asarray(argument.value, dtype=float) for argument in condition.args]
+    if isinstance(condition, kinds.SOC):
+        radius, inside = np.ravel(values[0]), np.atleast_2d(values[1].T if values[1].ndim == 1 else values[1])
+        cones = inside if condition.axis == 1 else (inside.T if values[1].ndim == 2 else inside)
+        return np.column_stack([radius, cones]).ravel()
+    columns = [np.ravel(value, order="F") for value in values]
+    return np.column_stack(columns).ravel() if len(columns) == 3 else columns[0]
+
+
+def _slack_of_bounds(variables: Sequence[Any], point: Float) -> Float:
+    """The distances from least and from greatest values, where there are any."""
+    least, most = (np.concatenate(sides) for sides in zip(*map(ranges, variables), strict=True))
+    distances = np.concatenate([point - least, most - point])
+    return distances[np.isfinite(distances)]

@@ -105,7 +105,10 @@ _TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
         "Share also among users whose tasks fit on no server, as if tasks could be split.",
     ),
 }
-_OPTIONS = {name: _annotated(kind, f"--{name.replace('_', '-')}", *about) for name, (kind, *about) in _TAKEN.items()}
+_OPTIONS = {
+    name: _annotated(kind, f"--{name.replace('_', '-')}", metavar, help)
+    for name, (kind, metavar, help) in _TAKEN.items()
+}
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
 

@@ -489,7 +489,7 @@ class Allocation:
         web\_1 & 0.7619 &              57.143 &    1.5238 &    2.2857 \\
         batch  & 1.7143 &              57.143 &    3.4286 &    1.7143 \\
         """
-        return later("fairopt.report.latex:allocation_latex")(self)
+        return later("fairopt.report.pages:allocation_latex")(self)
 
     @overload
     def quotas(self, format: None = None, **options: Any) -> Quotas: ...

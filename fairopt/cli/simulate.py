@@ -246,7 +246,7 @@ def replay_jobs(
                 saved.append(plot)
             except InvalidBlock as error:  # if only a part was replayed
                 complain(f"cannot draw the picture: {error}")
-        for path in () if as_json else saved:
+        for path in saved:
             written(path)
 
     def interrupted() -> None:

@@ -31,9 +31,12 @@ class TeamSums(NamedTuple):
         return np.array([done[rows].all() for rows in self.members], dtype=bool)
 
 
-def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
-    """The sums under a label; with ``alone`` each user without a team is one."""
+def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> TeamSums:
+    """The sums under a label; with ``alone`` each user without a team is one, and without a label each user."""
     instance, found = allocation.instance, allocation.instance.teams.names
+    if by is None:
+        every = tuple(np.arange(instance.n_users)[:, None])
+        return TeamSums(instance.users, every, instance.own_weights, units_of(allocation), allocation._dominant_shares)
     names = [name for name in instance.teams.labelling(by).names if name in found]
     members = [found[name] for name in names]
     weights = [instance.team_weights.get(name, 1.0) for name in names]

@@ -53,17 +53,15 @@ def solved(
     solver_options: Mapping[str, Any] | None = None,
     time_limit: float | None = None,
     verbose: bool = False,
-    general: Callable[[Program, Settings], Proposals] | None = None,
     start: Float | None = None,
 ) -> tuple[Allocation, Tiers]:
     """The certified answer of a policy, and its tiers as they were judged.
 
-    `Prepared` passes ``general``, which replaces `solve_number`, and ``start``, initial prices in natural units by
-    server row.
+    ``start`` are initial prices in natural units by server row, from `Prepared`.
     """
     clock = begin(time_limit, method == "cone" or solver is not None or not _on_unconstrained_pool(policy, instance))
     settings = checked_settings(instance, method, solver, solver_options, clock, verbose)
-    settings = replace(settings, general=general, start=start)
+    settings = replace(settings, start=start)
     if settings.solver and method not in ("auto", "cone", "parametric"):
         raise InvalidBlock(f"solver {settings.solver} needs the cone method; give method='cone' or leave method out")
 

@@ -214,7 +214,6 @@ TABLE += [
         lambda program, settings: (
             program.instance.n_users >= FEWEST
             and program.pool_share is None  # methods for users one by one are as fast
-            and settings.general is None
             and settings.start is None
         ),
         at("merged_users:solve_merged_users"),
@@ -407,7 +406,7 @@ TABLE += [
     Method(  # a first-order method, of few digits
         "cone",
         "",
-        lambda program, settings: _of_number(program) and settings.general is None and not parametric_applies(program),
+        lambda program, settings: _of_number(program) and not parametric_applies(program),
         at("cone.solve:solve_by_scs"),
         by_cones=True,
     ),

@@ -36,7 +36,6 @@ ROOM = 2e-6  # of the tasks that a user could run alone: room for more; proofs a
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
 NEARLY_WHOLE = 16 * float(np.finfo(float).eps)
 MAX_ROWS_PER_LEAF = 10  # rows per leaf: at most 1 was needed
-LONGEST = 64  # steps between two tries to place the tasks
 
 # prices by server and resource, then of limits of the instance (None and their index), then by team and resource
 Row = list[tuple[int | str | None, int, float]]
@@ -79,8 +78,6 @@ def fill(
     if (over := programs.place(start)[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; {FIT}")
-    if several:
-        _explore(forest, programs, rows, start, more)
     while True:
         check("filling the tree", len(rows.prices))
         made = filling(rows.of(forest), more, watch=several)
@@ -124,43 +121,6 @@ def _on_one(pool: Instance, tree: Tree, tasks: Sequence[float]) -> Float:
     used = out @ pool.ratios
     fitting: Float = np.minimum(out / max(float(used.max()), 1.0), pool.task_limits)
     return fitting[:, None]
-
-
-def _explore(forest: Forest, programs: _Placements, rows: _Rows, start: Float, more: Sequence[float]) -> None:
-    """Find rows in the order in which they stop users, from the tasks at which they start.
-
-    The filling goes on until tasks cannot be placed. Within the step in which that begins, the first row is found as by
-    Newton's method; from there the tree is filled again, as what comes depends on the tasks reached only.
-    """
-    while True:
-        check("filling the tree", len(rows.prices))
-        made = filling(rows.of(forest)._replace(starts=start.tolist()), more)
-        seen, wait = [start], 1
-        for _ in made.steps():
-            check()
-            seen.append(np.array(made.now()))
-            if len(seen) > wait and programs.place(seen[-1])[0] > FITS:
-                break
-            if len(seen) > wait:
-                seen, wait = [seen[-1]], min(2 * wait, LONGEST)
-        else:
-            if programs.place(seen[-1])[0] <= FITS:
-                return
-        fits, over = 0, len(seen) - 1
-        while over - fits > 1:
-            middle = (fits + over) // 2
-            fits, over = (fits, middle) if programs.place(seen[middle])[0] > FITS else (middle, over)
-        start, end, part, known = seen[fits], seen[over], 1.0, len(rows.prices)
-        while (found := programs.place(start + part * (end - start)))[0] > FITS and found[1] not in rows.prices:
-            row, taken = rows.add(found[1])
-            cost = np.array(row)
-            here, rise = taken + float(cost @ start), float(cost @ (end - start))
-            if rise <= 0 or not 1 - here < part * rise:
-                break  # as full as rounding tells
-            part = max((1 - here) / rise, 0.0)
-        if len(rows.prices) == known:
-            return
-        start = start + part * (end - start)
 
 
 class _Rows:

@@ -39,7 +39,7 @@ def window(instance: Instance, rows: slice, ratios: Float | None = None, demands
     """`taking_part` of a slice of users, without copies or checks; ``ratios``, ``demands`` if known."""
     part = object.__new__(Instance)
     part.__dict__.update(
-        instance.derived.of_users(rows),
+        instance.derived.of_users(rows, demands),
         weights=instance.weights[rows],
         own_weights=instance.own_weights[rows],
         held=None,
@@ -60,7 +60,8 @@ def window(instance: Instance, rows: slice, ratios: Float | None = None, demands
         merged_from=None,
         _checked=True,
     )
-    part.__dict__.update({name: v for name, v in (("ratios", ratios), ("demands", demands)) if v is not None})
+    if ratios is not None:
+        part.__dict__["ratios"] = ratios
     return part
 
 

@@ -14,9 +14,8 @@ from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.cone.solve import solve_number
-from fairopt.solve.dispatch import best
+from fairopt.solve.dispatch import best, keep_shares
 from fairopt.solve.form.program import Program
-from fairopt.solve.kept_levels import keep_shares
 from fairopt.solve.pool.solve import fill_leftover
 from fairopt.solve.settings import Settings
 

@@ -24,7 +24,7 @@ from fairopt.runtime.progress import tell
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.no_whole_task import refuse_whole
 from fairopt.solve.form.program import Program, require_instance
-from fairopt.solve.pool.solve import solve_waterfilling
+from fairopt.solve.pool.waterfilling import solve_waterfilling
 from fairopt.solve.settings import Settings
 
 

@@ -73,30 +73,31 @@ def fill(
         table = _on_one(instance, tree, made.run())
         return Filled(table, entry | {"states": tree.entries(made), "events": tree.events(made, known)})
     programs = _Placements(instance, known, tree, forest, clock)
-    rows = _Rows(programs)
-    start = np.array(forest.starts)
-    if (over := programs.place(start)[0]) > VIOLATION_TOLERANCE:
+    rows: list[Row] = []
+    if (over := programs.place(np.array(forest.starts))[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; {FIT}")
     while True:
-        check("filling the tree", len(rows.prices))
-        made = filling(rows.of(forest), more, watch=several)
-        found = made.run()
-        over, row, table = programs.place(np.array(found))
-        if over > FITS and (over > NEARLY or row not in rows.prices):
-            rows.add(row)
-            continue
-        placements, missing = [], None
-        for before, waiting in made.waited:
+        check("filling the tree", len(rows))
+        made = filling(forest, more, watch=several)
+        tasks = made.run()
+        over, row, table = programs.place(np.array(tasks))
+        placements, missing = [], row if over > FITS and (over > NEARLY or row not in rows) else None
+        for before, waiting in made.waited if missing is None else ():
             placement, missing = programs.room(np.array(before), np.array(waiting))
             if missing is not None:
                 break
             placements.append(placement)
         if missing is None:
-            entry |= {"rows": [[list(price) for price in row] for row in rows.prices], "placements": placements}
+            entry |= {"rows": [[list(price) for price in row] for row in rows], "placements": placements}
             entry |= {"states": tree.entries(made), "events": tree.events(made, known)}
-            return Filled(table if several else _on_one(instance, tree, found), entry)
-        rows.add(missing)
+            return Filled(table if several else _on_one(instance, tree, tasks), entry)
+        if missing in rows or len(rows) > MAX_ROWS_PER_LEAF * len(tree.leaves):
+            refuse_unfit(Program(instance, Total(Tasks()), ()))
+            raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
+        rows.append(missing)
+        costs, taken = programs.costs(missing)
+        forest = forest._replace(rows=[*forest.rows, costs], taken=[*forest.taken, taken])
 
 
 def filling(forest: Forest, more: Sequence[float], watch: bool = False) -> Filling:
@@ -121,31 +122,6 @@ def _on_one(pool: Instance, tree: Tree, tasks: Sequence[float]) -> Float:
     used = out @ pool.ratios
     fitting: Float = np.minimum(out / max(float(used.max()), 1.0), pool.task_limits)
     return fitting[:, None]
-
-
-class _Rows:
-    """The rows known: prices, costs per task of each leaf, and what is taken at first."""
-
-    def __init__(self, programs: _Placements) -> None:
-        self.programs = programs
-        self.prices: list[Row] = []
-        self.costs: list[Any] = []
-        self.taken: list[Any] = []
-
-    def of(self, forest: Forest) -> Forest:
-        """A forest with these rows."""
-        return forest._replace(rows=self.costs, taken=self.taken)
-
-    def add(self, row: Row) -> tuple[list[float], float]:
-        """The costs of a new row, and what of it is taken at first."""
-        if row in self.prices or len(self.prices) > MAX_ROWS_PER_LEAF * len(self.programs.users):
-            refuse_unfit(Program(self.programs.instance, Total(Tasks()), ()))
-            raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
-        costs, taken = self.programs.costs(row)
-        self.prices.append(row)
-        self.costs.append(costs)
-        self.taken.append(taken)
-        return costs, taken
 
 
 class _Placements:

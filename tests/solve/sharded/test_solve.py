@@ -268,7 +268,6 @@ def test_a_file_of_many_resources_gives_the_answer_in_memory(tmp_path: Path) -> 
     assert answer.tasks(0) == pytest.approx(tasks)
 
 
-
 def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demands = instance_of().demands
     monkeypatch.chdir(tmp_path)

@@ -22,8 +22,8 @@ from fairopt.solve.form.program import require_instance
 class Prepared:
     """A policy on an instance of which only capacities, weights and task limits will change.
 
-    Answers and certificates are those of ``policy.allocate`` on the changed instance. On one pool
-    alpha-fairness starts from the prices of the last answer.
+    Answers and certificates are those of ``policy.allocate`` on the changed instance. On one pool alpha-fairness starts
+    from the prices of the last answer.
 
     Parameters
     ----------

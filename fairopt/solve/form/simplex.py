@@ -6,7 +6,7 @@ or bounds it is dual feasible (dual steps do). At a level of leximin both change
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,6 @@ LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's basis statuses
 NO_BASIS = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
 DENSE = 120  # rows of a basis that is inverted as a dense table
 REFINEMENTS = 2  # of a basis's duals, whose relative error of 1e-13 each one squares
-
-
-class _Given(NamedTuple):
-    """A program as it was given."""
-
-    costs: Float
-    rows: tuple[Float, Float]
-    matrix: sp.csc_array
 
 
 class Simplex:
@@ -54,7 +46,6 @@ class Simplex:
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         self.infeasible = False
-        self.given: _Given | None = None  # the program that HiGHS has
         self.of_columns, self.of_rows = NO_BASIS
 
     def give(
@@ -75,7 +66,7 @@ class Simplex:
         from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
 
         check("the solver HIGHS (and giving it programs)")
-        self.given = _Given(costs, rows, matrix)
+        self.costs, self.rows, self.matrix = costs, rows, matrix
         model, self.size = HighsLp(), size
         model.num_col_, model.num_row_ = len(costs), len(rows[0])
         model.col_cost_, (model.col_lower_, model.col_upper_) = costs * size, (b * size for b in bounds)
@@ -133,11 +124,10 @@ class Simplex:
 
         Equal costs are then equal, and rows that a next program keeps are not broken. A singular basis changes nothing.
         """
-        assert self.given is not None
         columns, rows = np.flatnonzero(self.of_columns == BASIC), np.flatnonzero(self.of_rows != BASIC)
         if len(columns) != len(rows):
             return
-        whole: Any = self.given.matrix
+        whole: Any = self.matrix
         small = len(rows) <= DENSE and whole.shape[1] <= 2 * DENSE
         # to cut small sparse tables takes longer than to multiply dense ones
         of_rows: Any = whole.toarray()[rows] if small else sp.csr_array(whole)[rows]
@@ -155,8 +145,8 @@ class Simplex:
                 return np.asarray(right @ inverse if transposed else inverse @ right)
             return np.asarray(factors.solve(right, "T" if transposed else "N"))  # type: ignore[call-overload]
 
-        exact, costs = basis.astype(np.longdouble), self.given.costs[columns].astype(np.longdouble)
-        low, high = self.given.rows
+        exact, costs = basis.astype(np.longdouble), self.costs[columns].astype(np.longdouble)
+        low, high = self.rows
         right = np.where(self.of_rows[rows] == UPPER, high[rows], low[rows])
         elsewhere = np.where(self.of_columns == BASIC, 0.0, self.values).astype(np.longdouble)
         right = np.where(np.isfinite(right), right, 0.0) - of_rows.astype(np.longdouble) @ elsewhere

@@ -44,10 +44,7 @@ HALVINGS = 14  # of the logarithm of common prices
 
 
 def solve_sum(program: Program, settings: Settings) -> Proposals:
-    """A sum of one concave function per user with prices as evidence, from the guess ``settings.start`` if any.
-
-    Raises `Infeasible` if the lower bounds do not fit.
-    """
+    """A sum of one concave function per user, with prices; raises `Infeasible` if the lower bounds do not fit."""
     begun = time.perf_counter()
     assert program.marginal is not None
     if program.low.any():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -265,7 +265,7 @@ class Question:
         inner = share.share if type(share).__name__ == "Surplus" else share
         if type(inner).__name__ != "OfTeam":
             return [self.cluster.weights[j] for j in self.cluster.users]
-        given = dict(inner.weights.pairs) if inner.weights is not None else {}
+        given = inner.weights or {}
         return [Fraction(given.get(team, 1)) for team in self.teams(inner)]
 
     def rising(self, forms: list[Row]) -> list[int]:
@@ -274,9 +274,8 @@ class Question:
 
     def by_user(self, values: Any) -> list[Fraction | None]:
         """A parameter by user, of those who take part."""
-        pairs = getattr(values, "pairs", None)
-        if pairs is not None:
-            of = {int(user.removeprefix("user")) - 1: v for user, v in pairs}
+        if isinstance(values, Mapping):
+            of = {int(user.removeprefix("user")) - 1: v for user, v in values.items()}
             full: list[Any] = [of.get(j) for j in range(self.cluster.n)]
         else:
             full = list(values) if isinstance(values, tuple) else [values] * self.cluster.n

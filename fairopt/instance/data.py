@@ -1258,14 +1258,10 @@ class Derived:
         np.add.at(out.swapaxes(0, 1), self.server_classes, by_row.swapaxes(0, 1))
         return out
 
-    def of_users(self, rows: Any, demands: Float | None = None) -> dict[str, Any]:
-        """The arrays by user, at some users; weights apart, which teams may divide.
-
-        Known ``demands`` are not read again: those of files can be read once only, in order.
-        """
-        known = {} if demands is None else {"demands": demands}
+    def of_users(self, rows: Any, **known: Any) -> dict[str, Any]:
+        """The arrays by user, at some users, but for those known; weights apart, which teams may divide."""
         arrays = {name: getattr(self.instance, name) for name in PER_USER if name not in known}
-        return known | {name: None if array is None else array[rows] for name, array in arrays.items()}
+        return {name: None if array is None else array[rows] for name, array in arrays.items()} | known
 
     def of_servers(self, rows: Any) -> dict[str, Any]:
         """The arrays by server that are the same for identical servers, at some server rows."""

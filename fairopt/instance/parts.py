@@ -37,9 +37,9 @@ def taking_part(instance: Instance, chosen: ArrayLike) -> Instance:
 
 def window(instance: Instance, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
     """`taking_part` of a slice of users, without copies or checks; ``ratios``, ``demands`` if known."""
-    part = object.__new__(Instance)
+    part, known = object.__new__(Instance), {} if demands is None else {"demands": demands}
     part.__dict__.update(
-        instance.derived.of_users(rows, demands),
+        instance.derived.of_users(rows, **known),
         weights=instance.weights[rows],
         own_weights=instance.own_weights[rows],
         held=None,

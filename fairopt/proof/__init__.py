@@ -15,7 +15,7 @@ The files:
 * `level_bounds`: leximin on several servers and under further constraints.
 * `number_level_bounds`: leximin of teams, or of what is above a base. `inside_teams`: the split of totals inside teams.
 * `lagrangian`, `conic`: the bounds of cone programs. `number_lagrangian`: of teams, or of what is above a base.
-* `dual_bound`: the gaps of these bounds.
+* `written_rows`: whether what was written for a solver is the problem itself. `dual_bound`: the gaps of these bounds.
 * `plane_bound`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read_problem`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `filling_states`: hierarchical DRF, from the levels at its events.

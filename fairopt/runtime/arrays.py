@@ -1,5 +1,7 @@
 """Types of arrays."""
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,4 +9,4 @@ Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 Ints = NDArray[np.int64]
-Rng = np.random.Generator
+Rng: TypeAlias = "np.random.Generator"  # which takes a while to import

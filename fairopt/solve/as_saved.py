@@ -47,4 +47,5 @@ def _by_entry(policy: Any, program: Program, found: Answer, entry: Mapping[str, 
         again = gate.judge(program, Proposal(found.method, found.tasks, read))
     except (FairoptError, LookupError, TypeError, ValueError):
         return found
-    return replace(found, gap=again.gap, gaps=again.gaps, assumed=again.assumed, evidence=read) if again.ok else found
+    judged = {name: getattr(again, name) for name in ("gap", "gaps", "assumed", "prices")}
+    return replace(found, evidence=read, **judged) if again.ok else found

@@ -22,7 +22,7 @@ from fairopt.runtime.clock import FIX, Clock
 from fairopt.runtime.progress import tell
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
-from fairopt.solve.pool.solve import solve_waterfilling
+from fairopt.solve.pool.waterfilling import solve_waterfilling
 from fairopt.solve.settings import Settings
 
 

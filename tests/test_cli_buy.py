@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.plots.purchase_bars import bars
+from fairopt.plots.gains import bars
 
 
 @pytest.fixture

@@ -116,8 +116,6 @@ def test_tasks_of_asyncio_have_listeners_of_their_own() -> None:
 
 # -- who tells ------------------------------------------------------------------------------------------------
 
-READY = fo.FDS(2).prepare(SERVERS, solver="CLARABEL")
-
 
 def conflicting() -> None:
     with pytest.raises(fo.errors.Infeasible):
@@ -134,7 +132,6 @@ WORK: dict[str, tuple[Any, str]] = {
         lambda: fo.GFJ(beta=-1, lam=1).allocate(POOL, solver="CLARABEL"),
         "search along the sum of shares by CLARABEL, gap",
     ),
-    "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
     "conflicts": (lambda: conflicting(), "searching for conflicting constraints"),
     "many": (lambda: fo.allocate_many(fo.DRF(), np.ones((5, 2, 2)), [4, 4]), "instances"),
     "shards": (

@@ -23,7 +23,7 @@ from fairopt.proof.evidence.prices import RowPrices, UserPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.server_bounds import LevelUnits, RowUnits
 from fairopt.solve.cluster import fixed_sum
-from fairopt.solve.cluster.sums import sum_on_servers_applies
+from fairopt.solve.cluster.alpha_fair import sum_on_servers_applies
 from fairopt.solve.cluster.utilities import Curves, Powers
 from fairopt.solve.form.program import Program
 

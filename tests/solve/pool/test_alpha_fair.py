@@ -19,7 +19,7 @@ from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import alpha_fair as prices_module
-from fairopt.solve.pool.solve import solve_alpha_fair
+from fairopt.solve.pool.alpha_fair import solve_alpha_fair
 from fairopt.solve.settings import Settings
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)

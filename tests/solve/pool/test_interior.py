@@ -22,7 +22,7 @@ from fairopt.proof.proposal import Proposal
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import interior
-from fairopt.solve.pool.solve import solve_sum
+from fairopt.solve.pool.interior import solve_sum
 from fairopt.solve.settings import Settings
 
 Float = Any

@@ -24,7 +24,6 @@ from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import max_sum
-from fairopt.solve.pool import solve as pool_module
 from fairopt.solve.settings import Settings
 from fairopt.solve.table import TABLE
 
@@ -47,7 +46,7 @@ def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Const
     program = Program(instance, objective, constraints)
     assert applies(program), "'linear' does not apply"
     with np.errstate(all="ignore"):
-        return best(program, pool_module.solve_max_sum(program, Settings()))
+        return best(program, max_sum.solve_max_sum(program, Settings()))
 
 
 def by_duality(program: Program, share: fo.Share) -> float:
@@ -345,7 +344,7 @@ def test_extra_memory_stays_under_half_of_the_demands() -> None:
     demands = rng.uniform(1, 10, (n, 4))
     program = Program(fo.Instance(demands, demands.sum(axis=0) * 0.3, task_limits=np.ones(n)), fo.Total(), ())
     tracemalloc.start()
-    answer = best(program, pool_module.solve_max_sum(program, Settings()))
+    answer = best(program, max_sum.solve_max_sum(program, Settings()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert answer.gap <= 1e-12

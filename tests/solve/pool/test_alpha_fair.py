@@ -214,6 +214,7 @@ def test_examples_of_joe_wong_et_al(policy: fo.Policy, demands: Any, capacities:
     np.testing.assert_allclose(a.tasks, tasks, rtol=1e-11)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", (*ALPHAS, *EXTREME))
 def test_one_resource_has_a_formula(alpha: float) -> None:
     g, w = np.array([1.0, 2.0, 5.0]) / 8, np.array([1.0, 3.0, 0.5])
@@ -230,6 +231,7 @@ def test_identical_users_get_the_same(alpha: float) -> None:
     assert np.ptp(a.tasks) == 0
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", SHARES)
 @pytest.mark.parametrize("seed", range(3))
 def test_alpha_towards_infinity_tends_to_water_filling(name: str, seed: int) -> None:
@@ -423,6 +425,7 @@ def test_a_resource_that_no_sample_needs_is_shared_all_the_same() -> None:
 # -- prices ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", (0.5, 0.9, 1.0, 2.0, 5.0))
 @pytest.mark.parametrize("name", SHARES)
 def test_prices_are_the_derivative_of_the_objective_by_capacity(name: str, alpha: float) -> None:
@@ -453,6 +456,7 @@ def test_fairness_and_efficiency_on_the_edge_has_the_value_and_prices_of_the_con
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-4, atol=1e-6 * b.prices.max())
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", (20.0, 100.0))
 def test_numbers_beyond_floats_are_infinite_or_zero_never_none(alpha: float) -> None:
     instance = fo.Instance([[1, 1], [1, 2]], [4, 9], task_limits=[1e-200, 1])
@@ -523,6 +527,7 @@ def test_a_user_without_the_share_is_named_in_a_large_instance_too() -> None:
         fair(2, fo.KDominantShare(2)).allocate(fo.Instance(demands, [9, 18]))
 
 
+@pytest.mark.fast_methods
 def test_few_users_of_many_resources_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """An interior point knows which resources are free, whose prices took most of the steps."""
     made, state = [], prices_module._PriceState.__init__

@@ -23,7 +23,7 @@ from oracle.kueue_cluster import Answer, Drawn, drawn, objects
 import fairopt as fo
 from fairopt.cli.commands import named
 from fairopt.io.documents import data_of_text
-from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.quantities import quantity
 from fairopt.operate.quotas import quotas_of
 
 NEAR = 1e-6

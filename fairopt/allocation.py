@@ -16,6 +16,7 @@ from fairopt.certificate import Certificate
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import GAP_TOLERANCE, ROUNDING
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from fairopt.operate.explanation import Explanation
     from fairopt.operate.team_quotas import Quotas
 
-__all__ = ["Allocation", "ChangedByHand"]
-
-Float = NDArray[np.float64]
 
 CHANGED = " as changed by hand"
 
@@ -491,37 +489,15 @@ class Allocation:
         web\_1 & 0.7619 &              57.143 &    1.5238 &    2.2857 \\
         batch  & 1.7143 &              57.143 &    3.4286 &    1.7143 \\
         """
-        return later("fairopt.report.latex:allocation_latex")(self)
+        return later("fairopt.report.pages:allocation_latex")(self)
 
     @overload
-    def quotas(
-        self,
-        format: None = None,
-        *,
-        by: str | None = ...,
-        teams: Sequence[str] | None = ...,
-        resources: Sequence[str] | None = ...,
-        queues: Any = ...,
-        api_version: str | None = ...,
-        integral: bool | str = ...,
-        time_limit: float | None = ...,
-    ) -> Quotas: ...
+    def quotas(self, format: None = None, **options: Any) -> Quotas: ...
 
     @overload
-    def quotas(
-        self,
-        format: str,
-        *,
-        by: str | None = ...,
-        teams: Sequence[str] | None = ...,
-        resources: Sequence[str] | None = ...,
-        queues: Any = ...,
-        api_version: str | None = ...,
-        integral: bool | str = ...,
-        time_limit: float | None = ...,
-    ) -> str: ...
+    def quotas(self, format: str, **options: Any) -> str: ...
 
-    def quotas(
+    def quotas(  # type: ignore[misc]  # the overloads leave its options to this signature
         self,
         format: str | None = None,
         *,

@@ -23,11 +23,11 @@ from fairopt.instances.library.cases import Case, Source
 from fairopt.instances.library.library import Library, library
 from fairopt.instances.random import log_uniform
 from fairopt.io import csv_folder, parquet
-from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import USER_COLUMNS as USER_COLUMNS
 from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
+from fairopt.io.notes import Arguments
 from fairopt.io.openb import read_openb
 from fairopt.io.text_files import about
 from fairopt.runtime.clock import Clock, Late
@@ -483,7 +483,7 @@ def slurm(
     from fairopt.io.slurm.reader import read_slurm
 
     with _in_time(time_limit, nodes, jobs, associations):
-        return _instance_of(read_slurm(nodes, jobs, associations, users, tasks, merge))
+        return _instance_of(read_slurm(nodes, jobs, associations, users=users, tasks=tasks, merge=merge))
 
 
 def clusterdata2019(

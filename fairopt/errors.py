@@ -298,11 +298,6 @@ def within_memory(what: object | Callable[[], object], fix: str) -> Iterator[Non
     """Raise `OutOfMemory` if the block runs out of memory, even if another error was raised from that.
 
     A function gives ``what`` only for the message.
-
-    Examples
-    --------
-    >>> with within_memory("a file", "cut it"):
-    ...     pass
     """
     try:
         yield
@@ -323,17 +318,7 @@ LONGEST_NAME = 120  # characters of a name in a message
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """The end of an error message: the known names nearest to ``name``, or all of them.
-
-    Examples
-    --------
-    >>> nearest("nahs", ["drf", "2df", "nash"])
-    "did you mean 'nash'?"
-    >>> nearest("gpu", ["cpu", "memory", "nvidia.com/gpu"])
-    "did you mean 'nvidia.com/gpu'?"
-    >>> nearest("gavel", ["mesos-disk", "gavel-many", "gavel-few"])
-    "did you mean 'gavel-many' or 'gavel-few'?"
-    """
+    """The end of an error message: the known names nearest to ``name``, or all of them."""
     names = [str(k) for k in known]
     close = [k for k in names if str(name) in re.split("[/-]", k)][:3] or difflib.get_close_matches(
         str(name), names, n=3, cutoff=0.5

@@ -22,6 +22,7 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.powers import log_fairness
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
+from fairopt.runtime.arrays import Float
 
 __all__ = [
     "BetaFairness",
@@ -35,7 +36,6 @@ __all__ = [
     "utilisation",
 ]
 
-Float = NDArray[np.float64]
 OF = ("bundles", "tasks")
 
 
@@ -202,19 +202,12 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
 
     Parameters
     ----------
-    allocation : Allocation
-        The allocation to measure.
-    of : {"bundles", "tasks"}, default "bundles"
-        Amounts that users hold, or that their tasks use.
+    allocation, of :
+        As in `group_shares`.
 
     Returns
     -------
     BetaFairness
-
-    Raises
-    ------
-    InvalidBlock
-        If ``of`` is something else.
 
     Notes
     -----
@@ -319,20 +312,13 @@ def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:
 
     Parameters
     ----------
-    allocation : Allocation
-        The allocation to measure.
-    of : {"bundles", "tasks"}, default "bundles"
-        Amounts that users hold, or that their tasks use.
+    allocation, of :
+        As in `group_shares`.
 
     Returns
     -------
     ByGroup
         NaN if the members of a group hold nothing. A group of one has index 1. ``mean()`` ignores sizes of servers.
-
-    Raises
-    ------
-    InvalidBlock
-        If ``of`` is something else.
 
     Notes
     -----
@@ -358,19 +344,12 @@ def utilisation(allocation: Allocation, of: str = "bundles") -> Utilisation:
 
     Parameters
     ----------
-    allocation : Allocation
-        The allocation to measure.
-    of : {"bundles", "tasks"}, default "bundles"
-        Amounts that users hold, or that their tasks use.
+    allocation, of :
+        As in `group_shares`.
 
     Returns
     -------
     Utilisation
-
-    Raises
-    ------
-    InvalidBlock
-        If ``of`` is something else.
 
     Examples
     --------

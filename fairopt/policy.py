@@ -206,7 +206,7 @@ class Policy:
     ) -> Prepared:
         """Prepare the policy for repeated solves in which only capacities, weights or task limits change.
 
-        `Prepared` says which compiled programs are reused. Others are compiled by each call, which saves nothing.
+        Alpha-fairness on one pool starts from the last prices; other methods start anew.
 
         Parameters
         ----------

@@ -450,6 +450,7 @@ def same(a, b):
         assert here == there
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     ("instance", "policy", "ending"),
     [
@@ -845,6 +846,7 @@ def test_a_try_prints_what_happened():
     assert str(fo.certificate.Try("ECOS", "solver_error", 1)) == "ECOS: solver_error (1.00 s)"
 
 
+@pytest.mark.fast_methods
 def test_a_certificate_says_which_route_and_solver_and_what_was_tried():
     c = fo.FDS(2).allocate(TWO, method="cone").certificate
     assert c.method == "cone"

@@ -27,6 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return invoke
 
 
+@pytest.mark.fast_methods
 def test_the_table_fits_80_columns_and_marks_the_best_of_the_sweep(run: Any) -> None:
     done = run("--family", "gfj", "--alpha", "0:8:17")
     assert done.exit_code == 0, done.output

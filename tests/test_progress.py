@@ -116,8 +116,6 @@ def test_tasks_of_asyncio_have_listeners_of_their_own() -> None:
 
 # -- who tells ------------------------------------------------------------------------------------------------
 
-READY = fo.FDS(2).prepare(SERVERS, solver="CLARABEL")
-
 
 def conflicting() -> None:
     with pytest.raises(fo.errors.Infeasible):
@@ -134,7 +132,6 @@ WORK: dict[str, tuple[Any, str]] = {
         lambda: fo.GFJ(beta=-1, lam=1).allocate(POOL, solver="CLARABEL"),
         "search along the sum of shares by CLARABEL, gap",
     ),
-    "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
     "conflicts": (lambda: conflicting(), "searching for conflicting constraints"),
     "many": (lambda: fo.allocate_many(fo.DRF(), np.ones((5, 2, 2)), [4, 4]), "instances"),
     "shards": (
@@ -154,6 +151,7 @@ WORK: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", WORK)
 def test_long_work_tells_what_it_does(name: str) -> None:
     work, words = WORK[name]
@@ -168,6 +166,7 @@ def test_a_comparison_names_the_policy_at_work_and_counts_policies() -> None:
     assert ("FDS(alpha=2): cone program by CLARABEL", None, None) in said
 
 
+@pytest.mark.fast_methods
 def test_levels_count_the_users_that_are_settled() -> None:
     said = heard(lambda: fo.DRF().allocate(SERVERS))
     counts = [done for what, done, total in said if what == "levels, users settled" and total == 3]
@@ -188,6 +187,7 @@ def test_an_audit_counts_instances_and_is_silent_about_each() -> None:
     assert said[-1] == ("pareto, instances", 20, 20)
 
 
+@pytest.mark.fast_methods
 def test_a_misreport_is_looked_for_in_silence_about_each_report() -> None:
     said = heard(lambda: fo.properties.best_misreport(Talks(), POOL, "web", budget=20))
     assert said[0] == ("one call", None, None)  # of the truth

@@ -877,6 +877,7 @@ def test_a_frame_by_something_else_is_refused() -> None:
 # -- plain data and files -------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 def test_user_rows_hold_what_each_user_holds() -> None:
     batch, web = user_rows(fo.DRF().allocate(TWO))
     assert batch == pytest.approx(
@@ -998,6 +999,7 @@ def test_a_part_of_nothing_is_no_number_everywhere():
     assert json.loads(files.as_json(result.to_dict()))["rows"][0]["utilisation"] == {"cpu": 1.0, "gpu": None}
 
 
+@pytest.mark.fast_methods
 def test_what_is_left_over_by_rounding_is_nothing():
     cluster = fo.Instance([[0.1, 0.3], [0.3, 0.1]], [[0.7, 0.7], [0.9, 1.1]])
     assert fo.HFFMRA().allocate(cluster).metrics()["aur"] == 0

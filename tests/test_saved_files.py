@@ -178,6 +178,7 @@ def test_a_file_of_an_earlier_version_is_upgraded_with_its_tasks(name: str, tmp_
     assert checker.verify(new).ok
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("path", CURRENT, ids=lambda path: path.stem)
 def test_a_file_of_the_current_format_is_proved_and_loaded_as_it_was_saved(path: Path) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))

@@ -88,10 +88,11 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
     assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     "mechanism, place",
     [
-        (fo.DRF(), "fairopt.solve.pool.solve.find_events"),
+        (fo.DRF(), "fairopt.solve.pool.waterfilling.find_events"),
         (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
         (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),

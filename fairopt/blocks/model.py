@@ -361,6 +361,7 @@ class Model(_WithVariables):
         self.pairs = pairs or Pairs(instance)
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
+        self.near: Float | float = 1.0  # about what the unknowns are
         self.of_solver, self.asks_solver = solver, False
         self.required = []
         self.own = OwnVariables(natural=scale is None)
@@ -459,8 +460,9 @@ class Model(_WithVariables):
             return relative, np.ones(relative.shape)
         instance = self.instance
         c = block.coefficients(instance, levelled=True)
-        per_unit = best_server(c, instance) * self.scale[self.pairs.first]
+        per_unit = best_server(c, instance) * (self.scale * self.near)[self.pairs.first]
         if self.pairs.single:
-            return self.unknowns, per_unit / (self.weights * self.level(block))
+            near_one = self.unknowns if isinstance(self.near, float) else cp.multiply(1 / self.near, self.unknowns)
+            return near_one, per_unit / (self.weights * self.level(block))
         per_pair = self.pairs.of(c) / per_unit[self.pairs.user]
         return self.sum_by_user(per_pair), per_unit / (self.weights * self.level(block))

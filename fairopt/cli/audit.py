@@ -105,8 +105,7 @@ def audit(
             console_for().print(report)
         if save is not None:
             report.save(save)
-            if not as_json:
-                written(save)
+            written(save)
         if report.interrupted:
             done = sum(not f.interrupted for f in report.findings)
             complain(f"stopped by Ctrl-C after {done} complete {'property' if done == 1 else 'properties'}")

@@ -12,8 +12,8 @@ import typer
 
 from fairopt.allocation import Allocation
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import AsJson, Method, OnePolicy, Solver, TimeLimit, Verbose, named, say_compared
-from fairopt.cli.inputs import Source, reading
+from fairopt.cli.commands import AsJson, OnePolicy, asked
+from fairopt.cli.inputs import USUAL, Solving, Source, reading
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import Purchase, advised, checked_costs, some
@@ -24,8 +24,8 @@ from fairopt.instance.parts import merged_within_limits
 from fairopt.operate.new_servers import NewServer
 from fairopt.operate.purchases import BY_ANSWERS, TASKS, Purchases, leading, purchases, waited_for
 from fairopt.operate.server_names import server_kinds, server_names, with_counts
-from fairopt.plots.purchase_bars import bars
-from fairopt.policy import accepted, label
+from fairopt.plots.gains import bars
+from fairopt.policy import accepted
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers
 from fairopt.runtime.clock import begin
@@ -98,36 +98,32 @@ def buy(
         ),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the gains to a .png, .pdf or .svg file.")] = None,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Show which resource to buy next."""
     files.check(plot, files.PICTURES)
-    chosen = named(policy)
+    chosen = asked([policy])
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     new = [_new_server(text, k) for k, text in enumerate(server or ())]
     as_given = source.read_as_given()
     instance = merged_within_limits(source.limited(as_given))  # a row is a class of identical servers
-    mechanism = chosen(instance)
-    say_compared({label(mechanism): mechanism}, instance)
+    ((name, mechanism),) = chosen(instance).items()
     costs, prices = _costs(given, instance)
     for one in new:
         one.check(instance)
     if lead not in (None, TASKS):
         instance.resource_index(whole_name(lead, instance.resources))
-    with working(label(mechanism), verbose):
-        clock = begin(time_limit)
-        options: dict[str, Any] = {"method": method, "solver": solver, "verbose": verbose}
-        answer = mechanism.allocate(instance, **accepted(mechanism, **options, time_limit=time_limit))
+    with working(name, how.verbose):
+        clock, options = begin(how.time_limit), how.options
+        answer = mechanism.allocate(instance, **accepted(mechanism, **options))
+        del options["time_limit"]  # the clock has the rest of it
         more: dict[str, Any] = {"lead": leading(answer, lead), "new": new, "prices": prices, **options}
         found = purchases(answer, costs, clock, asked=as_given.task_limits, **more)
     names = _names(found.resources, instance)
     advice = advised(found.resources, instance, costs is not None, found.lead, names) if found.resources else NOTHING
     if as_json:
-        about = {"policy": label(mechanism), "blocks": repr(mechanism), "advice": advice, "lead": found.lead}
+        about = {"policy": name, "blocks": repr(mechanism), "advice": advice, "lead": found.lead}
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in found.resources]
         servers = [asdict(row) for row in found.servers]
         others = {"servers": servers, "idle": found.idle, "no_derivatives": found.no_derivatives}
@@ -145,9 +141,8 @@ def buy(
         say(advice + merged * bool((instance.counts > 1).any()))
     if plot is not None:
         rows = [replace(row, name=names[row.name]) for row in found.resources]
-        files.write_picture(bars(rows, label(mechanism), costs is not None, lead=found.lead).figure, plot)
-        if not as_json:
-            written(plot)
+        files.write_picture(bars(rows, name, costs is not None, lead=found.lead).figure, plot)
+        written(plot)
 
 
 def _new_server(text: str, k: int) -> NewServer:

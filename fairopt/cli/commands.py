@@ -14,16 +14,16 @@ import typer
 from fairopt import datasets
 from fairopt.blocks.constraints import Constraint
 from fairopt.cli.application import app, exit_code, guarded
-from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.amounts import Amounts
-from fairopt.policies.not_of_blocks import no_constraints
+from fairopt.policies.mechanism import no_constraints
 from fairopt.policies.registry import known_policies, named_constraint, named_family, named_policy
-from fairopt.policy import Policy, accepted, label
+from fairopt.policy import Policy, accepted
 from fairopt.report import brief, comparison, demonstration, files, held, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
@@ -103,11 +103,7 @@ WHICH_SOLVER = (
 )
 
 
-Solver = Annotated[str | None, typer.Option(help="Solve through CVXPY with this solver only; see 'fairopt solvers'.")]
 OnePolicy = Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)]
-Method = Annotated[str, typer.Option(help="'auto': the first exact method; 'cone': a cone program through CVXPY.")]
-TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
 Constraints = Annotated[
     list[str] | None,
     typer.Option(
@@ -167,12 +163,26 @@ def named(text: str | None, constraints: Sequence[str] | None = None) -> Callabl
     return of
 
 
-def say_compared(mechanisms: Mapping[str, Any], instance: Instance) -> None:
-    """Say which policies compare users and not their teams, if a team has several."""
-    names = [name for name, mechanism in mechanisms.items() if _compares_users(mechanism)]
-    if names and instance.teams.mixed:
-        these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
-        say_notes([f"{these}, and not their teams; --policy {OF_TEAMS} compares teams"])
+def asked(
+    policies: Sequence[str | None], constraints: Sequence[str] | None = None, solver: str | None = None
+) -> Callable[[Instance], dict[str, Any]]:
+    """Policies and more constraints by name, and a solver, all checked before an instance is read.
+
+    The function says which policies compare users and not their teams, if a team has several.
+    """
+    known = [named(one, constraints) for one in policies]
+    if solver is not None:
+        solvers.named(solver)
+
+    def of(instance: Instance) -> dict[str, Any]:
+        chosen = mechanisms([one(instance) for one in known])
+        names = [name for name, mechanism in chosen.items() if _compares_users(mechanism)]
+        if names and instance.teams.mixed:
+            these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
+            say_notes([f"{these}, and not their teams; --policy {OF_TEAMS} compares teams"])
+        return chosen
+
+    return of
 
 
 def _compares_users(mechanism: Any) -> bool:
@@ -190,9 +200,7 @@ def solve(
     source: Source,
     policy: OnePolicy = None,
     constraint: Constraints = None,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     integral: Integral = False,
     rounded: Rounded = False,
     exact: Exact = False,
@@ -203,24 +211,15 @@ def solve(
         Path | None, typer.Option(help="Save the allocation: complete as .json or .parquet, by user as .csv.")
     ] = None,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Compute the optimal allocation under one policy, and certify it."""
     files.check(out, files.ALLOCATIONS, source.path)
-    chosen = named(policy, constraint)
+    chosen = asked([policy], constraint)
     instance = source.read()
-    mechanism = chosen(instance)
-    say_compared({label(mechanism): mechanism}, instance)
-    with working(label(mechanism), verbose):
-        options = accepted(
-            mechanism,
-            method=method,
-            solver=solver,
-            time_limit=time_limit,
-            verbose=verbose,
-            integral="rounded" if rounded else integral,
-            exact=exact,
-        )
+    ((name, mechanism),) = chosen(instance).items()
+    with working(name, how.verbose):
+        whole = "rounded" if rounded else integral
+        options = accepted(mechanism, **how.options, integral=whole, exact=exact)
         allocation = mechanism.allocate(instance, **options)
     if as_json:
         show_json(tables.FORMAT, tables.describe(allocation))
@@ -228,19 +227,18 @@ def solve(
         shown, lines = brief.answer_tables(allocation, console_for().width, everything)
         for table in shown:
             console_for().print(table)
-        say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
+        say(f"{name}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         if allocation.certificate.note:
             say(f"note: {allocation.certificate.note}")
         for sentence in held.held_sentences(allocation):
             say(sentence)
-        for attempt in allocation.certificate.tried if verbose else ():
+        for attempt in allocation.certificate.tried if how.verbose else ():
             say(f"  tried {attempt}")
         for line in lines:
             say(line)
     if out is not None:  # after the answer is shown, in case the file cannot be written
         files.write_allocation(allocation, out)
-        if not as_json:
-            written(out)
+        written(out)
 
 
 @app.command(no_args_is_help=True, help=COMPARE)
@@ -250,9 +248,7 @@ def compare(
     source: Source,
     policy: Annotated[list[str], typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeatable.")],
     constraint: Constraints = None,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     integral: Integral = False,
     rounded: Rounded = False,
     plot: Annotated[
@@ -264,7 +260,6 @@ def compare(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the table as .json, .csv, .md or .tex.")] = None,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Compare policies on one cluster."""
     files.check(out, files.COMPARISONS, source.path)
@@ -272,12 +267,9 @@ def compare(
         files.check(picture, files.PICTURES)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
-    asked = [named(name, constraint) for name in policy]
-    if solver is not None:
-        solvers.named(solver)
+    of = asked(policy, constraint, how.solver)
     instance = source.read()
-    chosen = mechanisms([of(instance) for of in asked])
-    say_compared(chosen, instance)
+    chosen = of(instance)
 
     def show(result: Comparison) -> None:
         console = console_for()
@@ -305,22 +297,12 @@ def compare(
             if path is not None:
                 with working(f"writing {path}"):
                     write(path)
-                if not as_json:
-                    written(path)
+                written(path)
         if result.errors:
             failed = ", ".join(result.errors)
             complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
 
-    ask(
-        chosen,
-        instance,
-        show,
-        method=method,
-        solver=solver,
-        time_limit=time_limit,
-        verbose=verbose,
-        integral="rounded" if rounded else integral,
-    )
+    ask(chosen, instance, show, **how.options, integral="rounded" if rounded else integral)
 
 
 def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Comparison], None], **options: Any) -> None:

@@ -126,7 +126,7 @@ def sweep(
         files.write_picture(result.plot(kind=kind, of=of).figure, drawn)
     elif plot is not None:
         complain(f"no picture: no point has an answer, so {plot} is not written")
-    for path in () if as_json else filter(None, (out, drawn)):
+    for path in (out, drawn):
         written(path)
     if result.interrupted:
         interrupted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 from fairopt.io.assemble import NO_USERS
 from fairopt.io.files import FOLDERS
-from fairopt.io.standard_input import DASH
+from fairopt.io.text_files import DASH
 from fairopt.operate.fitting import too_large, why_too_large
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -33,128 +33,111 @@ LIBRARY = "library:"  # before the name of a case
 SCALE = "scale"  # guarantees in proportion
 
 
-def _option(name: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=_PANEL)
+def _annotated(kind: Any, name: str, metavar: str | None, help: str) -> Any:
+    """The annotation of an option of the input."""
+    made: Any = Annotated
+    return made[kind, typer.Option(name, help=help, metavar=metavar, rich_help_panel=_PANEL)]
 
 
-_COMPARED = Annotated[
-    str | None,
-    typer.Option(
-        "--input",
-        metavar="INPUT",
-        help="Compare the answers with this cluster: any INPUT of 'fairopt solve'.",
-        rich_help_panel=_PANEL,
-    ),
-]
+_COMPARED = _annotated(
+    str | None, "--input", "INPUT", "Compare the answers with this cluster: any INPUT of 'fairopt solve'."
+)
 _PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
-_OPTIONS: dict[str, Any] = {
-    "users": Annotated[
+_TAKEN: dict[str, tuple[Any, str | None, str]] = {  # type, metavar and help
+    "users": (
         str | None,
-        _option(
-            "--users",
-            "What counts as a user. Kubernetes: 'namespace', 'queue' (of Kueue), 'label:team'; Slurm: 'account', "
-            "'user', 'partition', 'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
-            "WHO",
-        ),
-    ],
-    "tasks": Annotated[
+        "WHO",
+        "What counts as a user. Kubernetes: 'namespace', 'queue' (of Kueue), 'label:team'; Slurm: 'account', "
+        "'user', 'partition', 'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
+    ),
+    "tasks": (
         str | None,
-        _option(
-            "--tasks",
-            "Kubernetes, Slurm, ClusterData: one user per owner and distinct request ('shapes'), or per kind of task "
-            "with its 'mean' request. Default: shapes if there are at most 6,000; of ClusterData means.",
-            "HOW",
-        ),
-    ],
-    "resources": Annotated[
+        "HOW",
+        "Kubernetes, Slurm, ClusterData: one user per owner and distinct request ('shapes'), or per kind of task "
+        "with its 'mean' request. Default: shapes if there are at most 6,000; of ClusterData means.",
+    ),
+    "resources": (
         str | None,
-        _option(
-            "--resources",
-            "Kubernetes: what is shared, such as 'cpu,memory,pods', of which pods is their number. Default: all that "
-            "pods request.",
-            "NAMES",
-        ),
-    ],
-    "capacity": Annotated[
+        "NAMES",
+        "Kubernetes: what is shared, such as 'cpu,memory,pods', of which pods is their number. Default: all that "
+        "pods request.",
+    ),
+    "capacity": (
         list[str] | None,
-        _option(
-            "--capacity",
-            "Kubernetes and Slurm without nodes: what there is of a resource, such as cpu=64 or memory=512Gi. "
-            "Repeatable; default: the quotas of queues.",
-            "NAME=AMOUNT",
-        ),
-    ],
-    "at": Annotated[int | None, _option("--at", "ClusterData: time of the snapshot, in microseconds.", "TIME")],
-    "pods": Annotated[str | None, _option("--pods", "openb: the list of tasks, such as 'gpuspec33'.", "NAME")],
-    "capacity_scale": Annotated[
-        float | None, _option("--capacity-scale", "openb: multiply all capacities by this number.", "X")
-    ],
-    "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
-    "full_demand": Annotated[
+        "NAME=AMOUNT",
+        "Kubernetes and Slurm without nodes: what there is of a resource, such as cpu=64 or memory=512Gi. "
+        "Repeatable; default: the quotas of queues.",
+    ),
+    "at": (int | None, "TIME", "ClusterData: time of the snapshot, in microseconds."),
+    "pods": (str | None, "NAME", "openb: the list of tasks, such as 'gpuspec33'."),
+    "capacity_scale": (float | None, "X", "openb: multiply all capacities by this number."),
+    "backlog": (bool | None, None, "openb: no task limits."),
+    "full_demand": (
         bool | None,
-        _option(
-            "--full-demand",
-            "As if all had more work than fits: what each is entitled to. Queues of Kueue and accounts of Slurm "
-            "without tasks ask for those of all others together.",
-        ),
-    ],
-    "teams": Annotated[
+        None,
+        "As if all had more work than fits: what each is entitled to. Queues of Kueue and accounts of Slurm "
+        "without tasks ask for those of all others together.",
+    ),
+    "teams": (str | None, "LABELS", "Tables: columns of users that are labels, outermost first, such as 'org,team'."),
+    "weight": (list[str] | None, "NAME=NUMBER", "Set the weight of a user or a team, such as web=2; repeatable."),
+    "limit": (
+        list[str] | None,
+        "NAME=NUMBER",
+        "Set the task limit of a user (web=100), or what a user or a team takes at most of a resource, in units "
+        "(vision=16gpu); repeatable.",
+    ),
+    "guarantee": (
+        list[str] | None,
+        "NAME=NUMBER",
+        "What a user (web=10, in tasks) or a team (vision=16gpu, in units) gets first; repeatable.",
+    ),
+    "fit_guarantees": (
         str | None,
-        _option("--teams", "Tables: columns of users that are labels, outermost first, such as 'org,team'.", "LABELS"),
-    ],
-    "weight": Annotated[
-        list[str] | None,
-        _option("--weight", "Set the weight of a user or a team, such as web=2; repeatable.", "NAME=NUMBER"),
-    ],
-    "limit": Annotated[
-        list[str] | None,
-        _option(
-            "--limit",
-            "Set the task limit of a user (web=100), or what a user or a team takes at most of a resource, in units "
-            "(vision=16gpu); repeatable.",
-            "NAME=NUMBER",
-        ),
-    ],
-    "guarantee": Annotated[
-        list[str] | None,
-        _option(
-            "--guarantee",
-            "What a user (web=10, in tasks) or a team (vision=16gpu, in units) gets first; repeatable.",
-            "NAME=NUMBER",
-        ),
-    ],
-    "fit_guarantees": Annotated[
-        str | None,
-        _option(
-            "--fit-guarantees",
-            "Reduce guarantees that do not fit together: 'scale' them in proportion, or give an order of users and "
-            "teams, such as 'vision,nlp': the first keep theirs first, those not named last.",
-            "HOW",
-        ),
-    ],
-    "equal_weights": Annotated[
-        bool | None, _option("--equal-weights", "Give all users the same weight (h-ffmra and mlf-drs require it).")
-    ],
-    "pooled": Annotated[bool | None, _option("--pooled", "Treat all servers as one pool.")],
-    "divisible": Annotated[
+        "HOW",
+        "Reduce guarantees that do not fit together: 'scale' them in proportion, or give an order of users and "
+        "teams, such as 'vision,nlp': the first keep theirs first, those not named last.",
+    ),
+    "equal_weights": (bool | None, None, "Give all users the same weight (h-ffmra and mlf-drs require it)."),
+    "pooled": (bool | None, None, "Treat all servers as one pool."),
+    "divisible": (
         bool | None,
-        _option("--divisible", "Share also among users whose tasks fit on no server, as if tasks could be split."),
-    ],
+        None,
+        "Share also among users whose tasks fit on no server, as if tasks could be split.",
+    ),
 }
-_CHANGES = (
-    "equal_weights",
-    "pooled",
-    "divisible",
-    "weight",
-    "limit",
-    "guarantee",
-    "fit_guarantees",
-)  # made here, not by the readers
+_OPTIONS = {
+    name: _annotated(kind, f"--{name.replace('_', '-')}", metavar, help)
+    for name, (kind, metavar, help) in _TAKEN.items()
+}
+TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
+
+
+@dataclass(frozen=True)
+class Solving:
+    """How policies are solved: the options that commands have in common."""
+
+    solver: Annotated[
+        str | None, typer.Option(help="Solve through CVXPY with this solver only; see 'fairopt solvers'.")
+    ] = None
+    method: Annotated[
+        str, typer.Option(help="'auto': the first exact method; 'cone': a cone program through CVXPY.")
+    ] = "auto"
+    time_limit: TimeLimit = None
+    verbose: Verbose = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``allocate``."""
+        return dict(vars(self))
+
+
+USUAL = Solving()
 
 
 @dataclass(frozen=True)
 class Source:
-    """INPUT and its options."""
+    """INPUT, and its options: those of readers, and changes that are made here."""
 
     path: str
     options: dict[str, Any]
@@ -272,6 +255,9 @@ class Source:
         return instance.pooled() if self.pooled else instance
 
 
+_CHANGES = tuple(one.name for one in fields(Source) if one.name in _OPTIONS)  # made here, not by readers
+
+
 def capacity_given(texts: Sequence[str] | None) -> dict[str, str] | None:
     """The amounts by resource that ``--capacity`` gives, as text."""
     out = dict[str, str]()
@@ -322,6 +308,8 @@ def say_notes(notes: Iterable[str]) -> None:
 def reading(command: _Command) -> _Command:
     """Add INPUT and its options to a command whose first parameter is a `Source`; goes below ``@guarded``.
 
+    A parameter of type `Solving` becomes the options of solvers.
+
     Options that the command has itself, such as ``--weight`` as a change, are left to it.
     """
     return _taking(command, inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH))
@@ -336,6 +324,9 @@ def comparing(command: _Command) -> _Command:
 def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     signature = inspect.signature(command, eval_str=True)
     _, *others = signature.parameters.values()
+    how = next((one.name for one in others if one.annotation is Solving), None)
+    solving = [*inspect.signature(Solving, eval_str=True).parameters.values()]
+    last = [solving.pop()] if how else []  # --verbose
     own = {one.name for one in others}
 
     @functools.wraps(command)
@@ -349,6 +340,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         options["capacity"] = capacity_given(options["capacity"])
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         source = None if input is None else Source(input, asked, **changes)
+        if how is not None:
+            given[how] = Solving(**{one.name: given.pop(one.name) for one in (*solving, *last)})
         try:
             return command(source, **given)
         finally:
@@ -363,7 +356,8 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
         for name, kind in _OPTIONS.items()
         if name not in own
     ]
-    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
+    listed = [of for one in others for of in (solving if one.name == how else [one])]
+    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*listed, *last)]
     parameters = [path, *kept, *added] if path.kind is inspect.Parameter.POSITIONAL_ONLY else [*kept, path, *added]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,46 +13,20 @@ import typer
 
 from fairopt import plots
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import (
-    DEFAULT,
-    WHAT_POLICY,
-    AsJson,
-    Method,
-    Solver,
-    TimeLimit,
-    Verbose,
-    ask,
-    named,
-    say_compared,
-)
-from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, ask, asked
+from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
 from fairopt.cli.progress import complain, show_json, working, written
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.io.standard_input import DASH
+from fairopt.io.text_files import DASH
 from fairopt.report import files
 from fairopt.report.comparison import Comparison
-from fairopt.report.outcomes import mechanisms
-from fairopt.solve.form import solvers
 
 MOST_PIXELS = 20_000  # per side: larger pictures take gigabytes, and viewers refuse them
 PLOT = """Draw the answers of policies in one picture, with a panel for each policy.
 
 \b
 [bold]Kinds[/]
-  shares       shares of each resource by user or team, stacked
-  dominant     dominant shares of users or teams, sorted
-  utilisation  use of each resource, by class of servers
-  prices       the price of the whole capacity of each resource, in % of
-               the highest
-  demands      two resources: users' demands as lines, and how the
-               allocation fills the capacities
-  region       two users: the feasible region of their tasks, and the
-               answers of the policies
-  envy         how many more tasks each user could run with the resources
-               of each other user
-  held         what is held now, and what waits, beside what is fair, by
-               team or user
-  types        tasks and use of each resource, by server type
+{kinds}
 
 Without --out the picture is a .png file in the current folder, named after INPUT and the kind.
 
@@ -62,7 +37,12 @@ Without --out the picture is a .png file in the current folder, named after INPU
   fairopt plot cluster/ -p drf --kind utilisation --width 8 --height 4
   fairopt plot cluster/ -p nash --kind prices
   fairopt plot cluster/ -p drf -p nash --kind region --axis web --axis batch
-  fairopt plot cluster/ -p drf --kind demands --axis cpu --axis memory"""
+  fairopt plot cluster/ -p drf --kind demands --axis cpu --axis memory""".format(
+    kinds="\n".join(
+        textwrap.fill(text, 75, initial_indent=f"  {kind:<12} ", subsequent_indent=" " * 15)
+        for kind, text in plots.KINDS.items()
+    )
+)
 
 
 @app.command("plot", no_args_is_help=True, help=PLOT)
@@ -82,22 +62,16 @@ def plot(
     width: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     height: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     dpi: Annotated[int, typer.Option(help="Dots per inch, for .png.")] = 150,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Draw the answers of policies."""
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
     files.check(path, files.PICTURES)
     two = _two(kind, axis)
-    asked = [named(one) for one in policy] if policy else [named(None)]
-    if solver is not None:
-        solvers.named(solver)
+    of = asked(policy or [None], solver=how.solver)
     instance = source.read()
-    chosen = mechanisms([of(instance) for of in asked])
-    say_compared(chosen, instance)
+    chosen = of(instance)
     plots.check(instance, kind, how=_how, **two)
 
     def show(result: Comparison) -> None:
@@ -115,7 +89,7 @@ def plot(
         for name, error in result.errors.items():
             complain(f"{name}: {type(error).__name__}: {error}")
 
-    ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
+    ask(chosen, instance, show, **how.options)
 
 
 def _size(width: float | None, height: float | None, dpi: int) -> tuple[float | None, float | None]:

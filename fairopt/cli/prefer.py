@@ -105,8 +105,7 @@ def prefer(
             )
     if plot is not None:
         files.write_picture(plots.questions(surveys), plot)
-        if not as_json:
-            written(plot)
+        written(plot)
     asked = sum(len(answers) for _, answers in questions.values())
     reached = sum(len(survey.people) for survey in surveys.values())
     if reached < asked:

@@ -34,8 +34,10 @@ def say(text: str, style: str = "") -> None:
 
 
 def written(*paths: object) -> None:
-    """Report on stdout, on one line, which files were written."""
-    console_for().print(f"written: {', '.join(map(str, paths))}", markup=False, soft_wrap=True)
+    """Report on stdout, on one line, which files were written, unless the command has printed JSON."""
+    made = [str(path) for path in paths if path is not None]
+    if made and not _json_shown.is_set():
+        console_for().print(f"written: {', '.join(made)}", markup=False, soft_wrap=True)
 
 
 _json_shown = threading.Event()  # by the current command

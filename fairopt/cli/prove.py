@@ -97,8 +97,7 @@ def prove(
     show()
     if save is not None:
         known[0].export(save)
-        if not as_json:
-            written(save)
+        written(save)
     if known[-1].interrupted:
         complain(INTERRUPTED)
         raise typer.Exit(STOPPED)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import AsJson, Constraints, OnePolicy, Rounded, TimeLimit, Verbose, named, say_compared
-from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.commands import AsJson, Constraints, OnePolicy, Rounded, asked
+from fairopt.cli.inputs import Source, TimeLimit, Verbose, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock
 from fairopt.io.quotas.cluster_queues import LIMITS_CHANGE, InputQueues, read_queues
@@ -18,7 +18,7 @@ from fairopt.io.quotas.present import quotas_of_input, read_quotas
 from fairopt.io.saving import write_whole
 from fairopt.operate.quotas import FORMATS, TEAM, quotas_of
 from fairopt.operate.team_quotas import PATCHES
-from fairopt.policy import accepted, label
+from fairopt.policy import accepted
 from fairopt.report import files
 from fairopt.report.quotas import FORMAT, changes_tables, described_quotas, quotas_tables
 from fairopt.runtime.clock import begin
@@ -114,7 +114,7 @@ def quotas(
     """Make quotas of teams, and write them for the cluster."""
     if format is not None and format not in FORMATS:
         raise InvalidBlock(f"--format {format}: give {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
-    chosen = named(policy, constraint)
+    chosen = asked([policy], constraint)
     known = None if present is None else read_quotas(present)
     instance = source.read()
     queues = read_queues(source.path) if format in (None, "kueue", "kubernetes") else InputQueues()
@@ -130,9 +130,8 @@ def quotas(
     files.check(out, ENDINGS[target], source.path)
     if by in (None, TEAM):
         _check_teams(target, source, of_queues, bool(queues.raw))
-    mechanism = chosen(instance)
-    say_compared({label(mechanism): mechanism}, instance)
-    with working(label(mechanism), verbose):
+    ((name, mechanism),) = chosen(instance).items()
+    with working(name, verbose):
         clock = begin(time_limit)
         answer = mechanism.allocate(instance, **accepted(mechanism, time_limit=time_limit, verbose=verbose))
         made = quotas_of(
@@ -160,7 +159,7 @@ def quotas(
         changes = replace(changes, notes=(*changes.notes, unknown))
     text_alone = format is not None and not (out or diff or as_json)
     if as_json:
-        show_json(FORMAT, described_quotas(made, label(mechanism), repr(mechanism), changes))
+        show_json(FORMAT, described_quotas(made, name, repr(mechanism), changes))
     elif text_alone:
         typer.echo(made.text(), nl=False)
         say_notes([*made.notes, *source.below])
@@ -173,8 +172,7 @@ def quotas(
             say(line)
     if out is not None:
         write_whole(out, made.text(PATCHES if (target, out.suffix.lower()) == ("kueue", ".sh") else None))
-        if not as_json:
-            written(out)
+        written(out)
     limits_change = any(note.startswith(LIMITS_CHANGE) for note in made.notes)
     if changes is not None and (limits_change or any(row.is_change for row in changes.rows)):
         raise typer.Exit(CHANGED)

@@ -9,24 +9,12 @@ import numpy as np
 import typer
 
 from fairopt.cli.application import app, exit_code, guarded
-from fairopt.cli.commands import (
-    DEFAULT,
-    WHAT_POLICY,
-    AsJson,
-    Constraints,
-    Method,
-    Solver,
-    TimeLimit,
-    Verbose,
-    named,
-    say_compared,
-)
-from fairopt.cli.inputs import Source, reading
+from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Constraints, asked
+from fairopt.cli.inputs import USUAL, Solving, Source, reading
 from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, say, show_json, working, written
 from fairopt.errors import InvalidBlock, optional
 from fairopt.report import cluster, files
-from fairopt.report.outcomes import mechanisms
 
 REPORT = """Write one page on a cluster for those who run it: what to do, who waits, who gets what, and why.
 
@@ -73,11 +61,8 @@ def report(
         ),
     ] = None,
     constraint: Constraints = None,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Write one page on a cluster for those who run it."""
     files.check(out, cluster.ENDINGS, source.path)
@@ -88,25 +73,21 @@ def report(
         raise InvalidBlock(f"--answers {folder}: this is a file; give the name of a folder")
     optional("jinja2", "report", "a report")
     given: list[str | None] = [*policy] if policy else [None]
-    asked = [named(one, constraint) for one in given]
+    of = asked(given, constraint)
     instance = source.read()
-    chosen = mechanisms([of(instance) for of in asked])
-    say_compared(chosen, instance)
+    chosen = of(instance)
     more = [word for one in constraint or () for word in ("-c", one)]
     words = {name: (*(("-p", one) if one else ()), *more) for name, one in zip(chosen, given, strict=True)}
-    with working("report", verbose, lambda: complain(INTERRUPTED)):  # Ctrl-C keeps what is found
+    with working("report", how.verbose, lambda: complain(INTERRUPTED)):  # Ctrl-C keeps what is found
         found = cluster.cluster_report(
             chosen,
             instance,
             title=title or f"Fair shares of {source.title}",
             lead=lead,
             full_demand=None if np.isinf(instance.task_limits).all() else source.read_at_full_demand(),
-            method=method,
-            solver=solver,
-            time_limit=time_limit,
-            verbose=verbose,
+            **how.options,
         )
-        saved = found.write(out, answers=folder, origin=cluster.Origin(source.words, words), time_limit=time_limit)
+        saved = found.write(out, answers=folder, origin=cluster.Origin(source.words, words), time_limit=how.time_limit)
     made = [out, *(one.path for one in saved.values())]
     if as_json:
         show_json(cluster.FORMAT, found.to_dict() | {"written": [str(path) for path in made]})

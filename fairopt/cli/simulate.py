@@ -19,8 +19,8 @@ from fairopt.cli.interrupts import INTERRUPTED, STOPPED
 from fairopt.cli.progress import complain, console_for, say, show_json, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.io.capacity import NAME, capacity_of
 from fairopt.io.jobs import is_openb
+from fairopt.io.quantities import NAME, capacity_of
 from fairopt.io.text_files import read_text
 from fairopt.online.backfill import BackfillScheduler
 from fairopt.online.files import JobTrace, read_jobs
@@ -246,7 +246,7 @@ def replay_jobs(
                 saved.append(plot)
             except InvalidBlock as error:  # if only a part was replayed
                 complain(f"cannot draw the picture: {error}")
-        for path in () if as_json else saved:
+        for path in saved:
             written(path)
 
     def interrupted() -> None:

@@ -9,26 +9,14 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import (
-    AsJson,
-    Constraints,
-    Integral,
-    Method,
-    OnePolicy,
-    Solver,
-    TimeLimit,
-    Verbose,
-    named,
-    say_compared,
-)
-from fairopt.cli.inputs import Source, changes_of, reading
+from fairopt.cli.commands import AsJson, Constraints, Integral, OnePolicy, asked
+from fairopt.cli.inputs import USUAL, Solving, Source, changes_of, reading
 from fairopt.cli.progress import console_for, say, show_json, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
 from fairopt.operate.changed import changed
 from fairopt.operate.what_if import answered
-from fairopt.policy import label
 from fairopt.report import files
 from fairopt.report import what_if as report
 from fairopt.report.frames import csv_lines
@@ -98,12 +86,9 @@ def what_if(
     constraint: Constraints = None,
     plot: Annotated[Path | None, typer.Option(help="Draw who gains and loses to a .png, .pdf or .svg file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Save everything as .json, or the table by user as .csv.")] = None,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     integral: Integral = False,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Show what a change would do."""
     files.check(plot, files.PICTURES)
@@ -113,28 +98,18 @@ def what_if(
             "no change is given; give one, such as --add SERVER=4, --weight NAME=2, --limit, --guarantee, "
             "--drop-resource or --without"
         )
-    chosen = named(policy, constraint)
+    chosen = asked([policy], constraint)
     added: dict[str, float] = {}
     for one in add or ():
-        name, number = labelled_number("--add", one, "server", "a100-00=4")
-        added[name] = added.get(name, 0) + number
+        server, number = labelled_number("--add", one, "server", "a100-00=4")
+        added[server] = added.get(server, 0) + number
     given = replace(source, pooled=False).read_as_given()  # servers are named before they are pooled
     numbers = changes_of(given, weight, limit, guarantee)
     other = changed(given, added, drop_resource or (), without or (), **numbers)
     before, after = (source.fitted(source.limited(one.pooled() if source.pooled else one)) for one in (given, other))
-    mechanism = chosen(before)
-    say_compared({label(mechanism): mechanism}, before)
-    with working(label(mechanism), verbose):
-        found = answered(
-            mechanism,
-            before,
-            after,
-            method=method,
-            solver=solver,
-            time_limit=time_limit,
-            verbose=verbose,
-            integral=integral,
-        )
+    ((name, mechanism),) = chosen(before).items()
+    with working(name, how.verbose):
+        found = answered(mechanism, before, after, **how.options, integral=integral)
     if as_json:
         show_json(report.FORMAT, found.to_dict())
     else:
@@ -152,5 +127,5 @@ def what_if(
         write_whole(out, csv_lines(columns, zip(*columns.values(), strict=True)))
     if plot is not None:
         files.write_picture(found.plot().figure, plot)
-    for path in () if as_json else filter(None, (out, plot)):
+    for path in (out, plot):
         written(path)

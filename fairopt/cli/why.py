@@ -8,24 +8,13 @@ import typer
 
 from fairopt.allocation import Allocation
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import (
-    DEFAULT,
-    WHAT_POLICY,
-    AsJson,
-    Constraints,
-    Method,
-    Solver,
-    TimeLimit,
-    Verbose,
-    named,
-    say_compared,
-)
-from fairopt.cli.inputs import Source, reading, say_notes
+from fairopt.cli.commands import DEFAULT, WHAT_POLICY, AsJson, Constraints, asked
+from fairopt.cli.inputs import USUAL, Solving, Source, reading, say_notes
 from fairopt.cli.progress import console_for, say, show_json, working
 from fairopt.operate.explain import Explainer
 from fairopt.operate.explained_answer import subject_of
 from fairopt.operate.explanation import Explanation
-from fairopt.policy import accepted, label
+from fairopt.policy import accepted
 from fairopt.report.held import held_sentence
 from fairopt.report.why import explanation_tables
 from fairopt.runtime.display import visible
@@ -60,25 +49,21 @@ def why(
         list[str] | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT + " Repeatable.")
     ] = None,
     constraint: Constraints = None,
-    solver: Solver = None,
-    method: Method = "auto",
-    time_limit: TimeLimit = None,
+    how: Solving = USUAL,
     as_json: AsJson = False,
-    verbose: Verbose = False,
 ) -> None:
     """Say what stops a user or a team."""
     given: list[str | None] = [*policy] if policy else [None]
-    asked = [named(one, constraint) for one in given]
+    chosen = [asked([one], constraint) for one in given]
     instance = source.read()
     for one in name or ():  # before anything is solved
         subject_of(instance, one)
     found, answers = list[Explanation](), list[Allocation]()
-    for of in asked:
-        mechanism = of(instance)
-        say_compared({label(mechanism): mechanism}, instance)
-        with working(label(mechanism), verbose):
-            options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
-            about = Explainer(mechanism.allocate(instance, **options), time_limit)
+    for of in chosen:
+        ((title, mechanism),) = of(instance).items()
+        with working(title, how.verbose):
+            options = accepted(mechanism, **how.options)
+            about = Explainer(mechanism.allocate(instance, **options), how.time_limit)
             found += [about.explain(one, bool(name)) for one in name or about.worst_first()[:MAX_NAMES]]
             answers += [about.allocation] * (len(found) - len(answers))
     kind = "teams" if instance.teams.mixed else "users"
@@ -89,7 +74,7 @@ def why(
         return
     for k, each in enumerate(found):
         lines = each.sentences if name else each.sentences[:1]
-        if len(asked) > 1 and (k == 0 or found[k - 1].policy != each.policy):
+        if len(chosen) > 1 and (k == 0 or found[k - 1].policy != each.policy):
             say(f"{each.policy}:", style="bold")
         for line in lines:
             say(visible(line))

@@ -163,6 +163,8 @@ class ActiveSet:
         marginal, curve, _, _ = self.marginal(at.x)
         total = self.pairs.sum(at.x)
         user, safe = self.user[q], np.where(total > 0, total, 1.0)
+        if not self.c[user].all():  # tasks that are worth nothing and, as they run, cost nothing
+            raise _NoDerivative(SEVERAL)
         unit_x = np.where(at.x[q] > 0, at.x[q], safe[user])
         whole, per = marginal @ total, (1.0 / marginal[user])[:, None]
         pick = self.of_user[:, q]

@@ -596,7 +596,7 @@ class Sensitivity:
         >>> fo.sensitivity(a).plot().get_xlabel()
         'tasks per 1 % more capacity'
         """
-        return later("fairopt.plots.purchase_bars:purchases")(self, kind, ax, costs)
+        return later("fairopt.plots.gains:purchases")(self, kind, ax, costs)
 
     def __repr__(self) -> str:
         held = ", coefficients fixed" if self.held else ""

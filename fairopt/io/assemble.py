@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.arguments import Arguments
-from fairopt.io.notes import closed_servers
+from fairopt.io.notes import Arguments, closed_servers
 from fairopt.io.tables import Column, InputTable, short
+from fairopt.runtime.arrays import Bool, Float, Ints
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -187,7 +186,7 @@ def _with_teams(
 
 def _of_pairs(
     table: InputTable | None, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Float]:
     """Rates and tasks held of shape (n_users, n_servers), 0 without a line, by argument."""
     found = [column for column in BY_SERVER if table is not None and column.name in table.columns]
     if table is None or not found:
@@ -286,7 +285,7 @@ def headers_of(instance: Instance) -> list[str]:
     return [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
 
 
-def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.float64]:
+def _matrix(table: InputTable, headers: list[str]) -> Float:
     return np.column_stack([table.numbers(name) for name in headers])
 
 
@@ -295,7 +294,7 @@ def _refuse_zero_demand(table: InputTable, row: int, what: str) -> NoReturn:
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
 
-def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
+def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> Bool | None:
     """The servers in the column ``servers`` of each row, shape (n_rows, n_servers); None if all may run everywhere."""
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
@@ -325,10 +324,10 @@ def _by_server(
     headers: list[str],
     users: list[str],
     servers: list[str],
-    allowed: NDArray[np.bool_] | None,
+    allowed: Bool | None,
     tables: tuple[InputTable, InputTable],
     notes: list[str],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+) -> tuple[Float, Bool]:
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     j, s = _positions(demands, users, servers, tables)
     amounts = _matrix(demands, headers)
@@ -356,7 +355,7 @@ def _by_server(
 
 def _positions(
     table: InputTable, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
-) -> list[NDArray[np.int64]]:
+) -> list[Ints]:
     """The positions of the user and the server of each line; each pair is given once."""
     at = []
     for column, labels, other in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
@@ -369,7 +368,7 @@ def _positions(
             table.refuse(row, column, f"{known}; {nearest(names[row], labels)}")
         at.append(found)
     j, s = at
-    pairs: NDArray[np.int64] = j * len(servers) + s
+    pairs: Ints = j * len(servers) + s
     kept, first = np.unique(pairs, return_index=True)
     if len(kept) < len(pairs):
         row = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
@@ -378,7 +377,7 @@ def _positions(
     return at
 
 
-def _check_every_user(present: NDArray[np.bool_], table: InputTable, users: list[str]) -> None:
+def _check_every_user(present: Bool, table: InputTable, users: list[str]) -> None:
     """Raise an error about a user without a line."""
     without_line = ~present.any(axis=1)
     if without_line.any():

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest, optional
-from fairopt.io.arguments import Arguments
-from fairopt.io.notes import Notes, check_choice
+from fairopt.io.notes import Arguments, Notes, check_choice
 from fairopt.io.tables import short
 from fairopt.io.text_files import about, check_file, decimal_only, is_path
 from fairopt.io.work import TASKS, Work, arguments_of_work

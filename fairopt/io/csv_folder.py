@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES, named, reader_of_tables, refuse_name, tables_of
+from fairopt.io.notes import Arguments
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, escaped, read_table
 from fairopt.io.text_files import about

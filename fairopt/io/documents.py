@@ -14,8 +14,7 @@ from typing import Any
 from fairopt.errors import InvalidInstance
 from fairopt.io.files import is_of_manifests
 from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.standard_input import DASH, standard_input
-from fairopt.io.text_files import is_path, read_text
+from fairopt.io.text_files import DASH, is_path, read_text, standard_input
 from fairopt.io.yaml_documents import documents_of_yaml
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
@@ -58,12 +57,13 @@ def _with_name(item: Mapping[str, Any], made: Counter[tuple[str, str]]) -> Mappi
 def _within(data: Any, place: str, name: str, of_list: str = "") -> Iterator[tuple[Mapping[str, Any], str]]:
     """The objects in a document, and their places: itself, or those of a list, whose items may leave out their kind."""
     if not isinstance(data, Mapping):
-        where = f"{name}: {place}" if place else name
+        where = ": ".join(filter(None, (name, place)))
         raise InvalidInstance(f"{where} is {shown(data)}; {_OF_KUBERNETES}")
     kind, items = data.get("kind"), data.get("items")
-    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, (list, tuple)):
+    if str("List" if kind is None else kind).endswith("List") and isinstance(items, (list, tuple)):
         for k, item in enumerate(items):
-            yield from _within(item, ", ".join(filter(None, (place, f"items[{k}]"))), name, kind.removesuffix("List"))
+            at = ", ".join(filter(None, (place, f"items[{k}]")))
+            yield from _within(item, at, name, str(kind or "").removesuffix("List"))
     elif of_list and "kind" not in data:
         yield {"kind": of_list, **data}, place
     else:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import TITLES
+from fairopt.io.notes import Arguments
 from fairopt.io.openb import PODS, SERVERS_FILE
 from fairopt.io.parquet import pyarrow_for
-from fairopt.io.standard_input import DASH
-from fairopt.io.text_files import about, is_path
+from fairopt.io.text_files import DASH, about, is_path
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, optional
-from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, TEAM, TITLES, arguments_of_tables, tables_of
+from fairopt.io.notes import Arguments
 from fairopt.io.tables import InputTable, check_columns
 
 if TYPE_CHECKING:

@@ -6,25 +6,23 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_unit
 from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
+from fairopt.io.secured import ROUNDING_FACTOR
 from fairopt.io.tables import Column, InputTable, read_table, short
 from fairopt.io.times import are_dates, seconds_of
-from fairopt.io.work import ROUNDING_FACTOR
+from fairopt.runtime.arrays import Bool, Float, Indices
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-Float = NDArray[np.float64]
-Bool = NDArray[np.bool_]
 
 _REQUIRED = ("user", "arrival", "duration")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
@@ -52,7 +50,7 @@ class JobArguments:
     arrivals: Float
     tasks: Float
     weights: Float
-    listed: NDArray[np.intp]
+    listed: Indices
     lists: list[tuple[str, ...] | None]
     teams: list[str | None] = field(default_factory=list)
     gangs: Bool = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -146,11 +144,7 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
 def _arrivals(table: InputTable, notes: Notes) -> Float:
     """Dates as seconds since the first one."""
     cells = table.texts("arrival")
-
-    def refuse(row: int, problem: str) -> NoReturn:
-        table.refuse(row, "arrival", problem)
-
-    seconds = seconds_of(cells, refuse, table.place)
+    seconds = seconds_of(cells, table, "arrival")
     if np.isnan(seconds).any():
         table.refuse(int(np.isnan(seconds).argmax()), "arrival", f"the cell is empty; {_ARRIVAL.fix}")
     notes.say(f"times are in seconds, as are durations; 0 is {cells[int(seconds.argmin())]}, the first arrival")
@@ -183,7 +177,7 @@ def _limits(table: InputTable) -> Float:
     return out
 
 
-def distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
+def distinct(cells: list[Any]) -> tuple[list[int], Indices]:
     """The first row of each distinct cell, and for each row the position of its cell among these."""
     first: dict[Any, int] = {}
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import checked
-from fairopt.io.notes import closed_servers
+from fairopt.io.notes import Arguments, closed_servers
 from fairopt.io.saving import write_whole
 
 if TYPE_CHECKING:
@@ -24,50 +23,39 @@ _Item = TypeVar("_Item")
 _Rows = Annotated[list[_Item], Field(fail_fast=True)]  # report the first fault only: each takes 1 kB
 
 
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and value else None
+def _by_shape(*tags: str) -> Discriminator:
+    """Chooses one of some tags: ``<object>``, lists in lists by their depth, as ``<2>``, or ``<one>`` for the rest."""
+    depths = sorted(tag for tag in tags if tag[1:-1].isdigit())
 
+    def tag_of(value: Any) -> str:
+        if isinstance(value, dict) and "<object>" in tags:
+            return "<object>"
+        depth = 0
+        while isinstance(value, list):
+            depth, value = depth + 1, value[0] if value else None
+        if not depths or (not depth and "<one>" in tags):
+            return "<one>"
+        return min(max(f"<{depth}>", depths[0]), depths[-1])
 
-def _two_or_three(value: Any) -> str:
-    return "<3>" if isinstance(_first(_first(value)), list) else "<2>"
-
-
-def _one_or_two(value: Any) -> str:
-    return "<2>" if isinstance(_first(value), list) else "<1>"
-
-
-def _one_two_or_object(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else _one_or_two(value)
-
-
-def _kind(value: Any) -> str:
-    return "<list>" if isinstance(value, list) else "<object>" if isinstance(value, dict) else "<one>"
-
-
-def _one_or_object(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else "<one>"
-
-
-def _object_or_list(value: Any) -> str:
-    return "<object>" if isinstance(value, dict) else "<list>"
+    return Discriminator(tag_of)
 
 
 _ListOrObject = Annotated[
-    Annotated[_Rows[_Item] | None, Tag("<list>")] | Annotated[dict[str, _Item], Tag("<object>")],
-    Discriminator(_object_or_list),
+    Annotated[_Rows[_Item] | None, Tag("<1>")] | Annotated[dict[str, _Item], Tag("<object>")],
+    _by_shape("<1>", "<object>"),
 ]
 _Labels = Annotated[
-    Annotated[_Rows[str | None], Tag("<list>")] | Annotated[dict[str, str | None], Tag("<object>")],
-    Discriminator(_object_or_list),
+    Annotated[_Rows[str | None], Tag("<1>")] | Annotated[dict[str, str | None], Tag("<object>")],
+    _by_shape("<1>", "<object>"),
 ]
 _PerUser = Annotated[
     Annotated[_Item | None, Tag("<one>")]
-    | Annotated[_Rows[_Item], Tag("<list>")]
+    | Annotated[_Rows[_Item], Tag("<1>")]
     | Annotated[dict[str, _Item], Tag("<object>")],
-    Discriminator(_kind),
+    _by_shape("<one>", "<1>", "<object>"),
 ]
 _Guarantee = Annotated[
-    Annotated[_Amount, Tag("<one>")] | Annotated[dict[str, _Amount], Tag("<object>")], Discriminator(_one_or_object)
+    Annotated[_Amount, Tag("<one>")] | Annotated[dict[str, _Amount], Tag("<object>")], _by_shape("<one>", "<object>")
 ]
 
 
@@ -95,11 +83,11 @@ class _File(BaseModel):
     """The place of this schema, for editors; not read."""
     demands: Annotated[
         Annotated[_Rows[_Rows[_Amount]], Tag("<2>")] | Annotated[_Rows[_Rows[_Rows[_Amount]]], Tag("<3>")],
-        Discriminator(_two_or_three),
+        _by_shape("<2>", "<3>"),
     ]
     """Units that one task takes: users x resources, or users x servers x resources."""
     capacities: Annotated[
-        Annotated[_Rows[_Amount], Tag("<1>")] | Annotated[_Rows[_Rows[_Amount]], Tag("<2>")], Discriminator(_one_or_two)
+        Annotated[_Rows[_Amount], Tag("<1>")] | Annotated[_Rows[_Rows[_Amount]], Tag("<2>")], _by_shape("<1>", "<2>")
     ]
     """Units on each server: resources (one pool), or servers x resources."""
     users: _Rows[str] | None = None
@@ -117,8 +105,8 @@ class _File(BaseModel):
     task_limits: _PerUser[_Amount | None] = None
     """The most tasks of a user, null for no limit: one number for all, a list by user, or an object by user's label."""
     eligible: Annotated[
-        Annotated[_Rows[_Rows[bool]] | None, Tag("<list>")] | Annotated[dict[str, _Rows[str]], Tag("<object>")],
-        Discriminator(_object_or_list),
+        Annotated[_Rows[_Rows[bool]] | None, Tag("<1>")] | Annotated[dict[str, _Rows[str]], Tag("<object>")],
+        _by_shape("<1>", "<object>"),
     ] = None
     """Which servers users may run on: users x servers, or an object of lists of servers' labels by user's label."""
     counts: _Rows[_Count] | None = None
@@ -130,22 +118,21 @@ class _File(BaseModel):
     label lie within those of another, it is the inner one; else the order in `teams`."""
     guarantees: Annotated[
         Annotated[_Amount | None, Tag("<one>")]
-        | Annotated[_Rows[_Amount], Tag("<list>")]
+        | Annotated[_Rows[_Amount], Tag("<1>")]
         | Annotated[dict[str, _Guarantee], Tag("<object>")],
-        Discriminator(_kind),
+        _by_shape("<one>", "<1>", "<object>"),
     ] = None
     """What users and teams get first: tasks by user, and of a team an object of units by resource."""
     rates: Annotated[
-        Annotated[_Rows[_Rows[_Amount]] | None, Tag("<list>")]
-        | Annotated[dict[str, _PerUser[_Amount]], Tag("<object>")],
-        Discriminator(_object_or_list),
+        Annotated[_Rows[_Rows[_Amount]] | None, Tag("<1>")] | Annotated[dict[str, _PerUser[_Amount]], Tag("<object>")],
+        _by_shape("<1>", "<object>"),
     ] = None
     """Speeds of users on servers: users x servers, or an object by label of a user or team."""
     held: Annotated[
         Annotated[_Rows[_Amount] | None, Tag("<1>")]
         | Annotated[_Rows[_Rows[_Amount]], Tag("<2>")]
         | Annotated[dict[str, _PerUser[_Amount]], Tag("<object>")],
-        Discriminator(_one_two_or_object),
+        _by_shape("<1>", "<2>", "<object>"),
     ] = None
     """Tasks that run now, for reports: users x servers, a list by user, or an object by label of a user."""
     limits: _Rows[_Limit] | None = None

@@ -139,7 +139,7 @@ _FIXES = {
     "greater_than": "give a number > {gt:g}",
     "less_than_equal": "give a number <= {le}",
 }
-_TAGS = {"<1>", "<2>", "<3>", "<one>", "<list>", "<object>"}  # of unions: pydantic adds them to the locations of errors
+_TAGS = {"<1>", "<2>", "<3>", "<one>", "<object>"}  # of unions: pydantic adds them to the locations of errors
 
 
 def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:

@@ -1,8 +1,10 @@
-"""Notes of a reader: sentences that count what it left out or assumed."""
+"""What readers return: arguments of an `Instance`, and notes, sentences that count what they left out or assumed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from fairopt.errors import InvalidInstance, nearest
 
@@ -91,3 +93,16 @@ def closed_servers(servers: Sequence[str], listed: Iterable[bool], part: str, to
     shown, it = ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""), "it" if len(names) == 1 else "them"
     who = "no user may use" if to_all else "only users without a list may use"
     return [f"no {part} names the server{'s' * (len(names) > 1)} {shown}, so {who} {it}"]
+
+
+# -- results --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """Arguments of an `Instance`, files and hint for error messages, and whether to merge identical servers."""
+
+    values: dict[str, Any]
+    places: tuple[str, ...]
+    merge: bool = False
+    hint: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.arguments import Arguments
+from fairopt.io.notes import Arguments
 from fairopt.io.tables import InputTable, read_table
 
 SERVERS_FILE = "openb_node_list_all_node.csv"

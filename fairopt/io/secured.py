@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Bool = NDArray[np.bool_]
+from fairopt.runtime.arrays import Bool, Float, Indices
+
 FULL = 1e-10  # relative
+ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 LARGEST = 100_000  # denominator of a simple fraction
 ROUNDED = 1e-12  # relative: of 1,000 amounts that are no such fraction about 3 would be taken for one
 PRICED = 1e-7  # of all that a step is worth: more than solver noise
@@ -120,6 +120,31 @@ def secured(owed: Owed, work: Users, staying: Float | None = None) -> tuple[Floa
         named = [i for i, name in enumerate(work.resources) if any(one.resource == name for one in quotas)]
         floors[outer] = {work.resources[i]: float(units[i]) for i in named if units[i] > 0}
     return of_teams, floors, part if owed.scaled else 1.0
+
+
+def members_of(labels: Iterable[Sequence[str | None]]) -> dict[str, list[int]]:
+    """The users of each team, of labels that give the team of each user."""
+    members: dict[str, list[int]] = {}
+    for teams in labels:
+        for j, team in enumerate(teams):
+            if team is not None:
+                members.setdefault(team, []).append(j)
+    return members
+
+
+def fitting(demands: Float, capacities: Float, eligible: Sequence[Bool] | Bool) -> Bool:
+    """Where a task of each user fits and may run, shape (n, n_servers)."""
+    room = capacities * ROUNDING_FACTOR
+    return np.array([may & (one <= room).all(axis=1) for one, may in zip(demands, eligible, strict=True)], dtype=bool)
+
+
+def guarantees_of(
+    owed: Owed, work: Users, names: Sequence[str], staying: Float | None = None
+) -> tuple[dict[str, Any], float]:
+    """Guarantees of tasks by user and of units by team of teams, and the part of what is owed that fits."""
+    tasks, of_outer, part = secured(owed, work, staying)
+    of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
+    return of_users | {team: {r: without_rounding(x) for r, x in of.items()} for team, of in of_outer.items()}, part
 
 
 def without_rounding(amount: float) -> float | Fraction:

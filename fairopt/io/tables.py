@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import steps, tell
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
@@ -112,11 +113,11 @@ class InputTable:
 
         return [names(row, cell) for row, cell in enumerate(self.cells(column))]
 
-    def arguments(self, columns: Iterable[Column]) -> dict[str, NDArray[np.float64]]:
+    def arguments(self, columns: Iterable[Column]) -> dict[str, Float]:
         """The columns that the table has, by argument."""
         return {column.argument: self.numbers(column) for column in columns if column.name in self.columns}
 
-    def numbers(self, column: Column | str) -> NDArray[np.float64]:
+    def numbers(self, column: Column | str) -> Float:
         """A column of numbers, by default finite ones; arrays keep single precision."""
         rules = Column(column) if isinstance(column, str) else column
         values = self._floats(rules)
@@ -130,7 +131,7 @@ class InputTable:
             self.refuse(row, rules.name, f"the value is {self.cells(rules.name)[row]}; {rules.fix}")
         return values
 
-    def _floats(self, rules: Column) -> NDArray[np.float64]:
+    def _floats(self, rules: Column) -> Float:
         tell(f"column {short(rules.name)} of {os.path.basename(self.path)}")
         found = self.columns[rules.name]
         if isinstance(found, np.ndarray):

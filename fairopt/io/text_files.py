@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from fairopt.errors import InvalidInstance, OutOfMemory
 from fairopt.runtime.progress import tell
@@ -122,3 +123,31 @@ def about(*places: str, hint: str = "") -> Iterator[None]:
         if named and not hint:
             raise
         raise InvalidInstance(f"{'' if named else ' and '.join(places) + ': '}{error}{hint}") from error
+
+
+# -- standard input -------------------------------------------------------------------------------------------
+
+
+DASH = "-"  # the path that stands for standard input
+EXPECTED = "pipe JSON or YAML into it, as in: kubectl get nodes,pods -A -o json | fairopt solve -"
+_read: list[tuple[Any, str]] = []  # the stream and its text
+
+
+def standard_input() -> str:
+    """The text of standard input, cached so that it can be read again."""
+    stream = sys.stdin
+    if _read and _read[0][0] is stream:
+        return _read[0][1]
+    if stream is None or stream.closed:
+        raise InvalidInstance(f"standard input is closed; {EXPECTED}")
+    if stream.isatty():
+        raise InvalidInstance(f"standard input is a terminal; {EXPECTED}")
+    try:
+        raw = stream.buffer.read() if hasattr(stream, "buffer") else stream.read().encode()
+    except OSError as error:
+        raise InvalidInstance(f"standard input cannot be read ({error.strerror}); {EXPECTED}") from error
+    text = decoded(raw, "standard input", EXPECTED)
+    if not text.strip():
+        raise InvalidInstance(f"standard input is empty: the command before it wrote nothing; {EXPECTED}")
+    _read[:] = [(stream, text)]
+    return text

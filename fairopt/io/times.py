@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairopt.io.tables import short
+from fairopt.io.tables import InputTable, short
+from fairopt.runtime.arrays import Float
 
-__all__ = ["are_dates", "duration_seconds", "seconds_of"]
-
-Float = NDArray[np.float64]
 _NAIVE = datetime(1970, 1, 1)
 _AWARE = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -28,11 +25,8 @@ def are_dates(cells: Sequence[Any]) -> bool:
     return isinstance(first, str) and _DATE.match(first) is not None
 
 
-def seconds_of(cells: Sequence[str], refuse: Callable[[int, str], NoReturn], place: Callable[[int], str]) -> Float:
-    """Dates as seconds since 1970, NaN for empty cells.
-
-    ``refuse`` raises the error about a cell, and ``place`` says where one is.
-    """
+def seconds_of(cells: Sequence[str], table: InputTable, column: str) -> Float:
+    """Dates in a column of a table as seconds since 1970, NaN for empty cells."""
     out = np.full(len(cells), np.nan)
     first: int | None = None  # row of the first date, and whether it has a zone
     zoned = False
@@ -46,16 +40,19 @@ def seconds_of(cells: Sequence[str], refuse: Callable[[int, str], NoReturn], pla
             except ValueError:
                 found = None
         if found is None:
-            like = "" if first is None else f", and {place(first)} has the date {short(cells[first])}"
-            refuse(row, f"{short(cell)} is not a date{like}; give all as 2026-03-01T08:00:00, or all as numbers")
+            like = "" if first is None else f", and {table.place(first)} has the date {short(cells[first])}"
+            table.refuse(
+                row, column, f"{short(cell)} is not a date{like}; give all as 2026-03-01T08:00:00, or all as numbers"
+            )
         if first is None:
             first, zoned = row, found.tzinfo is not None
         elif (found.tzinfo is not None) != zoned:
             one, other = ("no time zone", "has one") if zoned else ("a time zone", "has none")
-            refuse(
+            table.refuse(
                 row,
-                f"{short(cell)} has {one}, and that on {place(first)} {other} ({short(cells[first])}); give all dates "
-                "a zone, as 2026-03-01T08:00:00+01:00, or none",
+                column,
+                f"{short(cell)} has {one}, and that on {table.place(first)} {other} ({short(cells[first])}); give all "
+                "dates a zone, as 2026-03-01T08:00:00+01:00, or none",
             )
         out[row] = (found - (_AWARE if zoned else _NAIVE)) / _SECOND
     return out

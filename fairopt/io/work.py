@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.secured import Owed, Users, secured, without_rounding
+from fairopt.io.secured import ROUNDING_FACTOR, Owed, Users, fitting, guarantees_of, members_of
+from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.display import unit_shown, without_vendor
 
 TASKS = ("auto", "mean", "shapes")
 MOST_SHAPES = 6_000  # distinct requests of owners: as many take HDRF 11 s, and their means 0.2 s
-ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
 _USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
 _ANYWHERE = ("", "")
 
@@ -36,7 +36,7 @@ class Work:
 
     owner: str
     request: tuple[float, ...]
-    servers: NDArray[np.bool_] | None = None
+    servers: Bool | None = None
     count: float = 1.0
     name: str = ""
     place: tuple[str, str] = _ANYWHERE
@@ -102,15 +102,15 @@ def arguments_of_work(
     check_choice("tasks", tasks, TASKS)
     caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
     notes = Notes() if notes is None else notes
-    fitting, unfit = _fitting(work, caps)
+    fit, unfit = _fitting(work, caps)
     left_out, number = [w.name for w in unfit], math.fsum(w.count for w in unfit)
     notes.add(f"{{{word}}} that fit on no server {{was}} left out", *left_out, number=number)
-    if not any(w.count for w in fitting):
+    if not any(w.count for w in fit):
         raise notes.nothing_left(f"there are no {word}s to share servers among")
-    large = _large_tasks(fitting, caps, resources, notes, word)
-    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fitting) <= MOST_SHAPES)
+    large = _large_tasks(fit, caps, resources, notes, word)
+    by_shape = tasks == "shapes" or (tasks == "auto" and _number_of_shapes(fit) <= MOST_SHAPES)
     kept_apart = [by_shape or (tasks == "auto" and name not in _USUAL) for name in resources]
-    kinds = _kinds(fitting, large, caps, kept_apart, notes)
+    kinds = _kinds(fit, large, caps, kept_apart, notes)
     total = caps.sum(axis=0)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
@@ -160,7 +160,7 @@ def arguments_of_work(
     )
 
 
-def _filling(kind: _Kind, capacities: NDArray[np.float64]) -> float:
+def _filling(kind: _Kind, capacities: Float) -> float:
     """The number of tasks, also parts of one, that would fill the servers where they may run."""
     needs = np.array(kind.request) > 0
     return float((capacities[kind.servers][:, needs] / np.array(kind.request)[needs]).min(axis=1).sum())
@@ -172,25 +172,17 @@ def _secured(
     kinds: Sequence[_Kind],
     names: Sequence[str],
     resources: Sequence[str],
-    capacities: NDArray[np.float64],
+    capacities: Float,
     notes: Notes,
 ) -> dict[str, Any]:
     """Guarantees of users and outer teams, and limits on the resources that servers have."""
-    members: dict[str, list[int]] = {}
-    for labels in teams.values():
-        for j, team in enumerate(labels):
-            if team is not None:
-                members.setdefault(team, []).append(j)
+    members = members_of(teams.values())
     demands, limits = np.array([kind.request for kind in kinds]), np.array([kind.limit for kind in kinds])
-    able = np.array(
-        [kind.servers & (demands[j] <= capacities * ROUNDING_FACTOR).all(axis=1) for j, kind in enumerate(kinds)]
-    )
+    able = fitting(demands, capacities, [kind.servers for kind in kinds])
     users = Users(demands, limits, able, members, resources, capacities)
-    tasks, of_outer, part = secured(owed, users, np.array([kind.staying for kind in kinds]))
+    found, part = guarantees_of(owed, users, names, np.array([kind.staying for kind in kinds]))
     what = "what is owed does not fit on the servers together: {part:.4g} of it counts, for all queues"
     notes.add(what.format(part=part), number=part < 1)
-    of_users = {name: without_rounding(x) for name, x in zip(names, tasks.tolist(), strict=True) if x > 0}
-    found = of_users | {team: {r: without_rounding(x) for r, x in of.items()} for team, of in of_outer.items()}
     has = {name for name, amount in zip(resources, capacities.sum(axis=0), strict=True) if amount > 0}
     kept = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": of}
@@ -200,7 +192,7 @@ def _secured(
     return {"guarantees": found or None, "limits": kept or None}
 
 
-def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64]:
+def _held(kinds: Sequence[_Kind], n_servers: int) -> Float:
     """Tasks that run now, shape (n_kinds, n_servers)."""
     out = np.zeros((len(kinds), n_servers))
     for row, kind in zip(out, kinds, strict=True):
@@ -209,7 +201,7 @@ def _held(kinds: Sequence[_Kind], n_servers: int) -> NDArray[np.float64]:
     return out
 
 
-def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[list[Work], list[Work]]:
+def _fitting(work: Iterable[Work], capacities: Float) -> tuple[list[Work], list[Work]]:
     """Split tasks into those that fit on some server and the others."""
     has = capacities > 0
     known: dict[tuple[bytes, bytes | None], bool] = {}
@@ -229,9 +221,7 @@ def _number_of_shapes(work: list[Work]) -> int:
     return len({(w.owner, w.request, None if w.servers is None else w.servers.tobytes()) for w in work})
 
 
-def _large_tasks(
-    work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
-) -> set[int]:
+def _large_tasks(work: list[Work], capacities: Float, resources: Sequence[str], notes: Notes, word: str) -> set[int]:
     """The positions of tasks that are larger than any server where they may run, and a note with an example."""
     found = set[int]()
     by_place: dict[bytes | None, list[int]] = {}
@@ -251,7 +241,7 @@ def _large_tasks(
     return found
 
 
-def _larger_than_all(requests: NDArray[np.float64], servers: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _larger_than_all(requests: Float, servers: Float) -> Bool:
     """Which requests, shape (n, n_resources), exceed each of some servers (k, n_resources) in some resource."""
     left = np.arange(len(requests))
     for server in servers[np.argsort(-servers.sum(axis=1))]:  # almost all tasks fit on the largest server
@@ -269,7 +259,7 @@ class _Kind:
     """
 
     request: tuple[float, ...]
-    servers: NDArray[np.bool_]
+    servers: Bool
     count: float
     total_share: float
     same: tuple[float | None, ...]
@@ -285,7 +275,7 @@ class _Kind:
 
 
 def _kinds(
-    work: list[Work], large: Collection[int], capacities: NDArray[np.float64], kept_apart: list[bool], notes: Notes
+    work: list[Work], large: Collection[int], capacities: Float, kept_apart: list[bool], notes: Notes
 ) -> dict[str, list[_Kind]]:
     """Kinds of tasks by owner, owners in order of names, kinds in decreasing order of their total dominant share.
 
@@ -329,7 +319,7 @@ def _kinds(
     return kinds
 
 
-def _kind(members: list[Work], total: list[float], everywhere: NDArray[np.bool_], exact: bool) -> _Kind:
+def _kind(members: list[Work], total: list[float], everywhere: Bool, exact: bool) -> _Kind:
     """Tasks as one kind with their mean request, which is that of each if ``exact``."""
     count = math.fsum(w.count for w in members)
     # fsum rounds once, so the order of tasks does not matter
@@ -351,7 +341,7 @@ def _names(
     resources: Sequence[str],
     units: Mapping[str, str],
     servers: Sequence[str],
-    capacities: NDArray[np.float64],
+    capacities: Float,
     whole: bool,
     limiting: Collection[str],
 ) -> list[str]:

@@ -1,4 +1,4 @@
-"""Instances as YAML files, with the keys and checks of JSON files."""
+"""Data as YAML, and instances as YAML files, with the keys and checks of JSON files."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from fairopt.io.saving import write_whole
-from fairopt.io.yaml_documents import PLAIN
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Quotes text that YAML 1.2 or 1.1 would not read as text."""
+    """Quotes text that YAML 1.2 or 1.1 would not read as text, and repeats what stands twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Whether to write a part again."""
+        return True
 
 
-for kind, pattern in PLAIN.items():
-    _Dumper.add_implicit_resolver(f"!{kind}", re.compile(f"({pattern})$"), None)
+_Dumper.add_implicit_resolver("!quoted", re.compile(r"([-+.0-9].*|[yYnN])$"), None)
+
+
+def yaml_text(data: Any, flow: bool | None = False) -> str:
+    """Data as YAML; with ``flow`` None lists of numbers or words stand on one line."""
+    options: dict[str, Any] = dict(sort_keys=False, default_flow_style=flow, allow_unicode=True, width=100)
+    return str(yaml.dump(data, Dumper=_Dumper, **options))
 
 
 def write_yaml(instance: Instance, path: Path) -> None:
     """Write an instance as a YAML file, exact to the last bit."""
-    data = {key: value for key, value in instance.to_dict().items() if value is not None}
-    dumped: dict[str, Any] = dict(sort_keys=False, default_flow_style=None, allow_unicode=True, width=100)
-    write_whole(path, yaml.dump(data, Dumper=_Dumper, **dumped))
+    write_whole(path, yaml_text({key: value for key, value in instance.to_dict().items() if value is not None}, None))

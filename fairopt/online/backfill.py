@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.errors import InvalidInstance
-from fairopt.instance import Instance
 from fairopt.online.waiting import WaitingJob, WholeJobs
 from fairopt.runtime.arrays import Float
-from fairopt.solve.whole.servers import Placement
 
 
 class BackfillScheduler(WholeJobs):
@@ -27,10 +24,8 @@ class BackfillScheduler(WholeJobs):
 
     Parameters
     ----------
-    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
-        Units on each server. Of an instance its servers, one for each count, and labels are used.
-    resources, servers, server_types : sequence of str, optional
-        Labels, and the type of each server.
+    capacities, resources, servers, server_types
+        As in `Scheduler`.
     placement : str or callable, default "first-fit"
         The server of a task, as in `Scheduler`. Tasks that would run into the reservation go to the first server where
         they do not delay it.
@@ -52,16 +47,7 @@ class BackfillScheduler(WholeJobs):
 
     name = "EASY"
 
-    def __init__(
-        self,
-        capacities: ArrayLike | Mapping[str, Any] | Instance,
-        *,
-        resources: Sequence[str] | None = None,
-        servers: Sequence[str] | None = None,
-        server_types: Sequence[str] | None = None,
-        placement: str | Placement = "first-fit",
-    ) -> None:
-        super().__init__(capacities, resources, servers, server_types, placement)
+    def _prepare(self) -> None:
         self._line: list[WaitingJob] = []
         self._kind, self._size, self._walltime = np.zeros(8, dtype=int), np.zeros(8), np.zeros(8)  # of the line
         self._passed = 0  # so many jobs at the front cannot start before a task ends

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.online.timeline import Timeline
+from fairopt.online.timeline import Timeline, spread
 from fairopt.runtime.arrays import Float, Ints
 
 NO_TEAM = "(no team)"
@@ -55,13 +54,13 @@ def _groups(timeline: Timeline, by: str) -> tuple[Sequence[str], Ints]:
 
 def _measures(waiting: Float, slowdown: Float, unstarted: float) -> dict[str, Any]:
     """The numbers of one team or user."""
-    done = slowdown[np.isfinite(slowdown)]
+    done, usual = slowdown[np.isfinite(slowdown)], ("mean", "p95", "max")
     return {
         "tasks": len(waiting),
         "unstarted": int(unstarted),
         "jobs": len(done),
-        "waiting": _spread(waiting),
-        "bounded_slowdown": _spread(done),
+        "waiting": spread(waiting, *usual),
+        "bounded_slowdown": spread(done, *usual),
     }
 
 
@@ -70,14 +69,3 @@ def _parts(values: Float, group: Ints, n: int) -> Iterator[Float]:
     order = np.argsort(group, kind="stable")
     ends = np.searchsorted(group[order], np.arange(1, n))
     yield from np.split(values[order], ends) if n else ()
-
-
-def _spread(values: Float) -> dict[str, float]:
-    """Mean, 95th percentile and maximum, NaN without values."""
-    if not len(values):
-        return dict.fromkeys(("mean", "p95", "max"), math.nan)
-    return {
-        "mean": float(values.mean()),
-        "p95": float(np.percentile(values, 95)),
-        "max": float(values.max()),
-    }

@@ -25,12 +25,10 @@ class HierarchicalScheduler(WholeJobs):
 
     Parameters
     ----------
-    capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
-        Units on each server. Of an instance its servers, one for each count, and labels are used.
     weights : dict of float by team, optional
         Weights of teams. Default: 1.
-    resources, servers, server_types : sequence of str, optional
-        Labels, and the type of each server.
+    capacities, resources, servers, server_types
+        As in `Scheduler`.
     placement : str or callable, default "first-fit"
         The server of a task, as in `Scheduler`.
 
@@ -69,7 +67,8 @@ class HierarchicalScheduler(WholeJobs):
         server_types: Sequence[str] | None = None,
         placement: str | Placement = "first-fit",
     ) -> None:
-        super().__init__(capacities, resources, servers, server_types, placement)
+        labels = {"resources": resources, "servers": servers, "server_types": server_types}
+        super().__init__(capacities, **labels, placement=placement)
         if weights is not None and not isinstance(weights, Mapping):
             raise InvalidBlock(f"weights is {weights!r}; give a dict by team, such as {{'nlp': 2}}")
         self.weights = dict(weights or {})
@@ -78,7 +77,7 @@ class HierarchicalScheduler(WholeJobs):
                 raise InvalidBlock(f"the weight of team {team!r} is {weight!r}; give a finite number > 0")
         total = self.instance.total_capacities
         self._total, self._has = np.where(total > 0, total, 1.0), total > 0
-        self._users: dict[str, int] = {}
+        self._index: dict[str, int] = {}
         self._teams: dict[str, int] = {}  # children of the root: teams, and users without one
         self._team_of = np.zeros(0, dtype=int)
         self._vectors, self._of_user, self._of_team = np.zeros((0, len(total))), np.zeros(0), np.zeros(0)
@@ -106,19 +105,19 @@ class HierarchicalScheduler(WholeJobs):
             raise InvalidInstance(f"team of user {user!r} is {team!r}; give a label, as 'nlp'")
         self._advance(at)
         child = f"user {user}" if team is None else f"team {team}"
-        if user in self._users and self._team_of[self._users[user]] != self._teams.get(child):
+        if user in self._index and self._team_of[self._index[user]] != self._teams.get(child):
             raise InvalidInstance(f"user {user!r} has jobs of another team than {team!r}; give all the same team")
         job = self._submit(user, demands, tasks, weight, eligible, gang, math.inf)
         if child not in self._teams:
             self._teams[child] = len(self._teams)
             self._of_team = np.append(self._of_team, 1.0 if team is None else float(self.weights.get(team, 1.0)))
-        if user not in self._users:
-            self._users[user] = len(self._users)
+        if user not in self._index:
+            self._index[user] = len(self._index)
             self._team_of = np.append(self._team_of, self._teams[child])
             self._of_user = np.append(self._of_user, float(weight))
             self._vectors = np.vstack([self._vectors, np.zeros(len(self._total))])
             self._held.append([0] * len(self._total))
-        j = self._users[user]
+        j = self._index[user]
         self._of_user[j] = weight
         if team is None:  # a child of the root with one user, whose weight is the user's
             self._of_team[self._teams[child]] = weight
@@ -141,7 +140,7 @@ class HierarchicalScheduler(WholeJobs):
     def _can_rise(self) -> tuple[Bool, Bool]:
         """The queues of which a job fits, and the users with one."""
         fits = (self._first < np.inf) & (self._kinds.total[self._kind_of] >= self._size_of)
-        can = np.zeros(len(self._users), dtype=bool)
+        can = np.zeros(len(self._index), dtype=bool)
         can[self._user_of[fits]] = True
         return fits, can
 
@@ -176,7 +175,7 @@ class HierarchicalScheduler(WholeJobs):
         return self._lines[int(queues[self._first[queues].argmin()])][0]
 
     def _begun(self, job: WaitingJob, rows: list[int], number: int) -> None:
-        user = self._users[job.user]
+        user = self._index[job.user]
         self._add(user, job.kind, len(rows))
         if not job.left:
             q = self._queues[user, job.kind, job.size]
@@ -184,7 +183,7 @@ class HierarchicalScheduler(WholeJobs):
             self._first[q] = self._lines[q][0].number if self._lines[q] else np.inf
 
     def _ended(self, job: WaitingJob, row: int, number: int) -> None:
-        self._add(self._users[job.user], job.kind, -1)
+        self._add(self._index[job.user], job.kind, -1)
 
     def _add(self, user: int, kind: int, tasks: int) -> None:
         """Add running tasks to a user's vector."""

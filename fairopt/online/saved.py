@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
@@ -22,7 +21,7 @@ from fairopt.io.saving import write_whole
 from fairopt.online.jobs import Job
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
-from fairopt.policies.parse import parse_policy
+from fairopt.policies.parse import parse_block
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Part = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -197,8 +196,7 @@ def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
 def _share(text: str) -> Share | str:
     """The share of a repr, or the text itself if it is not one of fairopt's blocks."""
     try:
-        objective = parse_policy(f"Leximin({text})").objective
+        share: Share = parse_block(text, Share, "a share", "DominantShare()")
     except FairoptError:
         return text
-    term = only_term(objective)
-    return term.share if term is not None and term.is_order else text
+    return share

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,9 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.io.notes import counted
-from fairopt.online.requests import MOST_TASKS, Asked, Requests, individual_servers
-from fairopt.runtime.arrays import Float
+from fairopt.online.requests import MOST_TASKS, Asked, PlacedTask, TaskScheduler, check_tasks
 from fairopt.solve.whole.greedy import to_36_bits
-from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
+from fairopt.solve.whole.servers import Placement, Request, Servers
 
 MOST_TRIED = 64  # blocked users tried one by one before all blocked queues are compared at once
 EACH_COSTS = 175  # comparing so many queues at once takes as long as trying one user
@@ -29,33 +27,6 @@ FEW_FREED = 4  # up to so many servers on which tasks ended are tried one by one
 _DOMINANT = DominantShare()
 UNIT = 1 << 1074  # a share of 1: every float is a whole number of 1 / UNIT
 FIX_AT = "give at= as a time, a number that never decreases"
-
-
-class PlacedTask(NamedTuple):
-    """One task that starts.
-
-    Attributes
-    ----------
-    id : int
-        Number of the task, from 0 in order of start.
-    user, server : str
-        Labels.
-    job : int
-        Number of the job, as `Scheduler.submit` gave it.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> scheduler = fo.Scheduler([9, 18])
-    >>> _ = scheduler.submit("A", [1, 4])
-    >>> scheduler.next_task()
-    PlacedTask(id=0, user='A', server='pool', job=0)
-    """
-
-    id: int
-    user: str
-    server: str
-    job: int
 
 
 class _Queue:
@@ -195,7 +166,7 @@ class _Blocked:
         return [q for q in map(self.queues.__getitem__, found.tolist()) if _possible(servers, q, rows)]
 
 
-class Scheduler:
+class Scheduler(TaskScheduler):
     """Schedule whole tasks: the user with the lowest share per weight runs next, if its task fits.
 
     Algorithm 1 of Jiang and Wu (2021), for any share, with weights, limits and placement constraints, on one or several
@@ -279,10 +250,8 @@ class Scheduler:
     ) -> None:
         if not isinstance(share, Share):
             raise InvalidBlock(f"share is {brief(share)}; give a share such as DominantShare() or KDominantShare(2)")
-        for name, value, known in (
-            ("on_misfit", on_misfit, ("skip", "stop")),
-            ("order", order, ("share", "arrival")),
-        ):
+        options = {"on_misfit": (on_misfit, ("skip", "stop")), "order": (order, ("share", "arrival"))}
+        for name, (value, known) in options.items():
             if value not in known:
                 raise InvalidBlock(f"{name} is {value!r}; {nearest(value, known)}")
         if half_life is not None and not (isinstance(half_life, (int, float)) and 0 < half_life < math.inf):
@@ -290,22 +259,15 @@ class Scheduler:
         if half_life is not None and order == "arrival":
             raise InvalidBlock("order='arrival' compares no shares; leave half_life out")
         self.share, self.on_misfit, self.order, self.half_life = share, on_misfit, order, half_life
-        self.placement = placement_rule(placement, "pooled")
-        self.instance = individual_servers(capacities, resources, servers, server_types, placement == "pooled")
-        self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
-        self._servers = Servers(self.instance.capacities)
-        self.requests = Requests(self.instance, self._servers, share)
-        self._users: dict[str, _User] = {}
+        super().__init__(capacities, share, resources, servers, server_types, placement)
+        self._of = f" of {share}"
         fresh = None if half_life is None else self._key
         self._line, self._blocked_line = _Line(fresh), _Line(fresh)
         self._queues = 0
         self._jobs = 0
-        self._started = 0
-        self._running: dict[int, tuple[_Queue, int]] = {}
         self._queue_of: dict[int, _Queue] = {}  # by number of a job with waiting tasks
         self._blocked = _Blocked(self.instance.n_resources)
         self._freed: dict[int, None] = {}  # servers on which tasks ended since blocked queues were last tried there
-        self._gang: list[PlacedTask] = []  # tasks of a gang that starts, the next one last
         self._time: float | None = None
         self._origin = 0.0
         self._turn = 0.0  # the largest start tag of tasks that have started: of those who waited for nothing till now
@@ -316,26 +278,6 @@ class Scheduler:
     def shares(self) -> dict[str, float]:
         """Share of each user, in order of first submission; with ``half_life`` the decayed average."""
         return {name: self._share(user) for name, user in self._users.items()}
-
-    @property
-    def running(self) -> dict[str, int]:
-        """Number of running tasks of each user."""
-        return {name: user.running for name, user in self._users.items()}
-
-    @property
-    def waiting(self) -> dict[str, float]:
-        """Number of waiting tasks of each user."""
-        return {name: user.waiting for name, user in self._users.items()}
-
-    @property
-    def used(self) -> Float:
-        """Units in use on each server (of each type, if pooled), shape (n_servers, n_resources)."""
-        return self._servers.used
-
-    def __repr__(self) -> str:
-        many = f"{sum(self.running.values()):,} tasks running, {sum(self.waiting.values()):,} waiting"
-        who = f"{counted(len(self._users), 'user')} on {counted(self.instance.n_servers, 'server')}"
-        return f"<Scheduler of {self.share}: {who}, {many}>"
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -394,22 +336,13 @@ class Scheduler:
             ...
         fairopt.errors.InvalidInstance: a task of user 'web' needs 40 of memory, and no server where it may run has ...
         """
-        if not isinstance(user, str) or not user:
-            raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
-        number = isinstance(tasks, (int, float, np.integer)) and not isinstance(tasks, bool)
-        if not (number and (tasks == math.inf or (1 <= tasks <= MOST_TASKS and tasks % 1 == 0))):
-            raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
-        for name, value in (("weight", weight), ("limit", limit)):
-            if value is None:
-                continue
-            right = isinstance(value, (int, float, np.number))
-            if name == "weight":
-                right = right and 0 < value <= sys.float_info.max
-            else:
-                right = right and (0 <= value <= MOST_TASKS or value == math.inf)
-            if not right:
-                fix = "a number > 0" if name == "weight" else "a number >= 0 and up to 2**53, or math.inf for none"
-                raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give {fix}")
+        check_tasks(user, tasks, endless=True)
+        numbers = (int, float, np.number)
+        if weight is not None and not (isinstance(weight, numbers) and 0 < weight <= sys.float_info.max):
+            raise InvalidInstance(f"weight of user {user!r} is {weight!r}; give a number > 0")
+        if limit is not None and not (isinstance(limit, numbers) and (0 <= limit <= MOST_TASKS or limit == math.inf)):
+            fix = "give a number >= 0 and up to 2**53, or math.inf for none"
+            raise InvalidInstance(f"limit of user {user!r} is {limit!r}; {fix}")
         asked = self.requests.of(user, demands, eligible)
         if gang:
             self.requests.check_gang(user, asked[1], tasks)
@@ -580,13 +513,7 @@ class Scheduler:
         >>> scheduler.shares, scheduler.waiting
         ({'web': 0.0}, {'web': 1})
         """
-        number = task.id if isinstance(task, PlacedTask) else task
-        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
-        if held is None:
-            raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
-        self._advance(at)
-        del self._running[number]
-        queue, row = held
+        _, queue, row = self._end(task, at)
         self._servers.give_back(queue.request, row)
         self._freed[row] = None
         user = queue.user
@@ -749,17 +676,12 @@ class Scheduler:
             self._settle(user)
         self._turn = max(self._turn, user.turn)
         user.turn += sum(_share_on(queue, row) for row in rows) / UNIT / user.weight
-        number, self._started = self._started, self._started + many
-        tasks = []
-        for k, row in enumerate(rows):
+        for row in rows:
             user.held += _share_on(queue, row)
-            self._running[number + k] = queue, row
-            tasks.append(PlacedTask(number + k, user.name, self.instance.servers[row], job[0]))
         if self.order == "share":
             user.present = user.held / UNIT
         self._enter(user)
-        self._gang = tasks[:0:-1]
-        return tasks[0]
+        return self._placed(queue, user.name, job[0], rows)
 
 
 def in_units(share: float) -> int:

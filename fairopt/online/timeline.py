@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -299,18 +300,18 @@ class Timeline:
         """
         begun, ended = self.span
         slowdown, distance, total = self.slowdown, self.distance(), self.cluster.total_capacities
-        known = distance[np.isfinite(distance)]
+        worst, usual = spread(distance[np.isfinite(distance)], "mean", "max"), ("mean", "median", "p95")
         used = np.nansum(self.mean_utilisation() * self.capacities, axis=0)
         return {
             "tasks": len(self.start),
             "unstarted": int(self.unstarted.sum()),
             "jobs": int((self.unstarted == 0).sum()),
             "makespan": ended - begun,
-            "waiting": _spread(self.waiting),
-            "slowdown": _spread(slowdown[np.isfinite(slowdown)]),
+            "waiting": spread(self.waiting, *usual),
+            "slowdown": spread(slowdown[np.isfinite(slowdown)], *usual),
             "utilisation": dict(zip(self.resources, part_of_capacity(used, total).tolist(), strict=True)),
             "worst": later("fairopt.online.groups:worst")(self),
-            "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
+            "distance": {"mean": worst["mean"], "largest": worst["max"]},
         }
 
     def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> pd.DataFrame:
@@ -440,12 +441,14 @@ def moments_of(times: ArrayLike, name: str) -> Float:
     return moments
 
 
-def _mean(values: Float) -> float:
-    """The mean, NaN without values."""
-    return float(values.mean()) if len(values) else math.nan
+MEASURES: dict[str, Callable[[Float], Any]] = {
+    "mean": np.mean,
+    "median": lambda values: np.percentile(values, 50),
+    "p95": lambda values: np.percentile(values, 95),
+    "max": np.max,
+}
 
 
-def _spread(values: Float) -> dict[str, float]:
-    """Mean, median and 95th percentile, NaN without values."""
-    middle, high = np.percentile(values, [50, 95]).tolist() if len(values) else (math.nan, math.nan)
-    return {"mean": _mean(values), "median": middle, "p95": high}
+def spread(values: Float, *names: str) -> dict[str, float]:
+    """Some `MEASURES`, NaN without values."""
+    return {name: float(MEASURES[name](values)) if len(values) else math.nan for name in names}

@@ -16,13 +16,7 @@ def check_unit(unit: str | None) -> None:
 
 
 def readable(unit: str | None, largest: float) -> tuple[float, str]:
-    """What to divide times up to ``largest`` by for display, and the name of their unit then; ``""`` without a unit.
-
-    Examples
-    --------
-    >>> readable("s", 7 * 86400.0), readable("min", 30.0), readable(None, 1e9)
-    ((86400.0, 'd'), (1.0, 'min'), (1.0, ''))
-    """
+    """What to divide times up to ``largest`` by for display, and the name of their unit then; ``""`` without a unit."""
     if unit is None:
         return 1.0, ""
     fits = [name for name, long in SECONDS.items() if long >= SECONDS[unit] and largest * SECONDS[unit] >= LARGE * long]

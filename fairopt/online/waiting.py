@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,11 +16,9 @@ from numpy.typing import ArrayLike
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
-from fairopt.io.notes import counted
-from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
-from fairopt.online.scheduler import PlacedTask
+from fairopt.online.requests import PlacedTask, TaskScheduler, check_tasks
 from fairopt.runtime.arrays import Float
-from fairopt.solve.whole.servers import Placement, Request, Servers, placement_rule
+from fairopt.solve.whole.servers import Placement, Request, Servers
 
 Key: TypeAlias = tuple[tuple[float, ...], bytes | None]
 
@@ -83,59 +81,40 @@ class WaitingJob:
     walltime: float
 
 
-class WholeJobs(ABC):
+@dataclass(slots=True)
+class _Counts:
+    """The tasks of a user."""
+
+    running: int = 0
+    waiting: float = 0
+
+
+class WholeJobs(TaskScheduler):
     """A scheduler of jobs on servers; subclasses say which job is next."""
 
     def __init__(
         self,
         capacities: ArrayLike | Mapping[str, Any] | Instance,
-        resources: Sequence[str] | None,
-        servers: Sequence[str] | None,
-        server_types: Sequence[str] | None,
-        placement: str | Placement,
+        *,
+        resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None,
+        placement: str | Placement = "first-fit",
     ) -> None:
-        self.placement = placement_rule(placement, "pooled")
-        self.instance = individual_servers(capacities, resources, servers, server_types, placement == "pooled")
-        self._rule: str | Placement = "first-fit" if self.placement == "pooled" else self.placement
-        self._servers = Servers(self.instance.capacities)
-        self.requests = Requests(self.instance, self._servers, DominantShare())
+        super().__init__(capacities, DominantShare(), resources, servers, server_types, placement)
         self._kinds = Kinds(self._servers)
         self._jobs: list[WaitingJob] = []
-        self._counts: dict[str, list[float]] = {}  # running and waiting tasks of each user
-        self._running: dict[int, tuple[WaitingJob, int]] = {}
-        self._started = 0
-        self._gang: list[PlacedTask] = []  # tasks of a gang that starts, the next one last
         self._time = -math.inf
+        self._prepare()
 
-    @property
-    def running(self) -> dict[str, int]:
-        """Number of running tasks of each user."""
-        return {user: int(counts[0]) for user, counts in self._counts.items()}
-
-    @property
-    def waiting(self) -> dict[str, float]:
-        """Number of waiting tasks of each user."""
-        return {user: counts[1] for user, counts in self._counts.items()}
-
-    @property
-    def used(self) -> Float:
-        """Units in use on each server, shape (n_servers, n_resources)."""
-        return self._servers.used
-
-    def __repr__(self) -> str:
-        many = f"{sum(self.running.values()):,} tasks running, {sum(self.waiting.values()):,} waiting"
-        who = f"{counted(len(self._counts), 'user')} on {counted(self.instance.n_servers, 'server')}"
-        return f"<{type(self).__name__}: {who}, {many}>"
+    def _prepare(self) -> None:
+        """Make what a subclass keeps beside it."""
 
     def _submit(
         self, user: str, demands: Any, tasks: float, weight: float, eligible: Any, gang: bool, walltime: float
     ) -> WaitingJob:
         """A checked job."""
-        if not isinstance(user, str) or not user:
-            raise InvalidInstance(f"user is {user!r}; give a label, as 'web'")
-        number = isinstance(tasks, (int, float, np.integer)) and not isinstance(tasks, bool)
-        if not (number and 1 <= tasks <= MOST_TASKS and tasks % 1 == 0):
-            raise InvalidInstance(f"tasks of user {user!r} is {tasks!r}; give a whole number >= 1 and up to 2**53")
+        check_tasks(user, tasks)
         for name, value, most in (("weight", weight, sys.float_info.max), ("walltime", walltime, math.inf)):
             if not is_number(value) or not 0 < value <= most:
                 raise InvalidInstance(f"{name} of user {user!r} is {value!r}; give a number > 0")
@@ -145,7 +124,7 @@ class WholeJobs(ABC):
         size = int(tasks) if gang else 1
         job = WaitingJob(len(self._jobs), user, self._kinds.add(request), size, int(tasks), float(walltime))
         self._jobs.append(job)
-        self._counts.setdefault(user, [0, 0])[1] += job.left
+        self._users.setdefault(user, _Counts()).waiting += job.left
         return job
 
     def next_task(self, at: float | None = None) -> PlacedTask | None:
@@ -160,16 +139,10 @@ class WholeJobs(ABC):
 
     def finish(self, task: PlacedTask | int, at: float | None = None) -> None:
         """End a running task, and release its resources."""
-        number = task.id if isinstance(task, PlacedTask) else task
-        held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
-        if held is None:
-            raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
-        self._advance(at)
-        del self._running[number]
-        job, row = held
+        number, job, row = self._end(task, at)
         self._servers.give_back(self._kinds.requests[job.kind], row)
         self._kinds.changed(row)
-        self._counts[job.user][0] -= 1
+        self._users[job.user].running -= 1
         self._ended(job, row, number)
 
     def _advance(self, at: float | None) -> None:
@@ -185,17 +158,12 @@ class WholeJobs(ABC):
         for row in dict.fromkeys(rows):
             self._kinds.changed(row)
         job.left -= len(rows)
-        counts = self._counts[job.user]
-        counts[0] += len(rows)
-        counts[1] -= len(rows)
-        number, self._started = self._started, self._started + len(rows)
-        tasks = []
-        for k, row in enumerate(rows):
-            self._running[number + k] = job, row
-            tasks.append(PlacedTask(number + k, job.user, self.instance.servers[row], job.number))
-        self._begun(job, rows, number)
-        self._gang = tasks[:0:-1]
-        return tasks[0]
+        counts = self._users[job.user]
+        counts.running += len(rows)
+        counts.waiting -= len(rows)
+        first = self._placed(job, job.user, job.number, rows)
+        self._begun(job, rows, first.id)
+        return first
 
     def _take(self, job: WaitingJob) -> list[int]:
         """Take the resources of the task, or the gang, that starts; the servers."""

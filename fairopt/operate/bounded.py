@@ -9,8 +9,6 @@ import numpy as np
 
 from fairopt.runtime.arrays import Bool, Float
 
-__all__ = ["BOUNDING", "Bounds", "bounds_of", "spread"]
-
 BOUNDING = ("kubernetes", "slurm")  # formats whose limits stop all tasks of a team that are beyond them
 
 
@@ -41,26 +39,8 @@ def bounds_of(
     of a team request it. One on other resources is written where some task requests it. A team none of whose tasks
     fits whole has its fair part of cpu, memory and storage (``plain``), as far as others leave it, for other tasks.
 
-    Parameters
-    ----------
-    used, fair : ndarray of shape (n_teams, n_resources)
-        Units of whole tasks, and of the divisible answer.
-    others, capacity : ndarray of shape (n_resources,)
-        Units of users without a quota, and of servers.
-    demands : sequence of ndarray of shape (n_members, n_resources)
-        The most that a task of each member of a team takes.
-    plain, required : ndarray of shape (n_resources,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> made = bounds_of(
-    ...     np.array([[8.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), np.zeros(3), np.array([[8.0, 0.0, 2.0], [4.0, 4.0, 0.5]]),
-    ...     [np.array([[4, 0, 1]]), np.array([[8, 8, 1]])], np.array([16.0, 16.0, 2.0]),
-    ...     *[np.array([True, True, False])] * 2,
-    ... )
-    >>> made.amounts.tolist(), made.written.tolist()
-    ([[8.0, 0.0, 2.0], [4.0, 4.0, 0.0], [0.0, 0.0, 0.0]], [[True, False, True], [True, True, True]])
+    ``used`` and ``fair``, (n_teams, n_resources), are units of whole tasks and of the divisible answer; ``others`` are
+    those of users without a quota. ``demands`` are by team the most that a task of each member takes.
     """
     amounts, in_vain = used.copy(), ~(used > 0).any(axis=1)
     if in_vain.any():
@@ -74,14 +54,7 @@ def bounds_of(
 
 
 def spread(amounts: Float, capacity: Float | np.float64) -> Float:
-    """Amounts by team of resources that teams use, raised in proportion until they add up to the capacity.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> spread(np.array([[2.0, 1.0], [6.0, 0.0]]), np.array([16.0, 1.0])).tolist()
-    [[4.0, 1.0], [12.0, 0.0]]
-    """
+    """Amounts by team of resources that teams use, raised in proportion until they add up to the capacity."""
     total = amounts.sum(axis=0)
     factor = np.divide(capacity, total, out=np.ones_like(total), where=(total > 0) & (total < capacity))
     made: Float = amounts * factor

@@ -10,8 +10,6 @@ import numpy as np
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 
-__all__ = ["changed", "described"]
-
 MOST_SERVERS = 2**53  # whole numbers up to here are exact as floats
 NAMED = 3  # users, teams or servers in a sentence
 OTHERS = {
@@ -37,14 +35,6 @@ def changed(
     """The instance with changes of `Instance.replace`, then more servers, and without some resources and users.
 
     Users remain ineligible where a dropped resource that they need is missing.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [[60, 8], [30, 0]], resources=["cpu", "gpu"], servers=["big", "small"])
-    >>> new = changed(cluster, {"small": 2}, drop_resources="gpu", without="user2")
-    >>> new.users, new.resources, new.counts, new.eligible
-    (('user1',), ('cpu',), array([1, 3]), array([[ True, False]]))
     """
     dropped, names = _names("drop_resources", drop_resources), _names("without", without)
     made = instance.replace(**changes) if changes else instance
@@ -124,15 +114,7 @@ def _without_resources(instance: Instance, names: Sequence[str]) -> Instance:
 
 
 def described(before: Instance, after: Instance) -> tuple[str, ...]:
-    """What differs between two instances, in a few words each.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[1], [1]], [4], users=["batch", "web"], servers=["n1"])
-    >>> described(cluster, changed(cluster, {"n1": 3}, weights={"web": 2}))
-    ('3 more servers like n1', 'weight of web 2 instead of 1')
-    """
+    """What differs between two instances, in a few words each."""
     return (*_servers(before, after), *_resources(before, after), *_numbers(before, after), *_others(before, after))
 
 

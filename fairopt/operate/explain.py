@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.guarantees import guaranteed_tasks, limited_units
 from fairopt.blocks.teams import kept_bases
 from fairopt.instance import Instance
-from fairopt.instance.limits import Limit
 from fairopt.instance.parts import taking_part
 from fairopt.operate.explained_answer import FULL, SAME, ExplainedAnswer, Row, Subject
 from fairopt.operate.explanation import Binding, Explanation, listed
@@ -24,16 +22,27 @@ from fairopt.proof.gate import BY_LEXIMIN
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import label
 
-__all__ = ["Explainer", "explain"]
-
-
 # The least change of a level that counts, in parts of what was raised: answers are certified to 1e-6 of objectives.
 LEAST = 2e-3
 CLEAR = 1e-2  # the same of changes of which a tenth is compared
 MOST_ROWS = 60  # full capacities that are raised one by one; of more, those of one resource together
 MOST_LIMITS = 8  # the same of members at their limits
 
-Raisable = tuple[list[Change], Callable[[str, list[Change]], Binding]]  # changes, and what makes their record
+
+class Raisable(NamedTuple):
+    """What may stop a user or team: the changes that raise it, and what is said of it.
+
+    Gains are per unit of the part ``more`` that is raised, if there is one. Only what is ``usable`` can stop it; what
+    else moves it is told unless that is ``minor``.
+    """
+
+    kind: str
+    name: str
+    changes: list[Change]
+    more: float | None = None
+    given: Mapping[str, Any] = {}
+    usable: bool = True
+    minor: bool = False
 
 
 def explain(allocation: Allocation, name: str, time_limit: float | None = None) -> Explanation:
@@ -81,8 +90,6 @@ class Explainer(ExplainedAnswer):
             return False
         return any(term.is_smallest or term.is_order for term in tiers_of(objective)[0].terms())
 
-    # -- what is full -----------------------------------------------------------------------------------------------
-
     # -- answers ----------------------------------------------------------------------------------------------------
 
     def moved(self, subject: Subject, changes: Sequence[Change]) -> float:
@@ -100,11 +107,10 @@ class Explainer(ExplainedAnswer):
         """Whether it has more after changes."""
         return self.moved(subject, changes) > LEAST
 
-    def binding(
-        self, subject: Subject, kind: str, name: str, changes: Sequence[Change], more: float | None, **given: Any
-    ) -> Binding:
-        """A record of what changes give, per unit ``more`` of what was raised."""
+    def binding(self, subject: Subject, one: Raisable) -> Binding:
+        """A record of what changes give."""
         assert self.again is not None
+        kind, name, changes, more, given, *_ = one
         table = self.again.after(*changes)
         if table is None:
             return Binding(kind, name, **given)
@@ -188,109 +194,74 @@ class Explainer(ExplainedAnswer):
         """The shares that its users could have if each were alone."""
         return float((self.per_task.max(axis=1) * self.alone)[subject.members].sum())
 
-    def _groups(self, subject: Subject) -> list[tuple[list[Row], bool]]:
-        """Full capacities that are raised together, and whether the subject could use them."""
+    def _full(self, subject: Subject) -> list[Raisable]:
+        """Full capacities, of one resource together if they are many; the subject could use some of them."""
         mine = [any(self.touches(j, row) for j in subject.members.tolist()) for row in self.full]
-        if len(self.full) <= MOST_ROWS:
-            return [([row], used) for row, used in zip(self.full, mine, strict=True)]
-        groups: dict[tuple[int, bool], list[Row]] = {}
+        groups: dict[Any, list[Row]] = {}
         for row, used in zip(self.full, mine, strict=True):
-            groups.setdefault((row[1], used), []).append(row)
-        return [(rows, used) for (_, used), rows in groups.items()]
+            groups.setdefault((row if len(self.full) <= MOST_ROWS else row[1], used), []).append(row)
+        out = list[Raisable]()
+        for (_, used), rows in groups.items():
+            i, servers = rows[0][1], [s for s, _ in rows]
+            there = float(self.room[servers, i].sum())
+            given = {"servers": self._servers(servers), "amount": there}
+            changes = [Change("capacity", row) for row in rows]
+            out.append(Raisable("resource", self.instance.resources[i], changes, BY * there, given, used))
+        return out
 
     def _found(self, subject: Subject) -> tuple[list[Binding], list[Binding]]:
         """What stops it, and what else moves it."""
-        binding, also = list[Binding](), list[Binding]()
-        able: list[Raisable] = []
-        for rows, used in self._groups(subject):
-            changes = [Change("capacity", row) for row in rows]
-            make = self._maker(subject, rows)
-            moved = self.moved(subject, changes)
-            if used:
-                able.append((changes, make))
-            if used and moved > LEAST:
-                binding.append(make("resource", changes))
-            elif not abs(moved) <= LEAST:
-                also.append(make("resource", changes))
-        for changes, make in self._limits(subject):
-            able.append((changes, make))
-            moved = self.moved(subject, changes)
-            if moved > LEAST:
-                binding.append(make("limit", changes))
-            elif not abs(moved) <= LEAST:
-                also.append(make("limit", changes))
-        for limit in self._reached_together(subject):
-            changes = [Change("together", limit.name)]
-
-            def make_limit(kind: str, changes: list[Change], limit: Limit = limit) -> Binding:
-                return self.binding(subject, kind, f"the limit on {limit.name}", changes, None, amount=limit.amount)
-
-            able.append((changes, make_limit))
-            if self.moved(subject, changes) > LEAST:
-                binding.append(make_limit("block", changes))
-        own = self._own_floor(subject)
-        able += self._own_guarantees(subject)
-        for k, constraint in enumerate(self.constraints):
-            changes = [Change("block", k)]
-            moved = self.moved(subject, changes)
-
-            def make_block(kind: str, changes: list[Change], k: int = k, held: Constraint = constraint) -> Binding:
-                assert isinstance(self.again, SolvedAgain)
-                name = str(self.again.given.constraints[k])
-                return self.binding(
-                    subject, kind, name, changes, None, relaxed=relaxed(held, self.again.point) is not None
-                )
-
-            able.append((changes, make_block))
-            if moved > LEAST:
-                binding.append(make_block("block", changes))
-            elif not abs(moved) <= LEAST and not own:
-                also.append(make_block("block", changes))
+        binding, also, own = list[Binding](), list[Binding](), self._own_floor(subject)
+        tried = [*self._full(subject), *self._limits(subject), *self._reached_together(subject)]
+        blocks = self._blocks(minor=bool(own))
+        for one in (*tried, *blocks):
+            moved = self.moved(subject, one.changes)
+            if one.usable and moved > LEAST:
+                binding.append(self.binding(subject, one))
+            elif not one.minor and not abs(moved) <= LEAST:
+                also.append(self.binding(subject, one))
         if self.instance.derived.has_guarantees:
             changes = [Change("guarantees", tuple(subject.members.tolist()))]
             if self.gains(subject, changes):
-                binding.append(self.binding(subject, "guarantee", listed(self._guaranteed(subject)), changes, None))
+                names = listed(self._guaranteed(subject))
+                binding.append(self.binding(subject, Raisable("guarantee", names, changes)))
         binding += [b for b in own if b.gain is not None or not binding]  # one that cannot grow explains nothing else
         if not binding:
             unknown = any(b.gain is None for b in also)
             other = Binding("unknown" if unknown else "objective", label(self.allocation.policy))
+            able = [one for one in tried if one.usable] + self._own_guarantees(subject) + blocks
             binding = self._together(subject, able) or [other]
         return binding, also
 
-    def _maker(self, subject: Subject, rows: list[Row]) -> Callable[[str, list[Change]], Binding]:
-        """Makes the record of full capacities of one resource."""
-        i, servers = rows[0][1], [s for s, _ in rows]
-        there = float(self.room[servers, i].sum())
-
-        def make(kind: str, changes: list[Change]) -> Binding:
-            name, more = self.instance.resources[i], BY * there if kind == "resource" else None
-            return self.binding(subject, kind, name, changes, more, servers=self._servers(servers), amount=there)
-
-        return make
+    def _blocks(self, minor: bool) -> list[Raisable]:
+        """The policy's constraints."""
+        if not isinstance(self.again, SolvedAgain):
+            return []
+        given, point = self.again.given.constraints, self.again.point
+        return [
+            Raisable("block", str(given[k]), [Change("block", k)], None, {"relaxed": can_relax}, minor=minor)
+            for k, can_relax in enumerate(relaxed(held, point) is not None for held in self.constraints)
+        ]
 
     def _limits(self, subject: Subject) -> list[Raisable]:
-        """The limits that its users have reached, each with what makes its record."""
+        """The limits that its users have reached."""
         reached = [j for j in subject.members.tolist() if self.at_limit[j]]
-        groups = [[j] for j in reached] if len(reached) <= MOST_LIMITS else [reached]
         out = list[Raisable]()
-        for users in groups:
+        for users in [[j] for j in reached] if len(reached) <= MOST_LIMITS else [reached]:
             there = float(self.instance.task_limits[users].sum())
             name = self.instance.users[users[0]] if len(users) == 1 else f"{len(users)} of its users"
-
-            def make(kind: str, changes: list[Change], name: str = name, there: float = there) -> Binding:
-                more = BY * there if kind == "limit" else None
-                return self.binding(subject, kind, name, changes, more, amount=there)
-
-            out.append(([Change("limit", j) for j in users], make))
+            changes = [Change("limit", j) for j in users]
+            out.append(Raisable("limit", name, changes, BY * there, {"amount": there}))
         return out
 
-    def _reached_together(self, subject: Subject) -> list[Limit]:
+    def _reached_together(self, subject: Subject) -> list[Raisable]:
         """The limits on what users take together that are reached, and that its users are in."""
-        out = list[Limit]()
+        out = list[Raisable]()
         for limit, units in zip(self.instance.limits, limited_units(self.instance), strict=True):
             full = float((units * self.base).sum()) >= limit.amount * (1 - FULL)
             if full and units[subject.members].any():
-                out.append(limit)
+                changes, given = [Change("together", limit.name)], {"amount": limit.amount}
+                out.append(Raisable("block", f"the limit on {limit.name}", changes, None, given, minor=True))
         return out
 
     def _guaranteed(self, subject: Subject) -> list[str]:
@@ -310,14 +281,15 @@ class Explainer(ExplainedAnswer):
         for team in self.instance.team_guarantees:
             changes = [Change("guarantee", team)]
             if j in self.instance.teams.names.get(team, ()) and self._stops_at(subject, team, changes):
-                return [self.binding(subject, "guarantee", team, changes, None)]
+                return [self.binding(subject, Raisable("guarantee", team, changes))]
         tasks = float(self.base[j].sum())
         floor = float(guaranteed_tasks(self.instance)[j])
         assert self.again is not None
         if floor > 0 and tasks <= floor * (1 + SAME) and floor < self.instance.task_limits[j] * (1 - FULL):
             changes = [Change("guarantee", j)]
             if self.gains(subject, changes) or frozenset(changes) in self.again.unfit:
-                return [self.binding(subject, "guarantee", subject.name, changes, BY * floor, amount=floor)]
+                own = Raisable("guarantee", subject.name, changes, BY * floor, {"amount": floor})
+                return [self.binding(subject, own)]
         if isinstance(self.again, FilledAgain):
             return []
         at = np.flatnonzero(self.part == j)
@@ -330,7 +302,8 @@ class Explainer(ExplainedAnswer):
                 value = self.value(self.base, subject) * low / tasks
                 changes = [Change("floor", (subject.name, value * (1 + BY)))]
                 if self.gains(subject, changes) or frozenset(changes) in self.again.unfit:
-                    return [self.binding(subject, "guarantee", name, changes, BY * low, amount=low)]
+                    bound = Raisable("guarantee", name, changes, BY * low, {"amount": low})
+                    return [self.binding(subject, bound)]
         return []
 
     def _team_floor(self, subject: Subject) -> list[Binding]:
@@ -338,12 +311,12 @@ class Explainer(ExplainedAnswer):
         out = list[Binding]()
         changes = [Change("guarantee", subject.name)]
         if subject.name in self.instance.team_guarantees and self._stops_at(subject, subject.name, changes):
-            out.append(self.binding(subject, "guarantee", subject.name, changes, None))
+            out.append(self.binding(subject, Raisable("guarantee", subject.name, changes)))
         for j in self._at_guarantee(subject)[:MOST_LIMITS]:
             changes, floor = [Change("guarantee", j)], float(self.instance.guarantees[j])
             if not self.at_limit[j] and self._moves_or_does_not_fit(subject, changes):
-                name = self.instance.users[j]
-                out.append(self.binding(subject, "guarantee", name, changes, BY * floor, amount=floor))
+                one = Raisable("guarantee", self.instance.users[j], changes, BY * floor, {"amount": floor})
+                out.append(self.binding(subject, one))
         return out
 
     def _stops_at(self, subject: Subject, team: str, changes: list[Change]) -> bool:
@@ -362,25 +335,19 @@ class Explainer(ExplainedAnswer):
     def _own_guarantees(self, subject: Subject) -> list[Raisable]:
         """Its guarantees at which it and its users are, to be raised with other things."""
         users = self._at_guarantee(subject)
-        changes = [[Change("guarantee", j)] for j in users] if len(users) <= MOST_LIMITS else []
-        names = [self.instance.users[j] for j in users] if changes else []
+        of: dict[str, Any] = {self.instance.users[j]: j for j in users} if len(users) <= MOST_LIMITS else {}
         if subject.name in self.instance.team_guarantees and self.at_floor(subject.name):
-            changes.append([Change("guarantee", subject.name)])
-            names.append(subject.name)
-
-        def maker(name: str) -> Callable[[str, list[Change]], Binding]:
-            def make(kind: str, changes: list[Change]) -> Binding:
-                return self.binding(subject, kind, f"the guarantee of {name}", changes, None, relaxed=True)
-
-            return make
-
-        return [(some, maker(name)) for some, name in zip(changes, names, strict=True)]
+            of[subject.name] = subject.name
+        return [
+            Raisable("guarantee", f"the guarantee of {name}", [Change("guarantee", one)], None, {"relaxed": True})
+            for name, one in of.items()
+        ]
 
     def _together(self, subject: Subject, able: list[Raisable]) -> list[Binding]:
         """A minimal set of limits that helps only if all are raised together; empty if even all do not help."""
 
-        def all_of(some: Sequence[tuple[list[Change], Any]]) -> list[Change]:
-            return [change for changes, _ in some for change in changes]
+        def all_of(some: Sequence[Raisable]) -> list[Change]:
+            return [change for one in some for change in one.changes]
 
         if len(able) < 2 or not self.gains(subject, all_of(able)):
             return []
@@ -389,7 +356,8 @@ class Explainer(ExplainedAnswer):
             fewer = [other for other in kept if other is not one]
             if fewer and self.gains(subject, all_of(fewer)):
                 kept = fewer
-        return [make("together", all_of(kept)) for _, make in kept]
+        changes = all_of(kept)
+        return [self.binding(subject, one._replace(kind="together", changes=changes, more=None)) for one in kept]
 
     def _weight(self, subject: Subject) -> list[Binding]:
         """Its weight, if a larger one gives it more."""
@@ -398,7 +366,7 @@ class Explainer(ExplainedAnswer):
         if not self.again.weighs(subject.name) or not self.gains(subject, changes):
             return []
         amount = self.again.weight(subject.name)
-        return [self.binding(subject, "weight", subject.name, changes, BY * amount, amount=amount)]
+        return [self.binding(subject, Raisable("weight", subject.name, changes, BY * amount, {"amount": amount}))]
 
     def _total(self, subject: Subject, i: int) -> list[Binding]:
         """A resource whose total capacity changes the answer although its capacity is not binding."""

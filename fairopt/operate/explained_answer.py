@@ -22,9 +22,6 @@ from fairopt.operate.team_sums import team_sums
 from fairopt.proof.gate import OPEN
 from fairopt.runtime.arrays import Float, Indices
 
-__all__ = ["ExplainedAnswer", "Subject", "subject_of"]
-
-
 FULL = 1e-5  # relative slack of capacities, limits and bounds that are worth raising; others cannot matter
 SAME = 1e-6  # relative difference of equal levels
 
@@ -196,7 +193,9 @@ class ExplainedAnswer:
 
     def _facts(self, subject: Subject) -> list[Binding]:
         """What is reached or full where it runs."""
-        out = [self._limit_fact(j) for j in subject.members.tolist() if self.at_limit[j]]
+        limits, users = self.instance.task_limits, self.instance.users
+        reached = [j for j in subject.members.tolist() if self.at_limit[j]]
+        out = [Binding("limit", users[j], amount=float(limits[j])) for j in reached]
         runs = self.given[subject.members].sum(axis=0) > 0
         rows = [r for r in self.full if runs[r[0]] and any(self.touches(j, r) for j in subject.members.tolist())]
         for i in dict.fromkeys(i for _, i in rows):
@@ -205,9 +204,6 @@ class ExplainedAnswer:
                 Binding("fact", self.instance.resources[i], self._servers(servers), float(self.room[servers, i].sum()))
             )
         return out
-
-    def _limit_fact(self, user: int) -> Binding:
-        return Binding("limit", self.instance.users[user], amount=float(self.instance.task_limits[user]))
 
     def _servers(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The names of server rows, empty on one pool."""

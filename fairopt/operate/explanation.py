@@ -9,8 +9,6 @@ from typing import Any
 from fairopt.runtime.display import visible
 from fairopt.runtime.lazy import later
 
-__all__ = ["KINDS", "Binding", "Explanation", "listed", "number"]
-
 KINDS = {  # in tables
     "limit": "task limit",
     "resource": "full",
@@ -159,26 +157,14 @@ class Explanation:
 
 
 def number(value: float) -> str:
-    """A number in a sentence, with four digits.
-
-    Examples
-    --------
-    >>> number(12.5), number(1 / 3), number(123456.7)
-    ('12.5', '0.3333', '123,457')
-    """
+    """A number in a sentence, with four digits."""
     if abs(value) >= 10_000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def listed(names: Iterable[str], most: int = LOSERS, last: str = "and") -> str:
-    """Names in a sentence.
-
-    Examples
-    --------
-    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c", "d", "e"])
-    ('a', 'a and b', 'a, b, c and 2 more')
-    """
+    """Names in a sentence."""
     every = list(names)
     shown = every if len(every) <= most + 1 else [*every[:most], f"{len(every) - most} more"]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}" if shown else ""

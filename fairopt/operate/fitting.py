@@ -12,21 +12,13 @@ from fairopt.runtime.display import of_units
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["too_large", "why_too_large"]
 
 _ROUNDED = 1 + 1e-9  # on capacities, as in the readers
 _SHOWN = 3  # users named in a sentence
 
 
 def too_large(instance: Instance) -> NDArray[np.intp]:
-    """The users of which a single task fits on no server where it may run, in their order.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> too_large(fo.Instance([[4], [16]], [[8], [2]])).tolist()
-    [1]
-    """
+    """The users of which a single task fits on no server where it may run, in their order."""
     demands, capacities = instance.per_server_demands, instance.capacities
     left = np.arange(instance.n_users)
     for s in np.argsort(-capacities.sum(axis=1)).tolist():
@@ -38,15 +30,7 @@ def too_large(instance: Instance) -> NDArray[np.intp]:
 
 
 def why_too_large(instance: Instance, users: NDArray[np.intp]) -> str:
-    """A sentence on users whose tasks are too large, with the resource of which each asks too much.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[1, 16], [4, 2]], [[64, 8], [64, 4]], users=["ml", "web"], resources=["cpu", "gpu"])
-    >>> why_too_large(cluster, too_large(cluster))
-    'no server can run a task of ml (16 gpu a task; the largest server has 8)'
-    """
+    """A sentence on users whose tasks are too large, with the resource of which each asks too much."""
     names = [f"{instance.users[j]} ({_reason(instance, j)})" for j in users[:_SHOWN].tolist()]
     more = f" and {len(users) - _SHOWN:,} more users" if len(users) > _SHOWN else ""
     return f"no server can run a task of {', '.join(names)}{more}"

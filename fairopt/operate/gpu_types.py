@@ -126,13 +126,7 @@ def gpu_types(servers: Instance) -> GpuTypes | None:
 
 
 def counts_gpus(resource: str) -> bool:
-    """Whether a resource counts GPUs, of all types or of one.
-
-    Examples
-    --------
-    >>> [counts_gpus(name) for name in ("nvidia.com/gpu", "gpu:a100", "gres/gpu", "GPUs", "gpu_memory", "cpu")]
-    [True, True, True, True, False, False]
-    """
+    """Whether a resource counts GPUs, of all types or of one."""
     return resource.partition(":")[0].rpartition("/")[2].lower() in ("gpu", "gpus")
 
 

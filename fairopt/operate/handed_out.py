@@ -17,21 +17,12 @@ from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import WholeTasks
 
-__all__ = ["handed_out"]
-
 
 def handed_out(instance: Instance, placement: Float) -> Float:
     """A placement with more tasks, one after the other, while any fits on a server within task limits and limits.
 
     The next one is of the team with the smallest dominant share per weight, of teams in teams the outer ones first;
     of the team's users it is the largest that fits. Servers where tasks of the user run now come first.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> servers = fo.Instance([[8], [1], [1]], [[8], [8]], task_limits=[4, 40, 40], teams={"team": ["a", "b", "c"]})
-    >>> handed_out(servers, np.array([[0, 0], [5, 0], [0, 5]])).sum(axis=1)
-    array([0., 8., 8.])
     """
     program = Program(instance.replace(guarantees=None, limits=()), Total(Tasks()), ())
     if program.empty:

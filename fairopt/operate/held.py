@@ -16,9 +16,6 @@ from fairopt.operate.team_sums import team_sums
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE, SAME_TASKS, VIOLATION_TOLERANCE
 
-__all__ = ["EVEN", "OVER", "UNDER", "HeldNow", "described_held", "held_now", "most_used"]
-
-
 OVER, UNDER, EVEN = "over", "under", "even"
 SAME_USE = 6  # digits of the fraction of a resource in use; solvers leave 1e-9
 
@@ -44,18 +41,15 @@ class HeldNow:
     @cached_property
     def difference(self) -> Float:
         """What is held above the fair share, negative below it; 0 within rounding."""
-        large = np.maximum(self.fair, self.held)
-        scale = np.append(large[:, 0].max(initial=0.0), self.capacities)
-        apart = self.held - self.fair
-        return np.where(np.abs(apart) <= np.maximum(SAME_TASKS * large, NOISE * scale), 0.0, apart)
+        return apart(self.fair, self.held, self.capacities)
 
     @cached_property
     def of_capacity(self) -> Float:
         """The difference in units as a fraction of capacities; without capacity, of the largest difference."""
-        apart = self.difference[:, 1:]
-        largest = np.abs(apart).max(axis=0, initial=0.0)
+        units = self.difference[:, 1:]
+        largest = np.abs(units).max(axis=0, initial=0.0)
         whole = np.where(self.capacities > 0, self.capacities, np.where(largest > 0, largest, 1.0))
-        return apart / whole
+        return units / whole
 
     @cached_property
     def judged(self) -> NDArray[np.intp]:
@@ -68,14 +62,14 @@ class HeldNow:
     @cached_property
     def states(self) -> tuple[str, ...]:
         """``over``, ``under`` or ``even`` for each row."""
-        apart = self.difference[np.arange(len(self.names)), 1 + self.judged]
-        return tuple(OVER if x > 0 else UNDER if x < 0 else EVEN for x in apart.tolist())
+        judged = self.difference[np.arange(len(self.names)), 1 + self.judged]
+        return tuple(OVER if x > 0 else UNDER if x < 0 else EVEN for x in judged.tolist())
 
     @property
     def largest_first(self) -> list[int]:
         """Rows from the largest difference in the scarcest resource down; then by the largest in any."""
-        apart = np.abs(self.of_capacity)
-        return np.lexsort((-apart.max(axis=1), -apart[:, self.scarcest])).tolist()
+        parts = np.abs(self.of_capacity)
+        return np.lexsort((-parts.max(axis=1), -parts[:, self.scarcest])).tolist()
 
     @property
     def excess(self) -> Float:
@@ -100,19 +94,6 @@ def held_now(allocation: Allocation, by: str | None = None, alone: bool = False)
 
     Units that wait are those of the smallest demands where demands differ by server. With ``alone`` each user without
     a team has a row.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance(
-    ...     [[4, 1], [1, 0], [2, 1]], [60, 10], users=["train", "parse", "tune"], resources=["cpu", "gpu"],
-    ...     teams={"team": ["vision", "vision", "nlp"]}, task_limits=[9, 10, 8], held=[8, 6, 2],
-    ... )
-    >>> found = held_now(fo.DRF().allocate(cluster), "team")
-    >>> found.names, found.states, found.difference.tolist()
-    (('vision', 'nlp'), ('over', 'under'), [[-1.0, 8.0, 3.0], [-3.0, -6.0, -3.0]])
-    >>> found.waiting[:, 0]
-    array([5., 6.])
     """
     instance = allocation.instance
     tasks, units = instance.held_tasks, instance.held_units
@@ -133,9 +114,18 @@ def _sums(by_user: Float, members: Sequence[NDArray[np.intp]]) -> Float:
     return np.array([by_user[rows].sum(axis=0) for rows in members]).reshape(len(members), by_user.shape[1])
 
 
-def most_used(allocations: Iterable[Allocation]) -> int:
-    """The resource with the largest utilisation, averaged over the allocations; the first of several."""
-    parts = [[*a.metrics()["utilisation"].values()] for a in allocations]
+def apart(before: Float, after: Float, capacities: Float) -> Float:
+    """Differences of tasks, in the first column, and of units; 0 within rounding."""
+    large = np.maximum(before, after)
+    scale = np.append(large[:, 0].max(initial=0.0), capacities)
+    difference: Float = after - before
+    return np.where(np.abs(difference) <= np.maximum(SAME_TASKS * large, NOISE * scale), 0.0, difference)
+
+
+def most_used(allocations: Iterable[Allocation], resources: Sequence[str] | None = None) -> int:
+    """The resource, of some or of all, with the largest utilisation, averaged over the allocations."""
+    used = [a.metrics()["utilisation"] for a in allocations]
+    parts = [[of[r] for r in (resources or of)] for of in used]
     return int(np.nan_to_num(np.mean(parts, axis=0)).round(SAME_USE).argmax())
 
 

@@ -13,8 +13,6 @@ from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.instance.labels import whole_name
 
-__all__ = ["NewServer", "with_new_server"]
-
 NAME = "new server"
 
 
@@ -61,17 +59,6 @@ def with_new_server(instance: Instance, new: NewServer, asked: NDArray[np.float6
     enough.
 
     `OutOfDomain` if demands or rates differ by server and no server is named that it is like.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance(
-    ...     [[4, 1], [1, 0]], [[60, 4], [30, 0]], resources=["cpu", "gpu"], servers=["big", "small"],
-    ...     eligible=[[True, False], [False, True]],
-    ... )
-    >>> with_new_server(cluster, NewServer({"cpu": 96, "gpu": 8})).eligible
-    array([[ True, False,  True],
-           [False,  True, False]])
     """
     row, like = new.row(instance), None if new.like is None else instance.server_index(new.like)
     if like is None:

@@ -24,9 +24,6 @@ from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
 from fairopt.runtime.tolerances import ROUNDING, SAME_TASKS
 
-__all__ = ["BY_ANSWERS", "TASKS", "Purchases", "ServerPurchase", "leading", "purchases", "waited_for"]
-
-
 BY_ANSWERS = "answers"
 TASKS = "tasks"  # leads where no resource does
 MAX_ROWS = 20  # rows of resources with a search for ranges, and classes of servers
@@ -109,16 +106,6 @@ def purchases(
     ``allocate``. Where derivatives or their ranges
     are not known, the policy is solved again: a rate is that of 1 % more, and holds while the gain differs from it by
     at most 1 %. Without a time limit of the ``clock``, ranges are searched for at most ``search`` seconds.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 1]], [[40, 6], [10, 3]], counts=[2, 1], resources=["cpu", "gpu"])
-    >>> found = purchases(fo.DRF().allocate(cluster))
-    >>> [(p.name, round(p.tasks, 3)) for p in found.resources], round(found.idle["cpu"], 3)
-    ([('gpu on server1', 1.0), ('gpu on server2', 1.0)], 52.5)
-    >>> [(p.server, round(p.tasks, 3)) for p in found.servers]
-    [('server1', 6.0), ('server2', 3.0)]
     """
     clock = clock or Clock(None)
     lead = None if lead is None else whole_name(lead, allocation.instance.resources)
@@ -152,13 +139,6 @@ def waited_for(allocation: Allocation) -> Float:
     """The units of each resource that users ask for and do not get, infinite without a task limit.
 
     Those whose task limit is 0, such as tasks that fit on no server, ask for nothing.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], task_limits=[6, None])
-    >>> waited_for(fo.DRF().allocate(cluster)).round(3)
-    array([  inf, 3.333])
     """
     instance = allocation.instance
     demands = np.where(instance.eligible[:, :, None], instance.per_server_demands, np.inf).min(axis=1)
@@ -169,18 +149,7 @@ def waited_for(allocation: Allocation) -> Float:
 
 
 def leading(allocation: Allocation, chosen: str | None = None) -> str | None:
-    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [32, 4], resources=["cpu", "nvidia.com/gpu"])
-    >>> answer = fo.DRF().allocate(cluster)
-    >>> leading(answer), leading(answer, "cpu"), leading(answer, "tasks")
-    ('nvidia.com/gpu', 'cpu', None)
-    >>> leading(fo.DRF().allocate(cluster.with_task_limits([1, None]))) is None
-    True
-    """
+    """The resource that leads: the one that is chosen, else GPUs that users wait for; None for the number of tasks."""
     names, there = allocation.instance.resources, allocation.instance.total_capacities > 0
     if chosen is not None:
         return None if chosen == TASKS else names[allocation.instance.resource_index(whole_name(chosen, names))]
@@ -231,21 +200,11 @@ class _Again:
             more = self.with_more(row, STEP * size)
         except FairoptError as error:
             return replace(row, reason=f"1 % more has no certified answer ({error})")
-        gain, used = self.gain(more), self.lead_gain(more)
-        return replace(
-            row,
-            lead_units=None if used is None else used / (STEP * size),
-            lead_per_percent=None if used is None else used / (100 * STEP),
-            lead_per_cost=None if used is None or costs is None else used / (STEP * size) / costs[row.resource],
-            tasks=gain / (STEP * size),
-            welfare=self.welfare(more) / (STEP * size),
-            tasks_per_percent=gain / (100 * STEP),
-            tasks_per_cost=None if costs is None else gain / (STEP * size) / costs[row.resource],
-            up_to=np.nan,
-            losers=self.losers(more),
-            reason="",
-            rate_by=BY_ANSWERS,
-        )
+        found = self._gains(more, STEP * size, None if costs is None else costs[row.resource])
+        percent = {"tasks_per_percent": found["tasks"] * size / 100, "lead_per_percent": None}
+        if found["lead_units"] is not None:
+            percent["lead_per_percent"] = found["lead_units"] * size / 100
+        return replace(row, **found, **percent, up_to=np.nan, reason="", rate_by=BY_ANSWERS)
 
     def with_server(self, row: ServerPurchase, instance: Instance) -> ServerPurchase:
         """A purchase with the gain from the answer to the instance that has the server."""
@@ -255,37 +214,24 @@ class _Again:
             more = self.answer(instance)
         except FairoptError as error:
             return replace(row, reason=str(error))
-        gain, used = self.gain(more), self.lead_gain(more)
-        return replace(
-            row,
-            tasks=gain,
-            welfare=self.welfare(more),
-            tasks_per_cost=None if row.cost is None else gain / row.cost,
-            lead_units=used,
-            lead_per_cost=None if used is None or row.cost is None else used / row.cost,
-            losers=self.losers(more),
-        )
+        return replace(row, **self._gains(more, 1.0, row.cost))
 
-    def gain(self, more: Allocation) -> float:
-        """Additional tasks of all users."""
-        gain = float(more.tasks.sum()) - self.base
-        return 0.0 if abs(gain) <= NO_GAIN * self.base else gain
+    def _gains(self, more: Allocation, size: float, cost: float | None) -> dict[str, Any]:
+        """What an answer has more, per unit of what was bought."""
+        lead = None if self.leading is None else _apart(self._in_use(more), self.used, NO_GAIN) / size
+        tasks = _apart(float(more.tasks.sum()), self.base, NO_GAIN) / size
+        return {
+            "tasks": tasks,
+            "welfare": _apart(more.objective, self.allocation.objective, ROUNDING) / size,
+            "tasks_per_cost": None if cost is None else tasks / cost,
+            "lead_units": lead,
+            "lead_per_cost": None if lead is None or cost is None else lead / cost,
+            "losers": self.losers(more),
+        }
 
     def _in_use(self, answer: Allocation) -> float:
         """Units of the resource that leads in use by tasks; without one, 0."""
         return 0.0 if self.leading is None else float(answer.task_usage[:, self.leading].sum())
-
-    def lead_gain(self, more: Allocation) -> float | None:
-        """Additional units in use of the resource that leads."""
-        if self.leading is None:
-            return None
-        gain = self._in_use(more) - self.used
-        return 0.0 if abs(gain) <= NO_GAIN * self.used else gain
-
-    def welfare(self, more: Allocation) -> float:
-        """The gain in the objective's value."""
-        gain = more.objective - self.allocation.objective
-        return 0.0 if abs(gain) <= ROUNDING * abs(self.allocation.objective) else gain
 
     def losers(self, more: Allocation) -> tuple[str, ...]:
         """The users who lose tasks."""
@@ -322,6 +268,11 @@ class _Again:
         except FairoptError:  # of a change that is only tried: the range stays unknown
             return float(np.nan)
         return good
+
+
+def _apart(now: float, before: float, least: float) -> float:
+    """What is gained; 0 within rounding."""
+    return 0.0 if abs(now - before) <= least * abs(before) else now - before
 
 
 def _idle(allocation: Allocation) -> dict[str, float]:
@@ -387,12 +338,9 @@ def _servers(
         except OutOfDomain as error:
             out.append(replace(row, reason=str(error)))
             continue
-        nobody = (
-            ""
-            if made.eligible[:, -1].any()
-            else "no task of those who may run there fits on it; name a server that it is like"
-        )
-        out.append(replace(row, reason=nobody) if nobody else again.with_server(row, made))
+        nobody = "no task of those who may run there fits on it; name a server that it is like"
+        runs = made.eligible[:, -1].any()
+        out.append(again.with_server(row, made) if runs else replace(row, reason=nobody))
     return tuple(sorted(out, key=lambda row: row.order))
 
 

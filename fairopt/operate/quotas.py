@@ -17,7 +17,7 @@ from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance.labels import whole_name
 from fairopt.instance.teams import Labelling
 from fairopt.io.kubernetes.objects import PODS, PodSpec
-from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.quantities import quantity
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import (
     InputQueues,
@@ -28,12 +28,10 @@ from fairopt.io.quotas.cluster_queues import (
     to_cluster_queues,
     to_patches,
 )
-from fairopt.io.quotas.csv_table import to_csv
-from fairopt.io.quotas.gangs import Gang, read_gangs
-from fairopt.io.quotas.namespaces import local_queues_of, read_fixed
+from fairopt.io.quotas.gangs import Gang, local_queues_of, read_fixed, read_gangs
 from fairopt.io.quotas.objects import quota_of, resource_name
 from fairopt.io.quotas.present import limits_of, resource_quotas_of
-from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words
+from fairopt.io.quotas.quota import Quota, is_cpu, is_memory, matching, same_unit, step_of, steps_in_words, to_csv
 from fairopt.io.quotas.resource_quotas import present_amounts, to_resource_quotas
 from fairopt.io.slurm.devices import is_slice
 from fairopt.operate.bounded import BOUNDING, Bounds, bounds_of, spread
@@ -41,9 +39,7 @@ from fairopt.operate.gpu_types import GpuTypes, gpu_types, is_tres
 from fairopt.operate.team_quotas import ABOVE, RELATIVE, Change, QuotaChanges, Quotas, described
 from fairopt.operate.whole_tasks import WholeAnswer, whole_answer
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import visible
-
-__all__ = ["FORMATS", "quotas_of"]
+from fairopt.runtime.display import first_of, visible
 
 FORMATS = ("csv", "kubernetes", "kueue", "slurm")
 TEAM = "team"  # the label of namespaces, accounts and ClusterQueues
@@ -156,9 +152,7 @@ class _Source:
     cluster: str = ""  # of Slurm
     fixed: Mapping[str, Sequence[PodSpec]] = field(default_factory=dict)  # pods of servers by namespace
     left_out: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)  # servers, and what they have
-    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(
-        default_factory=dict
-    )  # by team, with their queues
+    local_queues: Mapping[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)  # by team
 
     # -- servers ------------------------------------------------------------------------------------------------
 
@@ -295,9 +289,9 @@ class _Source:
             )
         notes = []
         if others := [team for team in self.teams if team not in kept]:
-            notes.append(f"in no ClusterQueue of the input, and so without a quota: {_listed(others)}")
+            notes.append(f"in no ClusterQueue of the input, and so without a quota: {first_of(others)}")
         if idle := [name for name in kept if name not in self.teams]:
-            notes.append(f"without tasks now, so that what they are owed is lent: {_listed(idle)}")
+            notes.append(f"without tasks now, so that what they are owed is lent: {first_of(idle)}")
         return replace(self, teams=kept, every_team=False, notes=tuple(notes)).quotas("kueue")
 
     @cached_property
@@ -353,7 +347,7 @@ class _Source:
             rows = [server in self.queues.servers[flavor] for server in servers.servers]
             there = float(servers.capacities[rows, servers.resource_index(resource)].sum())
             there += self._left_out_of([flavor], resource)
-            text = f"{made.amount:,.6g} of {there:,.6g} {described(resource, flavor, made.unit)}"
+            text = _of_all(made.amount, there, resource, made.unit, flavor)
             (over if made.amount > there * ABOVE else parts).append(text)
         notes = [f"after applying, nominal quotas of all queues and cohorts are {', '.join(parts)}"] if parts else []
         if over:
@@ -434,18 +428,18 @@ class _Source:
             notes += self._promised()
             if unwanted:
                 what = "no task now for these, so that limits on borrowing stay as their owners gave them"
-                texts = [f"{team} ({_listed(of)})" for team, of in unwanted.items()]
-                notes.append(f"{what}, for what is idle: {_listed(texts)}")
+                texts = [f"{team} ({first_of(of)})" for team, of in unwanted.items()]
+                notes.append(f"{what}, for what is idle: {first_of(texts)}")
             if self.queues.unreached:
-                named = _listed(self.queues.unreached)
+                named = first_of(self.queues.unreached)
                 notes.append(f"no LocalQueue leads to these ClusterQueues, so that no job reaches them: {named}")
             if waiting := self.queues.without_reclaim:
                 notes.append(
                     "preemption.reclaimWithinCohort is Never, so that what they are owed comes back from others only "
-                    f"as their jobs end: {_listed(waiting)}"
+                    f"as their jobs end: {first_of(waiting)}"
                 )
             if self._empty_flavors:
-                named = _listed(self._empty_flavors)
+                named = first_of(self._empty_flavors)
                 notes.append(f"no servers that count now, so that limits stay as their owners gave them: {named}")
             notes.append(
                 "nominal quotas stay; what is fair beyond them is lent, as borrowingLimit, until this runs again"
@@ -500,7 +494,7 @@ class _Source:
                 total, used = float(servers.total_capacities[i]), float(bounds.amounts[:, i].sum())
             unit = self._units_of.get(resource, "")
             if used > 0 and total - used >= step_of(resource, unit):
-                left.append(f"{total - used:,.6g} of {total:,.6g} {described(resource, '', unit)}")
+                left.append(_of_all(total - used, total, resource, unit))
             index = [servers.resource_index(resource)] if resource in servers.resources else []
             for t, team in enumerate(self.teams):
                 if (team, resource) not in written and team not in self._of_servers:
@@ -511,7 +505,7 @@ class _Source:
             ("no quota, since others use all and a quota of 0 would stop every task", none_left),
         ):
             if teams:
-                notes.append(f"{what}: {'; '.join(f'{name} of {_listed(of)}' for name, of in teams.items())}")
+                notes.append(f"{what}: {'; '.join(f'{name} of {first_of(of)}' for name, of in teams.items())}")
         return notes
 
     def _with_room(self, rows: Sequence[Quota], gpus: GpuTypes | None) -> tuple[list[Quota], list[str]]:
@@ -542,13 +536,10 @@ class _Source:
                 sums[row.resource] += row.amount
         if not raised:
             return out, []
-        total = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
-        if gpus is not None:
-            total[gpus.resource] = float(gpus.devices(servers.total_capacities))
-        unit = {row.resource: row.unit for row in rows}
-        parts = [f"{sums[name]:,.6g} of {total[name]:,.6g} {described(name, '', unit[name])}" for name in sums]
+        total, unit = self._there(gpus), {row.resource: row.unit for row in rows}
+        parts = [_of_all(sums[name], total[name], name, unit[name]) for name in sums]
         what = "room for one more task, so that it is seen, though together quotas then are"
-        return out, [f"{what} {', '.join(parts)}: {_listed(dict.fromkeys(raised))}"]
+        return out, [f"{what} {', '.join(parts)}: {first_of(dict.fromkeys(raised))}"]
 
     @cached_property
     def _of_servers(self) -> list[str]:
@@ -577,9 +568,9 @@ class _Source:
         notes = []
         if without:
             what = "no quota, since pods of DaemonSets or static pods are there and would be refused"
-            notes.append(f"{what}: {_listed(without)}")
+            notes.append(f"{what}: {first_of(without)}")
         if added := [team for team in self.teams if self.fixed.get(team) and team not in without]:
-            notes.append(f"with what pods of DaemonSets and static pods there request: {_listed(added)}")
+            notes.append(f"with what pods of DaemonSets and static pods there request: {first_of(added)}")
         return out, notes
 
     def _staying(self, rows: Sequence[Quota], gpus: GpuTypes | None, format: str) -> list[str]:
@@ -589,10 +580,9 @@ class _Source:
         if present is None:
             return []  # which the text says
         servers, written = self.whole.servers, {(row.team, row.resource) for row in rows}
-        there = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        there = self._there(gpus)
         if gpus is not None:  # as one resource
-            there = {name: amount for name, amount in there.items() if name not in gpus.resources}
-            there[gpus.resource] = float(gpus.devices(servers.total_capacities))
+            there = {name: there[name] for name in there if name not in gpus.resources or name == gpus.resource}
         sums = dict.fromkeys(there, 0.0)
         for row in rows:
             if not row.flavor and row.resource in sums:
@@ -621,12 +611,8 @@ class _Source:
             "other": "limits that stay in effect without a new one" + " (an amount of -1 takes one off)" * of_accounts,
             "above": "limits of accounts above stay in effect for those below",
         }
-        notes = [f"{texts[kind]}: {_listed(names)}" for kind, names in kinds.items() if names]
-        parts = [
-            f"{sums[name]:,.6g} of {there[name]:,.6g} {described(name, '', self._units_of.get(name, ''))}"
-            for name in there
-            if name in more
-        ]
+        notes = [f"{texts[kind]}: {first_of(names)}" for kind, names in kinds.items() if names]
+        parts = [_of_all(sums[name], there[name], name, self._units_of.get(name, "")) for name in there if name in more]
         if parts and self.every_team:
             notes.append(f"after applying, limits add up to {', '.join(parts)}")
         return notes
@@ -642,7 +628,7 @@ class _Source:
         units = {row.resource: row.unit for row in rows}
         found = [text for gang in self.gangs if (text := _shortfall(gang, of_team.get(gang.team, {}), units))]
         what = "too large for the new quotas of their teams, and started whole or not at all"
-        return [f"{what}: {_listed(found)}"] if found else []
+        return [f"{what}: {first_of(found)}"] if found else []
 
     def _owed(self, team: str, resource: str, flavor: str) -> float | None:
         """The nominal quota of a ClusterQueue of the input."""
@@ -653,9 +639,7 @@ class _Source:
 
     def _in_no_quota(self, rows: Sequence[Quota], gpus: GpuTypes | None, with_left_out: bool) -> list[str]:
         """How much of each resource no team's quota has."""
-        total = dict(zip(self.whole.servers.resources, self.whole.servers.total_capacities.tolist(), strict=True))
-        if gpus is not None:
-            total[gpus.resource] = float(gpus.devices(self.whole.servers.total_capacities))
+        total = self._there(gpus)
         for name in {row.resource for row in rows} if with_left_out else ():
             total[name] += self._left_out_of(
                 {flavor for flavor, of in self.queues.promised if of == resource_name(name)}, name
@@ -664,11 +648,17 @@ class _Source:
         for row in rows:
             left[row.resource] -= row.amount
         parts = [
-            f"{left[name]:,.6g} of {total[name]:,.6g} {described(name, '', unit)}"
+            _of_all(left[name], total[name], name, unit)
             for name, unit in {row.resource: row.unit for row in rows}.items()
             if left[name] >= step_of(name, unit)
         ]
         return [f"in no quota: {', '.join(parts)}"] if parts else []
+
+    def _there(self, gpus: GpuTypes | None) -> dict[str, float]:
+        """The total capacity of each resource, and of all GPUs."""
+        servers = self.whole.servers
+        total = dict(zip(servers.resources, servers.total_capacities.tolist(), strict=True))
+        return total if gpus is None else total | {gpus.resource: float(gpus.devices(servers.total_capacities))}
 
     def _capacity_of(self, flavor: str, places: Sequence[Mapping[str, NDArray[np.bool_]]]) -> NDArray[np.bool_]:
         """The servers that some team's flavor has."""
@@ -800,9 +790,9 @@ class _Source:
             out[key] = out.get(key, 0.0) + amount
         notes = []
         if other_teams:
-            notes.append(f"quotas of others than these {self.by or 'user'}s stay as they are: {_listed(other_teams)}")
+            notes.append(f"quotas of others than these {self.by or 'user'}s stay as they are: {first_of(other_teams)}")
         if other:
-            notes.append(f"present quotas without new ones stay as they are: {_listed(other)}")
+            notes.append(f"present quotas without new ones stay as they are: {first_of(other)}")
         return out, notes
 
     def _held_of(self, row: Quota, gpus: GpuTypes | None, held: Mapping[str, Float]) -> float | None:
@@ -913,13 +903,7 @@ def _cohorts(source: _Source) -> dict[str, str]:
 def rounded_within(
     amounts: Sequence[float], flavors: Sequence[str], room: Mapping[str, float], total: float, step: Fraction
 ) -> list[int]:
-    """Amounts in steps: rounded up in order of their remainders while they fit into flavors and the total, else down.
-
-    Examples
-    --------
-    >>> rounded_within([1.5, 1.7, 0.8], ["", "", ""], {"": 4.0}, 4.0, Fraction(1))
-    [1, 2, 1]
-    """
+    """Amounts in steps: rounded up by their remainders while they fit into flavors and the total, else down."""
     per = float(1 / step)
     values = np.asarray(amounts, dtype=float) * per
     near = np.rint(values)
@@ -943,6 +927,6 @@ def _whole(value: float) -> int:
     return int(np.floor(value * (1 + RELATIVE) + _NEAR))
 
 
-def _listed(names: Iterable[str]) -> str:
-    given = [*names]
-    return ", ".join(given[:5]) + (f" and {len(given) - 5} more" if len(given) > 5 else "")
+def _of_all(amount: float, total: float, resource: str, unit: str, flavor: str = "") -> str:
+    """An amount of what there is, in words."""
+    return f"{amount:,.6g} of {total:,.6g} {described(resource, flavor, unit)}"

@@ -7,6 +7,7 @@ what only its denominator moves.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -29,9 +30,6 @@ from fairopt.policy import Policy
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock, begin
 from fairopt.solve.cluster import hierarchy
-
-__all__ = ["BY", "Change", "FilledAgain", "SolvedAgain", "again", "relaxed"]
-
 
 BY = 0.01  # the part by which numbers are raised
 # Relative change of an objective that is none: answers are certified to 1e-6, and most are better than 1e-9.
@@ -61,6 +59,7 @@ class Held(Share):
     n_users: int
 
     def per_task(self, instance: Instance) -> Float:
+        """The kept coefficients, of the users and server rows of another instance."""
         unmerged, chosen = instance.merged_from, instance.taken_from
         if unmerged is not None:
             c = self.per_task(unmerged)
@@ -176,10 +175,38 @@ def _raised_weight(instance: Instance, name: str, by: float) -> dict[str, float]
     return {instance.users[j]: float(instance.own_weights[j]) * (1 + by) for j in members}
 
 
-class SolvedAgain:
-    """Answers of a `Policy` after changes, as tasks by user and server row of ``instance``."""
+class _Again(ABC):
+    """Answers after changes, as tasks by user and server row of ``instance``, on one clock."""
+
+    instance: Instance
+    clock: Clock
+    constraints: tuple[Constraint, ...] = ()
+
+    def __init__(self) -> None:
+        self.known: dict[frozenset[Change], Float | None] = {}
+        self.unfit: set[frozenset[Change]] = set()  # changes that do not fit, such as higher floors
+
+    def after(self, *changes: Change) -> Float | None:
+        """The tasks after changes, shape (n_users, n_servers); None if no answer was certified, or none exists."""
+        key = frozenset(changes)
+        if key not in self.known:
+            try:
+                self.known[key] = self.clock.run(lambda: self._solve(key))
+            except (*UNKNOWN, Infeasible) as error:
+                self.known[key] = None
+                if isinstance(error, Infeasible):
+                    self.unfit.add(key)
+        return self.known[key]
+
+    @abstractmethod
+    def _solve(self, changes: frozenset[Change]) -> Float: ...
+
+
+class SolvedAgain(_Again):
+    """Answers of a `Policy` after changes."""
 
     def __init__(self, allocation: Allocation, clock: Clock) -> None:
+        super().__init__()
         policy: Policy = allocation.policy
         whole, self.clock = allocation.instance, clock
         ours = all(map(is_ours, (policy.objective, *policy.constraints, *policy.objective.share_blocks())))
@@ -188,17 +215,8 @@ class SolvedAgain:
         self.given = policy
         self.objective = with_shares(policy.objective, hold)
         self.constraints = tuple(_held_constraint(one, instance, hold) for one in policy.constraints)
-        self.known: dict[frozenset[Change], Float | None] = {}
-        self.unfit: set[frozenset[Change]] = set()  # changes that do not fit, such as higher floors
 
-    def after(self, *changes: Change) -> Float | None:
-        """The tasks after changes, shape (n_users, n_servers); None if no answer was certified, or none exists."""
-        key = frozenset(changes)
-        if key not in self.known:
-            self.known[key] = self._solve(key)
-        return self.known[key]
-
-    def _solve(self, changes: frozenset[Change]) -> Float | None:
+    def _solve(self, changes: frozenset[Change]) -> Float:
         constraints, objective = list(self.constraints), self.objective
         out = set[int]()
         for kind, of, by in changes:
@@ -214,12 +232,7 @@ class SolvedAgain:
         kept = [one for k, one in enumerate(constraints) if k not in out]
         instance_changes = [c for c in changes if c.kind != "weight" or self._of_instance(c.of)]
         instance = _changed(self.instance, instance_changes)
-        try:
-            return Policy(objective, kept).allocate(instance, time_limit=self.clock.left).tasks_by_server
-        except (*UNKNOWN, Infeasible) as error:
-            if isinstance(error, Infeasible):
-                self.unfit.add(changes)
-            return None
+        return Policy(objective, kept).allocate(instance, time_limit=self.clock.left).tasks_by_server
 
     def weighs(self, name: str) -> bool:
         """Whether the weight of a user or team counts, which that of each does."""
@@ -282,27 +295,13 @@ class SolvedAgain:
         return any(term.factor > 0 and (term.is_order or (term.alpha or 0) > 0) for term in plain)
 
 
-class FilledAgain:
+class FilledAgain(_Again):
     """Answers of `HDRF` after changes: the tree is filled again, with shares of the unchanged total capacities."""
 
     def __init__(self, allocation: Allocation, clock: Clock) -> None:
+        super().__init__()
         self.policy: HDRF = allocation.policy
         self.instance, self.clock = merged_within_limits(allocation.instance), clock
-        self.constraints: tuple[Constraint, ...] = ()
-        self.known: dict[frozenset[Change], Float | None] = {}
-        self.unfit: set[frozenset[Change]] = set()
-
-    def after(self, *changes: Change) -> Float | None:
-        """The tasks after changes, shape (n_users, n_servers); None if they do not fit."""
-        key = frozenset(changes)
-        if key not in self.known:
-            try:
-                self.known[key] = self.clock.run(lambda: self._fill(key))
-            except (*UNKNOWN, Infeasible, ArithmeticError) as error:
-                self.known[key] = None
-                if isinstance(error, Infeasible):
-                    self.unfit.add(key)
-        return self.known[key]
 
     def weighs(self, name: str) -> bool:
         """Whether the weight of a user or team counts: teams under other labels are not in the tree."""
@@ -315,7 +314,7 @@ class FilledAgain:
         own = float(instance.own_weights[instance.derived.position[name]]) if name in instance.derived.position else 1.0
         return (self.policy.weights or {}).get(name, instance.team_weights.get(name, own))
 
-    def _fill(self, changes: frozenset[Change]) -> Float:
+    def _solve(self, changes: frozenset[Change]) -> Float:
         instance, weights = self.instance, dict(self.policy.weights or {})
         room = instance.capacities * instance.counts[:, None]
         more, capacities = np.zeros(instance.n_resources), np.array(instance.capacities, dtype=float)
@@ -330,7 +329,10 @@ class FilledAgain:
         bounded = _changed(instance, kept) if kept else instance
         roomy = bounded.with_capacities(capacities)
         policy = HDRF(self.policy.by, weights or None)
-        return hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist()).tasks
+        try:
+            return hierarchy.fill(roomy, policy, self.clock, bounded, more.tolist()).tasks
+        except ArithmeticError as error:
+            raise NotCertified(f"numbers differ by more than floats can tell ({error})") from error
 
 
 def again(allocation: Allocation, time_limit: float | None) -> SolvedAgain | FilledAgain | None:

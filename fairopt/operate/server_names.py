@@ -10,25 +10,13 @@ from fairopt.instance import Instance
 from fairopt.runtime.display import of_units, visible, width
 from fairopt.runtime.hostlists import names_of
 
-__all__ = ["server_kinds", "server_names", "with_counts"]
-
 LONG = 24  # characters: longer labels are those of many servers
 NO_GPU = "no GPU"  # a type that says nothing of a server
 CAPACITIES = 2  # named where servers have no types
 
 
 def server_names(instance: Instance) -> list[str]:
-    """A name of each row of servers: its label or, if that is long, the first server's, without a common domain.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> names = [f"nvidia-ip-10-0-1-{k}.internal" for k in (2, 4, 5, 6, 9, 13)]
-    >>> server_names(fo.Instance([[1]], [[8]] * 3 + [[4]] * 3, servers=names).merged())
-    ['nvidia-ip-10-0-1-2', 'nvidia-ip-10-0-1-6']
-    >>> server_names(fo.Instance([[1]], [[8], [4]], servers=["a100-[01-09]", "cpu"]))
-    ['a100-[01-09]', 'cpu']
-    """
+    """A name of each row of servers: its label or, if that is long, the first server's, without a common domain."""
     labels = instance.servers
     cut = [(names_of(label) or [label])[0] if width(visible(label)) > LONG else label for label in labels]
     bare = [
@@ -39,16 +27,7 @@ def server_names(instance: Instance) -> list[str]:
 
 
 def server_kinds(instance: Instance) -> list[str]:
-    """What the servers of each row are: their type or, without types, capacities in which rows differ.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> server_kinds(fo.Instance([[1, 1]], [[96, 8], [64, 8], [64, 0]], resources=["cpu", "gpu"]))
-    ['8 gpu, 96 cpu', '8 gpu, 64 cpu', '64 cpu']
-    >>> server_kinds(fo.Instance([[1]], [[8], [4]], server_types=["A100", "T4"]))
-    ['A100', 'T4']
-    """
+    """What the servers of each row are: their type or, without types, capacities in which rows differ."""
     types: Sequence[str] = instance.server_types or [""] * instance.n_servers
     capacities = instance.capacities
     differ = np.flatnonzero(np.ptp(capacities, axis=0) > 0).tolist()

@@ -13,9 +13,6 @@ from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 
-__all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_by"]
-
-
 MAX_TYPES = 20  # types shown in pictures and tables
 
 
@@ -32,15 +29,7 @@ def capacity_of(instance: Instance, groups: NDArray[np.int64]) -> Float:
 
 
 def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Float:
-    """Units by server row, such as `Allocation.usage`, over the capacity of each group; NaN for capacity 0.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[1, 1]], [[4, 2], [4, 2], [8, 0]], counts=[1, 2, 1])
-    >>> part_of(cluster, cluster.derived.server_classes, np.array([[1.0, 1.0], [5.0, 5.0], [2.0, 0.0]])).tolist()
-    [[0.5, 1.0], [0.25, nan]]
-    """
+    """Units by server row, such as `Allocation.usage`, over the capacity of each group; NaN for capacity 0."""
     return part_of_capacity(sum_by(groups, units), capacity_of(instance, groups))
 
 

@@ -15,7 +15,6 @@ from fairopt.runtime.lazy import pandas
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Change", "QuotaChanges", "QuotaSource", "Quotas"]
 
 PATCHES = "kueue-patch"  # a text of quotas for kueue
 ABOVE = 1 + 1e-9  # held tasks are counted in floats
@@ -127,12 +126,10 @@ class QuotaChanges:
 class Quotas:
     """Quotas of teams in whole tasks: units of each resource, and of each kind of servers where the format can say so.
 
-    Quotas are what a team's whole tasks use. For ``kubernetes`` and ``slurm``, whose limits stop all that is beyond
-    them, what is left over of each resource is added in proportion, and there is no quota of what a team's tasks do not
-    request. Amounts are rounded up to the smallest unit of the format where capacities allow it, else down, the
-    smallest remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to whole GPUs and
-    other pieces. Together they are never more than there is, but that for ``kubernetes`` a team all of whose tasks have
-    a place has room for one more; notes count this, and what stays beside them.
+    Amounts are rounded up to the smallest unit of the format where capacities allow it, else down, the smallest
+    remainders first: to millicores of cpu (whole cores for Slurm), to MiB of memory, and to whole GPUs and other
+    pieces. Together they are never more than there is, but that for ``kubernetes`` a team all of whose tasks have a
+    place has room for one more; notes count this, and what stays beside them.
 
     Attributes
     ----------

@@ -11,8 +11,6 @@ from fairopt.allocation import Allocation, part_of_capacity, units_of
 from fairopt.instance import Instance
 from fairopt.runtime.arrays import Float
 
-__all__ = ["TeamSums", "guaranteed_units", "team_sums", "teams_shown"]
-
 
 class TeamSums(NamedTuple):
     """What the members of each team under a label get together.
@@ -33,21 +31,12 @@ class TeamSums(NamedTuple):
         return np.array([done[rows].all() for rows in self.members], dtype=bool)
 
 
-def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
-    """The sums under a label; with ``alone`` each user without a team is one.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance(
-    ...     [[4, 1], [1, 0], [2, 1]], [20, 10], users=["train", "parse", "nlp"], resources=["cpu", "gpu"],
-    ...     teams={"team": ["vision", "vision", None]},
-    ... )
-    >>> found = team_sums(fo.DRF().allocate(cluster), "team")
-    >>> found.names, found.dominant.round(4)
-    (('vision',), array([0.6667]))
-    """
+def team_sums(allocation: Allocation, by: str | None, alone: bool = False) -> TeamSums:
+    """The sums under a label; with ``alone`` each user without a team is one, and without a label each user."""
     instance, found = allocation.instance, allocation.instance.teams.names
+    if by is None:
+        every = tuple(np.arange(instance.n_users)[:, None])
+        return TeamSums(instance.users, every, instance.own_weights, units_of(allocation), allocation._dominant_shares)
     names = [name for name in instance.teams.labelling(by).names if name in found]
     members = [found[name] for name in names]
     weights = [instance.team_weights.get(name, 1.0) for name in names]
@@ -63,18 +52,7 @@ def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
 
 
 def guaranteed_units(instance: Instance) -> dict[str, dict[str, float]]:
-    """What is guaranteed to each team in units: its own guarantee, and that of its users' tasks where it is more.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> pool = fo.Instance(
-    ...     [[4, 1], [1, 0]], [20, 10], resources=["cpu", "gpu"], teams={"team": ["vision", "vision"]},
-    ...     guarantees=[2, 0],
-    ... )
-    >>> guaranteed_units(pool)
-    {'vision': {'cpu': 8.0, 'gpu': 2.0}}
-    """
+    """What is guaranteed to each team in units: its own guarantee, and that of its users' tasks where it is more."""
     out = {team: dict(units) for team, units in instance.team_guarantees.items()}
     if instance.demands.ndim == 3 or not instance.guarantees.any():
         return out

@@ -16,6 +16,7 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.operate.changed import changed, described
+from fairopt.operate.held import apart, most_used
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
@@ -27,9 +28,6 @@ from fairopt.runtime.tolerances import NOISE, SAME_TASKS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["EVEN", "GAINS", "LEFT_OUT", "LOSES", "NEW", "Gains", "WhatIf", "answered", "what_if"]
-
 
 GAINS, LOSES, EVEN, LEFT_OUT, NEW = "gains", "loses", "even", "left out", "new"
 NAMED = 2  # users or teams on each side in a sentence
@@ -58,7 +56,7 @@ class Gains:
     @cached_property
     def difference(self) -> Float:
         """What is gained, negative if it is lost; 0 within rounding."""
-        return _apart(self.before, self.after, self.capacities)
+        return apart(self.before, self.after, self.capacities)
 
     @cached_property
     def judged(self) -> NDArray[np.intp]:
@@ -328,14 +326,6 @@ def answered(mechanism: Any, before: Instance, after: Instance, **options: Any) 
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _apart(before: Float, after: Float, capacities: Float) -> Float:
-    """Differences of tasks and units; 0 within rounding."""
-    large = np.maximum(before, after)
-    scale = np.append(large[:, 0].max(initial=0.0), capacities)
-    apart = after - before
-    return np.where(np.abs(apart) <= np.maximum(SAME_TASKS * large, NOISE * scale), 0.0, apart)
-
-
 def _numbers(allocation: Allocation, resources: Sequence[str]) -> Float:
     """Tasks of each user, and units of some resources."""
     columns = [allocation.instance.resource_index(r) for r in resources]
@@ -349,12 +339,6 @@ def _by_name(names: Sequence[str], mine: Sequence[str], values: Float) -> Float:
     return np.vstack([columns, np.zeros((1, columns.shape[1]))])[rows].reshape(len(names), columns.shape[1])
 
 
-def _scarcest(found: WhatIf) -> int:
-    """The resource of both instances with the largest utilisation, on average of the two answers."""
-    parts = [[a.metrics()["utilisation"][r] for r in found.resources] for a in (found.before, found.after)]
-    return int(np.nan_to_num(np.mean(parts, axis=0)).round(6).argmax()) if found.resources else 0
-
-
 def _of_users(found: WhatIf) -> Gains:
     """What users have before and after."""
     sides, resources = (found.before, found.after), found.resources
@@ -365,13 +349,13 @@ def _of_users(found: WhatIf) -> Gains:
     before, after = (_by_name(names, a.instance.users, _numbers(a, resources)) for a in sides)
     shares = np.hstack([_by_name(names, a.instance.users, a.share(DominantShare())) for a in sides])
     capacities = _capacities(found.after, resources)
-    signs = np.sign(_apart(before, after, capacities)[:, 0]).tolist()
+    signs = np.sign(apart(before, after, capacities)[:, 0]).tolist()
     old, new = set(was), set(now)
     states = tuple(
         LEFT_OUT if name not in new else NEW if name not in old else _state(sign)
         for name, sign in zip(names, signs, strict=True)
     )
-    return Gains(names, before, after, shares, states, resources, capacities, _scarcest(found))
+    return Gains(names, before, after, shares, states, resources, capacities, most_used(sides, resources))
 
 
 def _of_teams(found: WhatIf, by: str, alone: bool) -> Gains:
@@ -451,10 +435,10 @@ def _who(found: WhatIf) -> str:
 def _amount(gains: Gains, r: int, by: str) -> str:
     """A user's tasks, or a team's units of the resource by which it is judged."""
     k = 0 if by == "user" or not gains.difference[r, 1 + gains.judged[r]] else 1 + int(gains.judged[r])
-    what, apart = gains.resources[k - 1] if k else "tasks", abs(gains.difference[r, k])
+    what, gained = gains.resources[k - 1] if k else "tasks", abs(gains.difference[r, k])
     both = [[f"{float(x):,.{digits}g}" for x in (gains.before[r, k], gains.after[r, k])] for digits in (4, 7)]
     was, now = both[both[0][0] == both[0][1]]
-    return f"{apart:,.4g} {what} ({was} to {now})"
+    return f"{gained:,.4g} {what} ({was} to {now})"
 
 
 def _only_totals(found: WhatIf) -> list[str]:
@@ -464,12 +448,12 @@ def _only_totals(found: WhatIf) -> list[str]:
     for way, moves, totals, other in ((-1, "fall", "grew", LOSES), (1, "rise", "shrank", GAINS)):
         moved = np.flatnonzero(way * (capacities[:, 1] - capacities[:, 0]) < -NOISE * capacities[:, 0]).tolist()
         for gains in (found.shown[1], found.gains()) if moved else ():
-            apart = gains.shares[:, 1] - gains.shares[:, 0]
+            change = gains.shares[:, 1] - gains.shares[:, 0]
             alike = [state not in (other, LEFT_OUT, NEW) for state in gains.states]
-            rows = np.flatnonzero((way * apart > SAME_TASKS * gains.shares.max(axis=1, initial=0.0)) & alike)
+            rows = np.flatnonzero((way * change > SAME_TASKS * gains.shares.max(axis=1, initial=0.0)) & alike)
             if len(rows):
                 of = ", ".join(found.resources[i] for i in moved[:3]) + (", ..." if len(moved) > 3 else "")
-                some = _moved(gains, rows[np.argsort(-np.abs(apart[rows]), kind="stable")].tolist())
+                some = _moved(gains, rows[np.argsort(-np.abs(change[rows]), kind="stable")].tolist())
                 out.append(
                     f"dominant shares of {some} {moves} although their tasks do not, only because the total of {of} "
                     f"{totals}: compare tasks and units"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +17,12 @@ from fairopt.instance.teams import Labelling
 from fairopt.operate.handed_out import handed_out
 from fairopt.policy import Policy, label
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.display import first_of
 from fairopt.runtime.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.solve.form.bundle_program import decides_bundles
 from fairopt.solve.form.program import Program
 from fairopt.solve.whole.rounding import FROM_WHOLE, WholeTasks, rounded
 
-__all__ = ["WholeAnswer", "whole_answer"]
-
-MOST_NAMED = 5  # users in a note
 MOST_UNKNOWNS = 3_000  # users times servers, beyond which tasks are not placed by integer programs
 SECONDS = 30.0  # for these programs
 
@@ -88,7 +85,9 @@ def _more(answer: Allocation, tasks: Float) -> tuple[str, ...]:
     """How many tasks were added to those of an answer, and of whom."""
     more, users = tasks.sum(axis=1), answer.instance.users
     names = [f"{more[j]:,.0f} of {users[j]}" for j in np.argsort(-more, kind="stable").tolist() if more[j] > 0]
-    return tuple([f"what is left goes to teams with the smallest shares whose tasks fit: {_some(names)}"][: len(names)])
+    return tuple(
+        [f"what is left goes to teams with the smallest shares whose tasks fit: {first_of(names)}"][: len(names)]
+    )
 
 
 def _solved_whole(answer: Allocation, integral: bool | str, time_limit: float | None) -> Allocation | None:
@@ -305,7 +304,7 @@ def _below(answer: Allocation, placement: Float, teams: Labelling, words: str) -
         "no whole task for the part of one that is fair": [users[j] for j in np.flatnonzero(none)],
         "no whole task fits, so that the quota is 0 in each run with these tasks": turns,
     }
-    return tuple(f"{text}: {_some(names)}" for text, names in notes.items() if names)
+    return tuple(f"{text}: {first_of(names)}" for text, names in notes.items() if names)
 
 
 def _turn(team: str, members: Indices, answer: Allocation) -> str:
@@ -316,8 +315,3 @@ def _turn(team: str, members: Indices, answer: Allocation) -> str:
     room = ", if what others are owed leaves room" * owed
     often = f"one in {1 / part:.2g} runs" if part < 1 else "one in each run"
     return f"{team} ({part:.3g} of a task is fair, or {often}; --guarantee '{user}=1' makes this one its turn{room})"
-
-
-def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    return ", ".join(names[:MOST_NAMED]) + f" and {len(names) - MOST_NAMED:,} more" * (len(names) > MOST_NAMED)

@@ -12,8 +12,6 @@ from fairopt.operate.explanation import Binding, Explanation, listed, losses, nu
 from fairopt.operate.fitting import too_large, why_too_large
 from fairopt.runtime.display import of_units, without_vendor
 
-__all__ = ["sentences"]
-
 TINY = 1e-12
 MANY = 0.05  # of what it gains: losses of others, each too small to be told from rounding, that are named
 

@@ -7,8 +7,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shorter
+from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 Inches: TypeAlias = tuple[float, float]  # width and height
 
@@ -99,6 +103,16 @@ def bar_style(k: int) -> dict[str, Any]:
     return {"facecolor": colour(k), "hatch": hatch, "edgecolor": "white", "linewidth": 0}
 
 
+def bars_used(ax: Any, x: Any, used: Float, held: Float, label: str, **how: Any) -> Any:
+    """Bars of percentages used by tasks, with a lighter part for what is held beyond; the topmost bars."""
+    low = np.nan_to_num(used)
+    more = np.maximum(np.nan_to_num(held) - low, 0.0)
+    top = ax.bar(x, low, label=label, **how)
+    if more.max(initial=0.0) > 100 * GAP_TOLERANCE:
+        top = ax.bar(x, more, bottom=low, alpha=HELD_OPACITY, **how)
+    return top
+
+
 def lighter() -> Any:
     """The legend entry for units held but not used by tasks."""
     from matplotlib.patches import Patch
@@ -112,23 +126,6 @@ def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
     for text in ax.bar_label(bars, words, padding=1, fontsize=7, color="#505050", gid=NUMBER):
         if text.get_text() == "none":
             text.set(rotation=90, fontsize=6.5, gid=None)
-
-
-def signed_bars(ax: Any, values: Sequence[float], names: Sequence[str], texts: Sequence[str], space: float) -> None:
-    """Horizontal bars from the top down, with a text beside each; losses have another colour.
-
-    ``space`` for the texts is relative to the length of the axis.
-    """
-    ax.barh(range(len(values)), values, color=[COLOURS[0] if x >= 0 else COLOURS[5] for x in values], height=0.7)
-    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
-    span = (high - low) or 1.0
-    for k, (value, text) in enumerate(zip(values, texts, strict=True)):
-        ax.text(max(value, 0.0) + 0.02 * span, k, text, va="center", fontsize=7, color="#404040")
-    ax.set_xlim(low - 0.05 * span, high + space * span)
-    ax.set_yticks(range(len(values)), names, fontsize=8)
-    ax.invert_yaxis()
-    ax.axvline(0.0, color="#404040", linewidth=0.8)
-    plain(ax)
 
 
 def amount(value: float, digits: int = 3) -> str:
@@ -154,12 +151,13 @@ def number_in_cell(ax: Any, column: int, row: int, text: str, on_dark: bool) -> 
     ax.text(column, row, text, ha="center", va="center", fontsize=7, gid=NUMBER, in_layout=False, color=colour)
 
 
-def colour_bar(image: Any, ax: Any, figure: Any, title: str, **options: Any) -> None:
+def colour_bar(image: Any, ax: Any, figure: Any, title: str, **options: Any) -> Any:
     """Add a colour bar without an outline."""
     bar = figure.colorbar(image, ax=ax, aspect=30, **options)
     bar.set_label(title, fontsize=8)
     bar.ax.tick_params(labelsize=8, length=2)
     bar.outline.set_visible(False)
+    return bar
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

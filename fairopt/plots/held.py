@@ -24,13 +24,11 @@ from fairopt.plots.common import (
     fall_back_fonts,
     fit_numbers,
     lay_out,
-    matplotlib_or_missing,
-    new_figure,
     plain,
     size_of,
     ticks_beside,
 )
-from fairopt.plots.panels import LEGEND, NAMES, Size, given, grow, labels_outside, panels_of
+from fairopt.plots.panels import NAMES, Size, grow, labels_outside, legend_beside, panels_on
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 
@@ -59,13 +57,6 @@ def held_bars(
 
     Teams under the innermost label with a team of several users, or users, are in the order of their differences from
     the first policy, at most 20 of them. Long bars of waiting tasks are cut.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [60, 10], resources=["cpu", "gpu"], held=[8, 20], task_limits=[12, 40])
-    >>> [panel.get_title() for panel in fo.DRF().allocate(cluster).plot("held").axes]
-    ['cpu', 'gpu']
     """
     by = teams_shown(instance)
     found = {name: held_now(a, by, alone=True) for name, a in allocations.items()}
@@ -85,13 +76,8 @@ def held_bars(
     height = max(len(names), 2) * (BAR * (1 + len(fair)) / GROUP)
     wide, high = size or (None, None)
     lines, width = math.ceil(count / columns), columns * PANEL + 3
-    if axes is None:
-        figure = new_figure(wide or width, high or lines * (height + 1) + 1)
-        panels = panels_of(figure, count, columns)
-    else:
-        matplotlib_or_missing()
-        panels = given(axes, count, f"{count} resources")
-        figure = panels[0].figure.canvas.figure
+    panels = panels_on(axes, (wide or width, high or lines * (height + 1) + 1), count, columns, f"{count} resources")
+    figure = panels[0].figure.canvas.figure
     for ax, i in zip(panels, shown, strict=True):
         parts = {name: each[:, i] for name, each in fair.items()}
         _draw(ax, parts, held[:, i], waiting[:, i], end[:, i])
@@ -100,14 +86,12 @@ def held_bars(
         ax.set_xlabel("% of the capacity", fontsize=8)
     more = np.where(np.isfinite(waiting), waiting, 0.0)
     handles = _handles(list(fair), bool((more > 0).any()), is_cut=bool((held + more > end).any()))
+    legend_beside(panels[-1], axes is None, handles=handles)
     if axes is None:
-        figure.legend(handles=handles, loc="outside right center", **LEGEND)
         some = f" (the largest differences, {MAX_BARS} of {len(first.names):,})" if len(first.names) > MAX_BARS else ""
         title = textwrap.fill(f"Held now beside what is fair, by {by or 'user'}{some}", int((wide or width) / LETTER))
         figure.suptitle(escaped(title), x=0.01, ha="left", fontsize=9)
         labels_outside(panels, columns)
-    else:
-        panels[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), **LEGEND)
     named = panels if axes is not None else panels[::columns]
     room = (PANEL, height)
     for measured in (False,) if axes is None and not (wide or high) else (False, True):  # names take room from axes

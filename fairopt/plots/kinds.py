@@ -23,15 +23,15 @@ from fairopt.policy import label
 from fairopt.properties.envy import envy
 
 KINDS = {
-    "shares": "stacked shares of each resource by user, or by team if a team has several users",
-    "dominant": "sorted dominant shares of users, or of teams",
-    "utilisation": "utilisation of each resource, by class of servers",
-    "prices": "prices of resources, by class of servers",
-    "demands": "the plane of two resources: users' demands as rays, and the cumulative path of the allocation",
-    "region": "the plane of two users: the region of feasible tasks, and the points of policies",
-    "envy": "how many more tasks each user would run on the bundle of each other user",
+    "shares": "shares of each resource by user or team, stacked",
+    "dominant": "dominant shares of users or teams, sorted",
+    "utilisation": "use of each resource, by class of servers",
+    "prices": "the price of the whole capacity of each resource, in % of the highest",
+    "demands": "two resources: users' demands as lines, and how the allocation fills the capacities",
+    "region": "two users: the feasible region of their tasks, and the answers of the policies",
+    "envy": "how many more tasks each user could run with the resources of each other user",
     "held": "what is held now, and what waits, beside what is fair, by team or user",
-    "types": "tasks and utilisation of each resource, by type of server",
+    "types": "tasks and use of each resource, by server type",
 }
 FIGURES: dict[str, Callable[..., Any]] = {"held": held_bars, "types": server_types}  # with several panels
 PLANES = {"demands": "resources", "region": "users"}  # what the axes stand for
@@ -47,13 +47,6 @@ def check(
     """Raise `InvalidBlock` if `draw` could not draw this kind of picture; nothing is solved.
 
     ``how`` formats an example of a choice of two names for error messages.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> check(fo.Instance([[1]], [2]), "demands")
-    Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: this picture has two resources on its axes, but the instance has 1
     """
     check_kind(kind, KINDS)
     chosen = {"users": users, "resources": resources}
@@ -73,14 +66,7 @@ def check(
 def draw(
     subject: Allocation | Instance, kind: str = "shares", ax: Any = None, users: Two = None, resources: Two = None
 ) -> Any:
-    """A picture of an allocation or, for ``demands`` and ``region``, of an instance; see `Allocation.plot`.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> draw(fo.Instance([[1, 2], [2, 1]], [6, 6], resources=["cpu", "gpu"]), "demands").get_ylabel()
-    'gpu'
-    """
+    """A picture of an allocation or, for ``demands`` and ``region``, of an instance; see `Allocation.plot`."""
     if isinstance(subject, Instance):
         check(subject, kind, users, resources)
         if kind not in PLANES:
@@ -104,14 +90,6 @@ def comparison(
     r"""A panel for each policy, with shared scales, colours and legend; see `Comparison.plot`.
 
     ``size`` is that of a new figure in inches, (width, height); None fits the panels.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> figure = fo.compare(["drf", "2df"], cluster).plot()
-    >>> [panel.get_title() for panel in figure.axes]
-    ['DRF\n15 tasks', '2-DF\n17.31 tasks']
     """
     check(comparison.instance, kind, users, resources)
     found = comparison.allocations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +33,14 @@ class Layer:
         """The name in the legend."""
         return escaped(self.name)
 
+    @property
+    def style(self) -> dict[str, Any]:
+        """The look of its bars and areas."""
+        return {"facecolor": self.colour, "hatch": self.hatch, "edgecolor": "white", "label": self.label}
+
 
 def by_size(users: Sequence[str], size: Float, most: int = COLOURED_USERS) -> list[Layer]:
-    """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others.
-
-    Examples
-    --------
-    >>> [layer.name for layer in by_size(["a", "b", "c", "d"], np.array([0.1, 0.3, 0.0, 0.2]), most=2)]
-    ['b', 'd', '2 others']
-    """
+    """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others."""
     n = len(users)
     most = n if n <= most + 1 else most  # a group of one would need a legend entry as well
     named = np.sort(np.argsort(-size, kind="stable")[:most])

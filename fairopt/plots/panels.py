@@ -89,7 +89,7 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
     return _drawn(picture, shown, axes, size or (None, None))
 
 
-def given(axes: Any, count: int, panels: str) -> list[Any]:
+def _given(axes: Any, count: int, panels: str) -> list[Any]:
     """The first ``count`` of some axes; raise `InvalidBlock` if they are too few for ``panels``."""
     out = list(np.asarray(axes, dtype=object).ravel())
     if len(out) < count:
@@ -105,11 +105,6 @@ def two_of(
     """Positions of the two chosen users or resources (``what``), or of the only two.
 
     ``how`` formats an example of a choice of two names for error messages; by default ``users=('a', 'b')``.
-
-    Examples
-    --------
-    >>> two_of(["cpu", "memory", "gpu"], ["gpu", "cpu"], "resources")
-    (2, 0)
     """
     if len(names) < 2:
         raise InvalidBlock(f"this picture has two {what} on its axes, but the instance has {len(names)}")
@@ -145,16 +140,14 @@ def _drawn(
     count, columns = len(shown), 0
     if axes is None:
         columns = _columns(picture, count, size)
-        width, height = columns * (picture.size[0] + 1) + 3, math.ceil(count / columns) * (picture.size[1] + 2)
-        panels = panels_of(new_figure(size[0] or width, size[1] or height), count, columns)
-    else:
-        matplotlib_or_missing()
-        panels = given(axes, count, f"{count} policies with an answer")
+    width, height = columns * (picture.size[0] + 1) + 3, math.ceil(count / (columns or 1)) * (picture.size[1] + 2)
+    new = size[0] or width, size[1] or height
+    panels = panels_on(axes, new, count, columns, f"{count} policies with an answer")
     figure, free = panels[0].figure.canvas.figure, axes is None and size == (None, None)
     images = [picture.draw(ax, allocation) for ax, (allocation, _) in zip(panels, shown, strict=True)]
     if handles := picture.handles():
         if alone or not columns:
-            panels[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), **LEGEND)
+            legend_beside(panels[-1], own=False, handles=handles)
         else:
             _figure_legend(figure, handles, size)
     _scale(picture, next((image for image in images if image is not None), None), panels)
@@ -196,12 +189,25 @@ def _columns(picture: Picture, count: int, size: Size) -> int:
     return max(dict.fromkeys(math.ceil(count / rows) for rows in range(1, count + 1)), key=fit)
 
 
-def panels_of(figure: Any, count: int, columns: int, sharey: bool = True) -> list[Any]:
-    """Panels of a figure with the same scales, row by row."""
-    grid = figure.subplots(math.ceil(count / columns), columns, sharex=True, sharey=sharey, squeeze=False).ravel()
+def panels_on(axes: Any, size: Inches, count: int, columns: int, what: str, sharey: bool = True) -> list[Any]:
+    """The given axes, or panels of a new figure with the same scales, row by row."""
+    if axes is not None:
+        matplotlib_or_missing()
+        return _given(axes, count, what)
+    rows = math.ceil(count / columns)
+    grid = new_figure(*size).subplots(rows, columns, sharex=True, sharey=sharey, squeeze=False).ravel()
     for unused in grid[count:]:
         unused.remove()
     return list(grid[:count])
+
+
+def legend_beside(ax: Any, own: bool, upper: bool = False, **entries: Any) -> None:
+    """A legend at the right of a figure of our own, or of given axes."""
+    if own:
+        ax.figure.legend(loc=f"outside right {'upper' if upper else 'center'}", **LEGEND, **entries)
+    else:
+        at = {"loc": "upper left" if upper else "center left", "bbox_to_anchor": (1.01, 1.0 if upper else 0.5)}
+        ax.legend(**at, **LEGEND, **entries)
 
 
 def labels_outside(panels: Sequence[Any], columns: int) -> None:

@@ -58,22 +58,14 @@ class Region(Picture):
         ax.fill(*corners.T, facecolor="#DCE9F2", edgecolor="none", zorder=0.5)
         ax.plot(*edge.T, color="#7F9DB5", linewidth=0.8, zorder=1)
         for i, ends in self._lines[k]:
-            ax.plot(*ends.T, color=colour(i), linestyle=STROKES[i % len(STROKES)], linewidth=1.6, zorder=2)
+            ax.plot(*ends.T, **_stroke(i), zorder=2)
         limits = self.instance.task_limits[self.two]
         for limit, line, most in zip(limits.tolist(), (ax.axvline, ax.axhline), self.view.tolist(), strict=True):
             if limit <= most:
                 line(limit, color="#8C8C8C", linewidth=1.0, linestyle=(0, (1, 1)), zorder=1.5)
         if allocation is None or self.together:
             for n, (_, point) in enumerate(self._points()):
-                ax.plot(
-                    *point,
-                    MARKERS[n % len(MARKERS)],
-                    color=colour(n + 5),
-                    markersize=7,
-                    markeredgecolor="white",
-                    zorder=4,
-                    clip_on=False,
-                )
+                ax.plot(*point, **_mark(n), markersize=7, markeredgecolor="white", zorder=4, clip_on=False)
         else:
             ax.plot(*allocation.tasks[self.two], MARKERS[0], color="black", markersize=6, zorder=4, clip_on=False)
         ax.set_xlim(0, self.view[0])
@@ -95,24 +87,14 @@ class Region(Picture):
             seen = [self._in_view(ends) for lines in self._lines for k, ends in lines if k == i]
             where = "" if all(seen) else ":\nin some panels further out" if any(seen) else ":\nfurther out"
             words = f"{cut(self.instance.resources[i], 16)} {full}{where}"
-            stroke = STROKES[i % len(STROKES)]
-            made.append(Line2D([], [], color=colour(i), linestyle=stroke, linewidth=1.6, label=words))
+            made.append(Line2D([], [], **_stroke(i), label=words))
         if (self.instance.task_limits[self.two] <= self.view).any():
             made.append(Line2D([], [], color="#8C8C8C", linestyle=(0, (1, 1)), label="task limit"))
         if self.together or not self.found:
             for n, (names, point) in enumerate(self._points()):
                 at = ", ".join(f"{x:.4g}" for x in np.where(point > GAP_TOLERANCE * self.reach, point, 0.0))
-                made.append(
-                    Line2D(
-                        [],
-                        [],
-                        marker=MARKERS[n % len(MARKERS)],
-                        color=colour(n + 5),
-                        linestyle="",
-                        markersize=6,
-                        label="\n= ".join(map(cut, names)) + f"\n({at})",
-                    )
-                )
+                words = "\n= ".join(map(cut, names)) + f"\n({at})"
+                made.append(Line2D([], [], **_mark(n), markersize=6, label=words))
         else:
             made.append(Line2D([], [], marker="o", color="black", linestyle="", label="the allocation"))
         return made
@@ -157,6 +139,16 @@ class Region(Picture):
             tasks = allocation.tasks_by_server[self.two][:, :, None]
             own = (self.instance.per_server_demands[self.two] * tasks).sum(axis=0)
         return np.zeros_like(own) if self.instance.n_users == 2 else np.maximum(allocation.usage - own, 0.0)
+
+
+def _stroke(i: int) -> dict[str, Any]:
+    """The line of the i-th resource."""
+    return {"color": colour(i), "linestyle": STROKES[i % len(STROKES)], "linewidth": 1.6}
+
+
+def _mark(n: int) -> dict[str, Any]:
+    """The marker of the n-th point."""
+    return {"marker": MARKERS[n % len(MARKERS)], "color": colour(n + 5), "linestyle": ""}
 
 
 def frontier(demands: Float, left: Float, limits: Float) -> Float:

@@ -13,18 +13,17 @@ from fairopt.instance import Instance
 from fairopt.operate.server_sums import by_type
 from fairopt.plots.common import (
     GROUP,
-    HELD_OPACITY,
     bar_style,
+    bars_used,
     cut,
     fall_back_fonts,
     lay_out,
     lighter,
-    new_figure,
     plain,
     size_of,
     ticks_below,
 )
-from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
+from fairopt.plots.panels import Size, grow, legend_beside, panels_on
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import shortened
 
@@ -39,24 +38,14 @@ def server_types(
 
     Of more than 20 types, those with the most servers are drawn. If a policy determines bundles, units held but
     not used by tasks are lighter.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[2, 3], [2, 1]], [[6, 4], [9, 2]], resources=["cpu", "gpu"], server_types=["T4", "A10"])
-    >>> figure = fo.compare(["drf", "most-tasks"], cluster).plot("types")
-    >>> [panel.get_ylabel() for panel in figure.axes]
-    ['tasks per server', 'cpu in use (%)', 'gpu in use (%)']
     """
     found = by_type(instance, allocations)
     shown = found.most()
     count = 1 + len(found.resources)
     width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
     wide, high = size or (None, None)
-    if axes is None:
-        panels = panels_of(new_figure(wide or width + 3, high or 2 * count), count, 1, sharey=False)
-    else:
-        panels = given(axes, count, f"tasks and {count - 1} resources")
+    new = wide or width + 3, high or 2 * count
+    panels = panels_on(axes, new, count, 1, f"tasks and {count - 1} resources", sharey=False)
     figure = panels[0].figure.canvas.figure
     per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
     _bars(panels[0], per_server, per_server)
@@ -69,12 +58,10 @@ def server_types(
     panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
     kinds = shortened([found.names[t] for t in shown], 24)
     names = [f"{kind}\n({found.servers[t]:,})" for kind, t in zip(kinds, shown, strict=True)]
+    legend_beside(panels[0], axes is None, upper=True, handles=_handles(found))
     if axes is None:
-        figure.legend(handles=_handles(found), loc="outside right upper", **LEGEND)
         figure.align_ylabels(panels)
         panels[0].set_title("Tasks and use by type of server", fontsize=9)
-    else:
-        panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
     if axes is not None or wide is not None:
         lay_out(figure)
         width = size_of(panels[-1])[0]
@@ -90,11 +77,8 @@ def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None
     width = GROUP / len(used)
     at = np.arange(len(next(iter(used.values()))))
     for k, policy in enumerate(used):
-        x, low = at + (k - (len(used) - 1) / 2) * width, np.nan_to_num(used[policy])
-        ax.bar(x, low, width=0.9 * width, label=policy, **bar_style(k))
-        more = np.maximum(np.nan_to_num(held[policy]) - low, 0.0)
-        if more.any():
-            ax.bar(x, more, bottom=low, width=0.9 * width, alpha=HELD_OPACITY, **bar_style(k))
+        x = at + (k - (len(used) - 1) / 2) * width
+        bars_used(ax, x, used[policy], held[policy], policy, width=0.9 * width, **bar_style(k))
     for t in np.flatnonzero(np.isnan(next(iter(used.values())))):
         ax.text(t, 2, "none there", ha="center", va="bottom", fontsize=7, color="#8C8C8C")
     ax.set_xlim(-0.5, len(at) - 0.5)

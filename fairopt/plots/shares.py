@@ -48,17 +48,7 @@ class StackedShares(Picture):
         at, bottom = np.arange(len(total)), np.zeros(len(total))
         for layer in self.layers:
             height = units[layer.users].sum(axis=0)
-            ax.bar(
-                at,
-                height,
-                bottom=bottom,
-                width=0.75,
-                color=layer.colour,
-                hatch=layer.hatch,
-                edgecolor="white",
-                linewidth=0.4,
-                label=layer.label,
-            )
+            ax.bar(at, height, bottom=bottom, width=0.75, linewidth=0.4, **layer.style)
             bottom = bottom + height
         rest = ax.bar(at, np.where(total > 0, np.maximum(100 - bottom, 0), 0), bottom=bottom, width=0.75, **LEFT)
         label_bars(ax, rest, np.where(total > 0, bottom, np.nan))
@@ -74,5 +64,4 @@ class StackedShares(Picture):
         """Users or teams from the top of the stack down."""
         from matplotlib.patches import Patch
 
-        users = [Patch(facecolor=x.colour, hatch=x.hatch, edgecolor="white", label=x.label) for x in self.layers]
-        return [Patch(**LEFT), *users[::-1]]
+        return [Patch(**LEFT), *(Patch(**layer.style) for layer in self.layers[::-1])]

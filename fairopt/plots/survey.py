@@ -17,17 +17,7 @@ SHADES = "Blues"
 
 
 def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
-    """A picture of a survey; see `Survey.plot`.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> from fairopt.tradeoff.preferences import Survey
-    >>> people = {"ann": ["even", "more"], "bob": ["more", "even"]}
-    >>> found = Survey({"even": (3, 3), "more": (5, 2)}, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
-    >>> preferences(found, "clusters").get_xlabel()
-    'efficiency: tasks'
-    """
+    """A picture of a survey; see `Survey.plot`."""
     check_kind(kind, KINDS, "survey")
     ax = new_figure(5.2, 3.9).subplots() if ax is None else ax
     check_axes(ax)

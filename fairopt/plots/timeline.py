@@ -22,12 +22,10 @@ from fairopt.plots.common import (
     cut,
     escaped,
     fall_back_fonts,
-    matplotlib_or_missing,
-    new_figure,
     plain,
 )
 from fairopt.plots.layers import Layer, by_size
-from fairopt.plots.panels import LEGEND, given, panels_of
+from fairopt.plots.panels import legend_beside, panels_on
 from fairopt.runtime.arrays import Float, Ints
 from fairopt.runtime.display import LONG, shortened, shorter
 
@@ -61,14 +59,7 @@ LOG_TICKS += [(86400.0, "1 d"), (7 * 86400.0, "1 week"), (28 * 86400.0, "4 weeks
 
 
 def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
-    """Raise `InvalidBlock` for an unknown kind of picture or an invalid ``between``; nothing is simulated.
-
-    Examples
-    --------
-    >>> check_timelines("share")
-    Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: there is no kind of picture 'share'; did you mean 'shares'?
-    """
+    """Raise `InvalidBlock` for an unknown kind of picture or an invalid ``between``; nothing is simulated."""
     check_kind(kind, TIMELINE_KINDS)
     if between is not None:
         ends = moments_of(between, "between")
@@ -141,13 +132,10 @@ def _drawn(
     columns, panels = _plan([*timelines.values()], names, kind, span)
     alone = axes is None
     width = WIDTHS[min(columns, len(WIDTHS)) - 1]
-    if alone:
-        figure = new_figure(columns * width + BESIDE, math.ceil(len(panels) / columns) * HEIGHT + ABOVE)
-        same_scale = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
-        axes = panels_of(figure, len(panels), columns, sharey=same_scale)
-    else:
-        matplotlib_or_missing()
-        axes = given(axes, len(panels), f"{len(panels)} panel{'' if len(panels) == 1 else 's'}")
+    size = columns * width + BESIDE, math.ceil(len(panels) / columns) * HEIGHT + ABOVE
+    same_scale = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
+    what = f"{len(panels)} panel{'' if len(panels) == 1 else 's'}"
+    axes = panels_on(axes, size, len(panels), columns, what, same_scale)
     letters = int(width / 0.08)
     for k, (ax, (draw, beside)) in enumerate(zip(axes, panels, strict=True)):
         draw(ax)
@@ -165,10 +153,10 @@ def _drawn(
             if k < columns or kind == "shares":
                 ax.set_title(cut(names[k], letters), fontsize=9, loc="left")
         elif alone and k == 0:
-            what = TIMELINE_KINDS[kind]
+            title = TIMELINE_KINDS[kind]
             if kind == "shares" and not len(next(iter(timelines.values())).fair_at):
-                what = what.split(",")[0]  # without rings
-            title = f"{next(iter(timelines))}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
+                title = title.split(",")[0]  # without rings
+            title = f"{next(iter(timelines))}: {title}" if len(names) == 1 else title[0].upper() + title[1:]
             ax.set_title(textwrap.fill(cut(title, LONG), letters), fontsize=9, loc="left")
         if alone and same_scale:
             ax.label_outer()
@@ -184,11 +172,8 @@ def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool, leas
     """Add one legend beside the panels if it has ``least`` entries or more; ``from_top`` reverses their order."""
     handles, names = axes[0].get_legend_handles_labels()
     order = slice(None, None, -1 if from_top else 1)
-    entries: dict[str, Any] = {"handles": handles[order], "labels": names[order], **LEGEND}
-    if len(names) >= least and alone:
-        axes[0].figure.legend(loc="outside right upper", **entries)
-    elif len(names) >= least:
-        axes[columns - 1].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), **entries)
+    if len(names) >= least:
+        legend_beside(axes[columns - 1], alone, upper=True, handles=handles[order], labels=names[order])
 
 
 def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span:
@@ -269,17 +254,7 @@ def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) ->
     bottom = np.zeros(len(moments))
     for k, layer in enumerate(layers):
         top = bottom + percents[:, k]
-        ax.fill_between(
-            moments,
-            bottom,
-            top,
-            step="post",
-            facecolor=layer.colour,
-            hatch=layer.hatch,
-            edgecolor="white",
-            linewidth=0,
-            label=layer.label,
-        )
+        ax.fill_between(moments, bottom, top, step="post", linewidth=0, **layer.style)
         bottom = top
     ax.set_ylim(0, 105)
 
@@ -340,15 +315,8 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Sp
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         order = np.argsort(run.fair_at, kind="stable")
         order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
-        ax.plot(
-            run.fair_at[order],
-            100 * run.distance()[order],
-            marker="o",
-            **_line_style(k),
-            markersize=3,
-            clip_on=False,
-            label=escaped(name),
-        )
+        look = {**_line_style(k), "marker": "o", "markersize": 3, "clip_on": False}
+        ax.plot(run.fair_at[order], 100 * run.distance()[order], **look, label=escaped(name))
     ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # keeps rounding invisible
 
 

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import COLOURS, GREYS, check_axes, check_kind, colour, cut, fall_back_fonts, new_figure, plain
+from fairopt.plots.common import (
+    COLOURS,
+    GREYS,
+    check_axes,
+    check_kind,
+    colour,
+    colour_bar,
+    cut,
+    fall_back_fonts,
+    new_figure,
+    plain,
+)
 from fairopt.plots.panels import LEGEND
 from fairopt.runtime.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.frontier import Frontier
@@ -93,7 +104,8 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
                 look = {"marker": "os^v"[k // len(COLOURS) % 4], "color": colour(k), "linestyle": "", "zorder": 3}
                 ax.plot(x[at == k], y[at == k], markersize=4, label=f"{title}: {cut(str(value))}", **look)
         else:
-            bar = _colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, title)
+            bar = colour_bar(ax.scatter(x, y, c=at, cmap=SHADES, s=16, zorder=3), ax, ax.figure, title)
+            bar.ax.ticklabel_format(useOffset=False)
             if ticks:
                 bar.ax.yaxis.set_ticks(*ticks)
     else:
@@ -165,7 +177,7 @@ def _map(frontier: Frontier, ax: Any, of: str) -> None:
         if k in why
     ]
     if of != "method":
-        _colour_bar(image, ax, WORDS[of])
+        colour_bar(image, ax, ax.figure, WORDS[of]).ax.ticklabel_format(useOffset=False)
     if entries:
         ax.legend(handles=entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, **LEGEND)
     for axis, at in ((ax.xaxis, x), (ax.yaxis, y)):
@@ -173,14 +185,6 @@ def _map(frontier: Frontier, ax: Any, of: str) -> None:
         words = [cut(str(v), 12) if isinstance(v, (bool, str)) else f"{round(v, 12) + 0.0:.3g}" for v in at]
         axis.set_ticks(shown, [words[k] for k in shown])
     _finish(ax, cut(below, 40), cut(beside, 40))
-
-
-def _colour_bar(image: Any, ax: Any, words: str) -> Any:
-    bar = ax.figure.colorbar(image, ax=ax, aspect=30)
-    bar.ax.ticklabel_format(useOffset=False)
-    bar.set_label(words, fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-    return bar
 
 
 def _finish(ax: Any, below: str, beside: str) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.cells import LETTERS, cells, classes_of
-from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, escaped, label_bars, lighter, plain
+from fairopt.plots.common import GROUP, Inches, bar_style, bars_used, escaped, label_bars, lighter, plain
 from fairopt.plots.panels import Picture
 from fairopt.runtime.display import shortened
-from fairopt.runtime.tolerances import GAP_TOLERANCE
 
 BARS = 24  # most bars in a picture; more become cells
 
@@ -65,11 +64,7 @@ class UseBars(Picture):
         for i, resource in enumerate(shortened(self.instance.resources, LETTERS)):
             x = np.array([float(i)]) if self.by_resource else at + (i - (m - 1) / 2) * width
             how = {"width": 0.7 if self.by_resource else 0.9 * width, **bar_style(0 if self.by_resource else i)}
-            low = np.nan_to_num(used[:, i])
-            top = ax.bar(x, low, label=escaped(resource), **how)
-            more = np.maximum(np.nan_to_num(held[:, i]) - low, 0.0)
-            if more.max(initial=0.0) > 100 * GAP_TOLERANCE:
-                top = ax.bar(x, more, bottom=low, alpha=HELD_OPACITY, **how)
+            top = bars_used(ax, x, used[:, i], held[:, i], escaped(resource), **how)
             label_bars(ax, top, held[:, i])
         ax.set_axisbelow(True)
         ax.grid(axis="y", color="#E6E6E6", linewidth=0.6)

@@ -18,7 +18,7 @@ The files:
   `dynamic`: dynamic DRF.
 * `loading`: saved answers, certified again.
 * `measured`: values and levels of tasks that were found elsewhere, without a proof.
-* `not_of_blocks`: what mechanisms say to those who add constraints.
+* `mechanism`: what mechanisms have in common.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr. `amounts`:
   bounds such as ``MaxShare("vision=16gpu")``, as fractions of a cluster.
 """

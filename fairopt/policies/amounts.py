@@ -17,13 +17,7 @@ _AMOUNT = re.compile(r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re
 
 
 def amount_of(text: str) -> tuple[float, str | None]:
-    """The number and the resource of ``16gpu``, or the number of ``0.2``; ``ValueError`` for other text.
-
-    Examples
-    --------
-    >>> amount_of("16gpu"), amount_of("0.2"), amount_of("2e3 nvidia.com/gpu")
-    ((16.0, 'gpu'), (0.2, None), (2000.0, 'nvidia.com/gpu'))
-    """
+    """The number and the resource of ``16gpu``, or the number of ``0.2``; ``ValueError`` for other text."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a number, nor units of a resource")
@@ -34,21 +28,8 @@ def amount_of(text: str) -> tuple[float, str | None]:
 class Amounts:
     """A bound whose amounts are text, before the cluster is known.
 
-    Parameters
-    ----------
-    kind : type
-        `MinShare`, `MaxShare`, `MinTasks`, `MaxTasks` or `Reserve`.
-    given : str or dict
-        ``16gpu``, ``vision=16gpu, web=0.2``, or a dict of such amounts and numbers by user or team.
-    share : Share, optional
-        The share that plain numbers bound.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[4, 1], [1, 0]], [64, 8], users=["train", "web"], resources=["cpu", "nvidia.com/gpu"])
-    >>> Amounts(fo.MaxShare, "train=2gpu, web=0.5").on(cluster)
-    (MaxShare({'web': 0.5}), MaxShare({'train': 0.25}, ResourceShare('nvidia.com/gpu')))
+    The ``kind`` is `MinShare`, `MaxShare`, `MinTasks`, `MaxTasks` or `Reserve`; ``given`` is ``16gpu``, ``vision=16gpu,
+    web=0.2``, or a dict of such amounts and numbers by user or team. Plain numbers bound the ``share``.
     """
 
     kind: Any

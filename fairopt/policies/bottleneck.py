@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.guarantees import refuse_guarantees
-from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.errors import NotCertified
 from fairopt.instance import Instance
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import BySolvers, require_pool
 from fairopt.policies.tradeoff import NashWelfare
-from fairopt.runtime.clock import begin, check
-from fairopt.solve.form.no_whole_task import refuse_whole
-from fairopt.solve.form.program import require_instance
+from fairopt.runtime.clock import Clock, check
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> Bottleneck
     user 'b' has 0.4 of 'memory', is entitled to 0.5 of one, and asks for more
     """
     instance = allocation.instance
-    _require_pool(instance)
+    require_pool(instance, "bottleneck fairness")
     tasks = allocation.tasks
     capacity = instance.total_capacities
     used = instance.per_server_demands[:, 0] * tasks[:, None]
@@ -104,7 +99,7 @@ def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> Bottleneck
 
 
 @dataclass(frozen=True)
-class BottleneckFairness(NotOfBlocks):
+class BottleneckFairness(BySolvers):
     """A bottleneck-fair allocation of one pool, by weighted Nash welfare and the check `bottleneck_fairness`.
 
     At the optimum each user below its limit pays its weight ``w_j`` for its tasks, and prices sum to at most ``sum w``;
@@ -117,63 +112,11 @@ class BottleneckFairness(NotOfBlocks):
     array([ 2.5, 12.5])
     """
 
-    @property
-    def name(self) -> str:
-        """Name in tables and messages."""
-        return "bottleneck fairness"
+    _name = "bottleneck fairness"
 
-    def allocate(
-        self,
-        instance: Instance,
-        *,
-        method: str = "auto",
-        solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        verbose: bool = False,
-        integral: bool | Literal["rounded"] = False,
-    ) -> Allocation:
-        """Maximise weighted Nash welfare, and check that no user has a justified complaint.
-
-        Parameters
-        ----------
-        instance : Instance
-            Users on one pool, or on identical servers.
-        method, solver, solver_options, time_limit, verbose
-            As in `Policy.allocate`.
-        integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
-
-        Returns
-        -------
-        Allocation
-            With the certificate of Nash welfare.
-
-        Raises
-        ------
-        OutOfDomain
-            If servers differ (use ``.pooled()``), or whole tasks are requested.
-        NotCertified
-            If Nash welfare cannot be certified, or the check fails.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> a = fo.BottleneckFairness().allocate(fo.Instance([[1, 0], [1, 1]], [1, 1], weights=[1, 3]))
-        >>> fo.policies.bottleneck_fairness(a).holds
-        True
-        """
-        clock = begin(time_limit)
-        require_instance(instance)
-        refuse_whole(self.name, integral)
-        refuse_guarantees(instance, self.name)
-        _require_pool(instance)
-        options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}
-        solve = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
-        return clock.run(lambda: self._checked(solve()))
-
-    def _checked(self, answer: Allocation) -> Allocation:
-        """The answer, after the check of bottleneck fairness."""
+    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+        require_pool(instance, self._name)
+        answer = NashWelfare().allocate(instance, time_limit=clock.time_limit, **options)
         allocation = dataclasses.replace(answer, policy=self)
         check("the test of bottleneck fairness")
         verdict = bottleneck_fairness(allocation)
@@ -185,11 +128,3 @@ class BottleneckFairness(NotOfBlocks):
                 tried=answer.certificate.tried,
             )
         return allocation
-
-
-def _require_pool(instance: Instance) -> None:
-    if instance.merged().n_servers > 1:
-        raise OutOfDomain(
-            f"bottleneck fairness is defined for one pool, and {instance!r} has servers that differ; "
-            "use instance.pooled()"
-        )

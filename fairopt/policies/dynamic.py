@@ -6,30 +6,28 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import MinTasks, Reserve
-from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
-from fairopt.errors import NotCertified, OutOfDomain
+from fairopt.errors import NotCertified
 from fairopt.instance import Instance
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import Mechanism, require_pool
 from fairopt.proof import gate
-from fairopt.runtime.clock import FIX, begin
+from fairopt.runtime.clock import FIX, Clock
 from fairopt.runtime.progress import tell
 from fairopt.solve.dispatch import best
-from fairopt.solve.form.no_whole_task import refuse_whole
-from fairopt.solve.form.program import Program, require_instance
-from fairopt.solve.pool.solve import solve_waterfilling
+from fairopt.solve.form.program import Program
+from fairopt.solve.pool.waterfilling import solve_waterfilling
 from fairopt.solve.settings import Settings
 
 
 @dataclass(frozen=True)
-class DynamicDRF(NotOfBlocks):
+class DynamicDRF(Mechanism):
     """Dynamic Dominant Resource Fairness (Kash, Procaccia and Shah 2014).
 
     Users arrive in the order of the instance and never leave, and no user loses tasks. When user k arrives, at most the
@@ -49,49 +47,11 @@ class DynamicDRF(NotOfBlocks):
     array([0.4, 0.4, 0.4])
     """
 
-    @property
-    def name(self) -> str:
-        """Name in tables and messages."""
-        return "dynamic DRF"
+    _name = "dynamic DRF"
 
-    def allocate(
-        self,
-        instance: Instance,
-        *,
-        time_limit: float | None = None,
-        integral: bool | Literal["rounded"] = False,
-    ) -> Allocation:
-        """The allocation after the last arrival.
-
-        Parameters
-        ----------
-        instance : Instance
-            Users, in the order of their arrival, on one pool.
-        time_limit : float, optional
-            Seconds for all arrivals together.
-        integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
-
-        Returns
-        -------
-        Allocation
-            The last of `steps`.
-
-        Raises
-        ------
-        OutOfDomain
-            If servers differ (use ``.pooled()``), or whole tasks are requested.
-        NotCertified
-            If a step could not be certified.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
-        array([2., 4.])
-        """
-        refuse_whole(self.name, integral)
-        clock, last, arrived = begin(time_limit), deque[Allocation](maxlen=1), 0
+    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
+        """The last of `steps`."""
+        last, arrived = deque[Allocation](maxlen=1), 0
 
         def arrive() -> None:
             nonlocal arrived
@@ -147,12 +107,8 @@ class DynamicDRF(NotOfBlocks):
         [0.4444 0.4444 0.    ] 0.4444
         [0.4444 0.4444 0.3333] 0.3333
         """
-        require_instance(instance)
-        refuse_guarantees(instance, self.name)
-        if instance.n_users and instance.merged().n_servers > 1:
-            raise OutOfDomain(
-                f"{self.name} is defined for one pool, and {instance!r} has servers that differ; use instance.pooled()"
-            )
+        self._refuse(instance)
+        require_pool(instance, self._name)
         n = instance.n_users
         present = np.cumsum(instance.weights) / instance.derived.total_weight
         had = np.zeros(n)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, ResourceShare
 from fairopt.blocks.teams import OfTeam
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.arrays import Indices
 from fairopt.solve.form.program import require_instance
@@ -76,14 +77,13 @@ class FairTree(NotOfBlocks):
     def policy(self, instance: Instance) -> Policy:
         """The rule as a policy over the labels of an instance whose users have all of them."""
         share = DominantShare() if self.billing == MAX else ResourceShare(self.billing)
-        levels: dict[tuple[int, ...], Any] = {}  # by the users of each team, so that teams of one team are no level
+        levels: dict[
+            tuple[int, ...], Objective
+        ] = {}  # by the users of each team, so that teams of one team are no level
         for by in instance.teams.outermost_first:
             levels.setdefault(divided(instance.teams.labelling(by).of_user), Leximin(OfTeam(share, by=by)))
         levels.setdefault(tuple(range(instance.n_users)), Leximin(share))
-        objective, *inner = levels.values()
-        for one in inner:
-            objective = objective.then(one)
-        return Policy(objective, name=self.name)
+        return Policy(reduce(Objective.then, levels.values()), name=self.name)
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
         """Solve and certify.
@@ -116,7 +116,7 @@ class FairTree(NotOfBlocks):
         array([2., 4.])
         """
         require_instance(instance)
-        complete = _complete(instance)
+        complete = with_all_labels(instance, instance.teams.outermost_first)
         return self.policy(complete).allocate(complete, time_limit=time_limit, **options)
 
 
@@ -126,21 +126,16 @@ def divided(of_user: Indices) -> tuple[int, ...]:
     return tuple(first[back].tolist())
 
 
-def _complete(instance: Instance) -> Instance:
-    """The instance with a team of its own, under each label, for what has none there."""
-    order = instance.teams.outermost_first
-    labels = {by: list(instance.teams[by]) for by in instance.teams}
-    if all(name is not None for names in labels.values() for name in names):
-        return instance
-    weights: dict[str, float] = {}
-    for k, by in enumerate(order):
-        for j, user in enumerate(instance.users):
-            if labels[by][j] is None:
-                inner = next((name for one in order[k + 1 :] if (name := instance.teams[one][j]) is not None), None)
-                labels[by][j] = alone = f"{inner or user} ({by})"
-                weights[alone] = float(instance.weights[j]) if inner is None else _weight(instance.team_weights, inner)
-    return instance.replace(teams=labels, innermost_first=list(labels)).with_weights(weights)
-
-
-def _weight(weights: Mapping[str, float], team: str) -> float:
-    return float(weights.get(team, 1.0))
+def with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
+    """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
+    teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
+    own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
+    for j, user in enumerate(instance.users):
+        inner, weight = user, own[user]
+        for label in reversed(by):
+            name = teams[label][j]
+            if name is None:
+                name = teams[label][j] = f"{inner} ({label})"
+                weights[name] = weight
+            inner, weight = name, instance.team_weights.get(name, weights.get(name, 1.0))
+    return instance.replace(teams=teams, innermost_first=list(teams), weights=weights) if weights else instance

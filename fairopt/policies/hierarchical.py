@@ -13,7 +13,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
 from fairopt.exact.allocate import made_exact
 from fairopt.instance import Instance
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.proof import gate
 from fairopt.runtime.clock import Clock, begin, check
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
@@ -67,6 +67,7 @@ class HDRF(NotOfBlocks):
     by: Any = ("team",)
     weights: Mapping[str, float] | None = None
     _solve_exactly = staticmethod(exact_hierarchy.solve)
+    _name = "HDRF"
     _keeps_limits = True
 
     def __post_init__(self) -> None:
@@ -91,11 +92,6 @@ class HDRF(NotOfBlocks):
 
     def __hash__(self) -> int:
         return hash((self.by, tuple((self.weights or {}).items())))
-
-    @property
-    def name(self) -> str:
-        """Name in tables and messages."""
-        return "HDRF"
 
     def allocate(
         self,

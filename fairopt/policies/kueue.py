@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from fairopt.allocation import Allocation
@@ -12,8 +13,8 @@ from fairopt.blocks.teams import OfTeam, Surplus
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
 from fairopt.exact.allocate import allocate_in_fractions
 from fairopt.instance import Instance
-from fairopt.policies.fair_tree import divided
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.fair_tree import divided, with_all_labels
+from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.policy import Policy
 from fairopt.runtime.clock import Clock
 from fairopt.solve.form.program import require_instance
@@ -60,6 +61,7 @@ class Kueue(NotOfBlocks):
     """
 
     by: Any = None
+    _name = "Kueue"
     _keeps_limits = True
 
     def __post_init__(self) -> None:
@@ -72,11 +74,6 @@ class Kueue(NotOfBlocks):
 
     def __repr__(self) -> str:
         return f"Kueue({'' if self.by is None else f'by={self.by!r}'})"
-
-    @property
-    def name(self) -> str:
-        """Name in tables and messages."""
-        return "Kueue"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None, **options: Any) -> Allocation:
         """The allocation of the policy for an instance.
@@ -109,15 +106,13 @@ class Kueue(NotOfBlocks):
         by = self.by or instance.teams.outermost_first
         if self.by is None and len(by) > 1 and by[0].rstrip("0123456789") == "cohort":
             by = by[1:]
-        whole, active = _with_all_labels(instance, by), instance.task_limits > 0
+        whole, active = with_all_labels(instance, by), instance.task_limits > 0
         levels: dict[tuple[int, ...], Objective] = {}  # by users: a team of one team is no level
         for label in by:
             teams = whole.teams.labelling(label).of_user
             if len({*teams[active].tolist()}) > 1 or label == by[-1]:  # one team alone is compared with none
                 levels.setdefault(divided(teams), Leximin(Surplus(OfTeam(by=label))))
-        objective, *inner = levels.values() or (Leximin(Surplus()),)
-        for one in inner:
-            objective = objective.then(one)
+        objective = reduce(Objective.then, levels.values() or [Leximin(Surplus())])
         of_teams, clock = Policy(objective, name=self.name), Clock(time_limit)
         decided = not by or tuple(range(whole.n_users)) in levels
         policy = of_teams if decided else Policy(objective.then(Leximin()), name=self.name)
@@ -139,18 +134,3 @@ def _in_fractions(policy: Policy, instance: Instance, clock: Clock) -> Allocatio
         return allocate_in_fractions(policy, instance, clock)
     except (Infeasible, NotCertified, OutOfDomain):
         return None
-
-
-def _with_all_labels(instance: Instance, by: tuple[str, ...]) -> Instance:
-    """The instance in which each user has a label of each kind: what has none outside it is a team of its own."""
-    teams, weights = {name: list(instance.teams[name]) for name in instance.teams}, dict[str, float]()
-    own = dict(zip(instance.users, instance.own_weights.tolist(), strict=True))
-    for j, user in enumerate(instance.users):
-        inner, weight = user, own[user]
-        for label in reversed(by):
-            name = teams[label][j]
-            if name is None:
-                name = teams[label][j] = f"{inner} ({label})"
-                weights[name] = weight
-            inner, weight = name, instance.team_weights.get(name, weights.get(name, 1.0))
-    return instance if not weights else instance.replace(teams=teams, weights=weights)

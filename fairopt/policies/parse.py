@@ -40,11 +40,6 @@ def parse_policy(text: str) -> Policy:
     """A policy from text such as ``AlphaFair(2, KDominantShare(2)) + 0.1 * Total(Tasks())``.
 
     An objective, or a whole ``Policy(..., constraints=[...])``; `InvalidBlock` for anything else.
-
-    Examples
-    --------
-    >>> parse_policy("Policy(AlphaFair(2), constraints=[SharingIncentive()])")
-    Policy(AlphaFair(2), constraints=[SharingIncentive()])
     """
     value = _read(text)
     if isinstance(value, objectives.Objective):
@@ -56,33 +51,11 @@ def parse_policy(text: str) -> Policy:
     return value
 
 
-def parse_constraint(text: str) -> constraints.Constraint | Amounts:
-    """A constraint from text such as ``MaxShare(0.3)`` or ``MaxShare("16gpu")``; `InvalidBlock` for anything else.
-
-    Examples
-    --------
-    >>> parse_constraint("MinTasks({'web': 2})")
-    MinTasks({'web': 2.0})
-    >>> print(parse_constraint("MaxShare('vision=16gpu')"))
-    MaxShare('vision=16gpu')
-    """
-    value = _read(text, "MaxShare(0.3)")
-    if not isinstance(value, (constraints.Constraint, Amounts)):
-        raise InvalidBlock(f"{_cut(text)!r} is not a constraint; write one such as SharingIncentive() or MaxShare(0.3)")
-    return value
-
-
-def parse_share(text: str) -> shares.Share:
-    """A share from text such as ``KDominantShare(2)``; `InvalidBlock` for anything else.
-
-    Examples
-    --------
-    >>> parse_share("ResourceShare('gpu')")
-    ResourceShare('gpu')
-    """
-    value = _read(text, "ThroughputShare()")
-    if not isinstance(value, shares.Share):
-        raise InvalidBlock(f"{_cut(text)!r} is not a share; write one such as ThroughputShare() or DominantShare()")
+def parse_block(text: str, kind: Any, what: str, such: str) -> Any:
+    """A block of a kind from text; `InvalidBlock` for anything else."""
+    value = _read(text, such)
+    if not isinstance(value, kind):
+        raise InvalidBlock(f"{_cut(text)!r} is not {what}; write one such as {such}")
     return value
 
 

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser, blocks_within, brief, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
-from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import BySolvers
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proof import gate
 from fairopt.proof.gate import MeasuredPart
 from fairopt.runtime.arrays import Bool, Float, Ints
-from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell, within
 from fairopt.scale.many import allocate_many
-from fairopt.solve.form.no_whole_task import refuse_whole
-from fairopt.solve.form.program import require_instance
 
 
 class _Answers(NamedTuple):
@@ -41,13 +38,17 @@ class _Answers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NaivePerServer(NotOfBlocks):
+class NaivePerServer(BySolvers):
     """A policy applied to each server separately; tasks are added up.
 
     Each server is divided among its eligible users, by their weights, without task limits, in shares of its own
     capacity. Tasks above a user's limit are then removed, in proportion on all servers, and the capacity stays free.
     Users with a task limit of 0 do not take part. Weights in constraints (`SharingIncentive`) are relative to all
     users.
+
+    Identical servers are solved once, and all of them in a batch unless options of solvers are given. An error of the
+    policy names the server. The objective is the policy's at total tasks (the number of tasks for other mechanisms),
+    the gap is the largest of all servers, and violations are measured on the whole. There are no prices.
 
     Parameters
     ----------
@@ -75,61 +76,9 @@ class NaivePerServer(NotOfBlocks):
         """Name in tables and messages."""
         return f"{label(self.policy)} per server"
 
-    def allocate(
-        self,
-        instance: Instance,
-        *,
-        method: str = "auto",
-        solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None,
-        time_limit: float | None = None,
-        verbose: bool = False,
-        integral: bool | Literal["rounded"] = False,
-    ) -> Allocation:
-        """Solve and certify each server, identical ones once.
-
-        Parameters
-        ----------
-        instance : Instance
-            Users and servers.
-        method, solver, solver_options, verbose
-            As in `Policy.allocate`. With any of them servers are solved one by one instead of in a batch.
-        time_limit : float, optional
-            Seconds for all servers together.
-        integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
-
-        Returns
-        -------
-        Allocation
-            Its gap is the largest of all servers; its violation is measured on the whole. Its objective is the policy's
-            at total tasks (the number of tasks for other mechanisms). It has no prices.
-
-        Raises
-        ------
-        OutOfDomain
-            If whole tasks are requested, or the instance has guarantees or limits.
-        NotCertified
-            If the answer of a server could not be certified.
-        FairoptError
-            If the policy raises it on a server; the message names the server.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> cluster = fo.Instance([[1, 2], [2, 1]], [[6, 6], [4, 2]], counts=[10, 1], task_limits=[5, None])
-        >>> fo.NaivePerServer(fo.FDS(2)).allocate(cluster).tasks.round(3)
-        array([ 5., 21.])
-        """
-        clock = begin(time_limit)
-        require_instance(instance)
-        refuse_whole(self.name, integral)
-        refuse_guarantees(instance, self.name)
-        given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
-        return clock.run(lambda: self._solved(instance, clock, given))
-
-    def _solved(self, instance: Instance, clock: Clock, given: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
         """The answers of all servers together."""
+        given = accepted(self.policy, **options)
         # user-defined blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
         classes = instance.derived.server_classes if alike else np.arange(instance.n_servers)
@@ -206,7 +155,7 @@ class NaivePerServer(NotOfBlocks):
                     answer = self.policy.allocate(_alone(instance, int(s), users), **given)
             except NotCertified as error:
                 failed, answer = c, error.best
-                if answer is None:
+                if answer is None or answer.certificate.ok:  # nothing found, or refused for what a gap does not tell
                     raise _on_server(error, instance, int(s)) from None
             except FairoptError as error:
                 raise _on_server(error, instance, int(s)) from None

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import Mechanism
 from fairopt.proof import gate
 from fairopt.proof.server_rises import largest_gain
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.clock import Clock, begin, check
+from fairopt.runtime.clock import Clock, check
 from fairopt.solve.cluster.psdsf import equilibrium
-from fairopt.solve.form.no_whole_task import refuse_whole
-from fairopt.solve.form.program import require_instance
 
 
 @dataclass(frozen=True)
-class PSDSF(NotOfBlocks):
+class PSDSF(Mechanism):
     """Per-Server Dominant-Share Fairness (Khamse-Ashari et al. 2017).
 
     User j's virtual share on server s is ``v_js = x_j / gamma_js``, where ``x_j`` are its tasks on all servers and
@@ -31,7 +29,10 @@ class PSDSF(NotOfBlocks):
     increase without decreasing some ``x_ks`` with ``v_ks / w_k <= v_js / w_j``. On one pool it is `DRF`.
 
     Such allocations need not be unique, mainly with task limits. Gains are relative to all tasks of a user, so a server
-    that is tiny relative to the others may stay idle within the tolerance.
+    that is tiny relative to the others may stay idle within the tolerance. The objective is the smallest virtual share
+    per weight, and the gap is the largest fraction of its tasks that a user could gain on a server without taking from
+    users at its level or below. There are no prices. The search converged on all of 16,000 random small clusters, and
+    on all but 5 of 11,700 with demands over twelve decades.
 
     Examples
     --------
@@ -42,79 +43,27 @@ class PSDSF(NotOfBlocks):
            [0.667, 2.   ]])
     """
 
-    @property
-    def name(self) -> str:
-        """Name in tables and messages."""
-        return "PS-DSF"
+    _name = "PS-DSF"
 
-    def allocate(
-        self,
-        instance: Instance,
-        *,
-        time_limit: float | None = None,
-        integral: bool | Literal["rounded"] = False,
-    ) -> Allocation:
-        """Find and certify a PS-DSF allocation.
-
-        Parameters
-        ----------
-        instance : Instance
-            Users and servers.
-        time_limit : float, optional
-            Seconds for the whole call.
-        integral : bool or "rounded", default False
-            Only False: `Allocation.quotas` rounds the answer to whole tasks.
-
-        Returns
-        -------
-        Allocation
-            Its gap is the largest fraction of its tasks that a user could gain on a server without taking from users at
-            its level or below. Its objective is the smallest virtual share per weight. It has no prices.
-
-        Raises
-        ------
-        OutOfDomain
-            If whole tasks are requested, or the instance has guarantees or limits.
-        NotCertified
-            If the search did not converge: on none of 16,000 random small clusters, and on 5 of 11,700 with demands
-            over twelve decades.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> fo.PSDSF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).certificate.ok
-        True
-        """
-        clock = begin(time_limit)
-        require_instance(instance)
-        refuse_whole(self.name, integral)
-        refuse_guarantees(instance, self.name)
+    def _solved(self, instance: Instance, clock: Clock, options: dict[str, Any]) -> Allocation:
         part = instance.task_limits > 0
         some = instance if part.all() else taking_part(instance, part)
-        nearest: Float | None = None  # by users who take part and classes of servers
+        nearest = deque[Float](maxlen=1)  # tasks by users who take part and classes of servers
 
-        def keep(tasks: Float) -> None:
-            nonlocal nearest
-            nearest = tasks
-
-        def spread(found: Float) -> Float:
+        def spread() -> Float:
             tasks = np.zeros(instance.eligible.shape)
-            tasks[part] = some.derived.spread(found)
+            if nearest:
+                tasks[part] = some.derived.spread(nearest[0])
             return tasks
 
         def work() -> Allocation:
-            tasks = np.zeros(instance.eligible.shape)
             if part.any():
                 check("bringing servers into balance")
-                keep(found := equilibrium(some.merged(), clock, keep))
-                tasks = spread(found)
-            return self._judged(instance, tasks, clock)
+                nearest.append(equilibrium(some.merged(), clock, nearest.append))
+            return self._judged(instance, spread(), clock)
 
-        def late() -> Allocation:
-            best = None
-            if nearest is not None:  # only its feasibility is quick to measure
-                best = gate.of_equilibrium(self, instance, spread(nearest), clock.begun, gap=np.inf)
-            clock.refuse(best)
+        def late() -> Allocation:  # only feasibility is quick to measure
+            clock.refuse(gate.of_equilibrium(self, instance, spread(), clock.begun, gap=np.inf) if nearest else None)
 
         return clock.run(work, late)
 

@@ -27,7 +27,7 @@ from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.fair_tree import FairTree
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policies.kueue import Kueue
-from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy, parse_share
+from fairopt.policies.parse import BLOCKS, parse_block, parse_policy
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
@@ -139,13 +139,7 @@ def named_policy(text: str) -> Any:
 
 
 def named_family(text: str) -> Callable[..., Any]:
-    """A function from parameters to mechanisms, from ``fds``, ``pnorm:p=2`` (one parameter given) or ``file.py:NAME``.
-
-    Examples
-    --------
-    >>> named_family("pnorm:p=2")(alpha=1)
-    Policy(AlphaFair(1, PNormShare(2)), name='p-norm(2)(alpha=1)')
-    """
+    """A function from parameters to mechanisms, from ``fds``, ``pnorm:p=2`` (one is given) or ``file.py:NAME``."""
     text = str(text).strip()
     name, _, rest = text.partition(":")
     key, known = _looked_up(name.strip())
@@ -169,38 +163,26 @@ def _looked_up(name: str) -> tuple[str, dict[str, Notion]]:
 
 
 def named_constraint(text: str) -> Constraint | Amounts:
-    """A constraint from text: a block, perhaps with amounts such as ``16gpu``, ``module:NAME`` or ``file.py:NAME``.
-
-    Examples
-    --------
-    >>> named_constraint("MaxShare(0.3)")
-    MaxShare(0.3)
-    """
-    return _named_block(text, Constraint, parse_constraint, "a constraint", "a block such as MaxShare(0.3)")
+    """A constraint from text: a block, perhaps with amounts such as ``16gpu``, ``module:NAME`` or ``file.py:NAME``."""
+    return _named_block(text, Constraint, "a constraint", "MaxShare(0.3)")
 
 
 def named_share(text: str) -> Share:
-    """A share from text, as `named_constraint` reads a constraint.
-
-    Examples
-    --------
-    >>> named_share("ThroughputShare()")
-    ThroughputShare()
-    """
-    return _named_block(text, Share, parse_share, "a share", "one such as ThroughputShare()")
+    """A share from text, as `named_constraint` reads a constraint."""
+    return _named_block(text, Share, "a share", "ThroughputShare()")
 
 
-def _named_block(text: str, kind: type[B], parse: Callable[[str], Any], what: str, such: str) -> Any:
+def _named_block(text: str, kind: type[B], what: str, such: str) -> Any:
     """A block of a kind from its text, or from a module."""
     name, _, rest = text.strip().partition(":")
     if "(" in text or not _is_place(name, rest):
-        return parse(text)
+        return parse_block(text, (kind, Amounts) if kind is Constraint else kind, what, such)
     found = _imported(name, rest.strip(), text, BLOCKS)
     if callable(found):
         _refuse_unless_made(found, text, kind)
         found = _called(found, text, {}, what)
     if not isinstance(found, kind):
-        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not {what}; give {such}")
+        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not {what}; give one such as {such}")
     return found
 
 

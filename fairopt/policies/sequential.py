@@ -14,7 +14,7 @@ from fairopt.blocks.shares import DominantShare, Share, coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
-from fairopt.policies.not_of_blocks import NotOfBlocks
+from fairopt.policies.mechanism import NotOfBlocks
 from fairopt.proof import gate
 from fairopt.proof.whole_tasks import measured
 from fairopt.runtime.arrays import Float

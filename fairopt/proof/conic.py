@@ -182,12 +182,12 @@ def _cone_form(
     and power cones.
     """
     compiled = compiled or _compiled(problem)
-    if compiled is None or not is_as_asked(compiled):
+    if compiled is None or compiled.data.get("P") is not None:
         return None
     dims, columns = compiled.data["dims"], compiled.columns()
-    if compiled.data.get("P") is not None or dims.psd or getattr(dims, "pnd", None):
+    if dims.psd or getattr(dims, "pnd", None) or unknowns.id not in columns:
         return None
-    return (compiled, columns) if unknowns.id in columns else None
+    return (compiled, columns) if is_as_asked(compiled) else None
 
 
 def _compiled(problem: cp.Problem | Posed) -> Compiled | None:

@@ -27,7 +27,6 @@ from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, ROUNDING, SUM_ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.bundle_program import BundleProgram
 from fairopt.solve.form.compiled import affine_slopes
-from fairopt.solve.form.own_values import best_values
 from fairopt.solve.form.program import ConeModel, Program
 
 
@@ -236,7 +235,7 @@ def settle(cone: ConeModel, tasks: Float) -> dict[str, Float]:
         own.save(values := _within_signs(cone, values))
         if block_violation(cone, tasks) <= BLOCK_TOLERANCE:
             return values
-    best = _within_signs(cone, best_values(cone, tasks))
+    best = _within_signs(cone, cone.best_values(tasks))
     own.save(best)
     return best or values
 

@@ -39,7 +39,6 @@ from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, ROUNDING,
 from fairopt.solve.form.bundle_program import BundleProgram, program_class
 from fairopt.solve.form.no_whole_task import overfull, whole_instance
 from fairopt.solve.form.program import Program
-from fairopt.solve.form.rising import at_base, names_at_base, who_stays
 
 BUNDLES = {"kind": "bundles"}  # the entry of evidence that follows from the instance
 OPEN, BY_LEXIMIN = "is one of several", "the split is the leximin"  # how totals of teams are split, in notes
@@ -384,6 +383,8 @@ def _of_bases(program: Program, objective: Objective, tasks: Float, names: Named
         share = term.share
         if not isinstance(share, Surplus) or not term.kind.levels_users:
             continue
+        from fairopt.solve.form.rising import at_base, names_at_base, who_stays
+
         found = who_stays(program, share)
         if found is not None and (found.rises & at_base(program, share, tasks)).any():
             rising[repr(share)] = program.expand(conditions.repair(program, found.raised)).tolist()

@@ -37,7 +37,7 @@ def is_as_asked(compiled: Compiled) -> bool:
         for variable in compiled.all_variables:
             at = compiled.starts[variable.id]
             variable.save_value(point[at : at + variable.size].reshape(variable.shape, order="F"))
-        cost = float(compiled.cost.value)
+        cost = np.asarray(compiled.cost.value).item()
         for condition in compiled.conditions:
             expected[compiled.rows[condition.id]] = _slack(condition)
     finally:

@@ -63,7 +63,7 @@ class ByProperty(Mapping[str, T]):
         \bottomrule
         \end{tabular}
         """
-        return later("fairopt.report.latex:property_latex")(self)
+        return later("fairopt.report.pages:property_latex")(self)
 
     @cached_property
     def _by_name(self) -> dict[str, T]:

@@ -6,9 +6,8 @@ page for those who run a cluster; and `schema`, the JSON Schema of output of com
 The files:
 
 * `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
-* `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
+* `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: answers as HTML and LaTeX.
 * `brief`: an answer on one screen.
-* `latex`: allocations, frontiers and reports by property in LaTeX.
 * `frontiers`, `quotas`, `timelines`, `why`: tables of frontiers, quotas, simulations and explanations.
 * `frames`: allocations as data frames.
 * `files`: output files, JSON, and its schemas in the folder ``schemas``;
@@ -16,7 +15,7 @@ The files:
 * `library`: the library of instances, and one case.
 * `what_if`: answers before and after a change.
 * `cluster`: a report on a cluster; `cluster_words`: its sentences; `cluster_page`: its page, by Jinja2 (extra
-  ``report``) from the folder ``templates``; `entitlements`: what each would get at full demand.
+  ``report``) from the folder ``templates``.
 * `held`: tables and sentences of what runs now beside what is fair.
 """
 

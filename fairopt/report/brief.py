@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from fairopt.allocation import Allocation, units_of
-from fairopt.instance import Instance
-from fairopt.operate.held import HeldNow, held_now, most_used
+from fairopt.allocation import Allocation
+from fairopt.operate.held import held_now, most_used
 from fairopt.operate.purchases import leading
 from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.report.cluster_words import in_use, plural
-from fairopt.report.held import held_tables
-from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers
-from fairopt.runtime.display import shortened, unit_shown, with_all_digits, without_vendor
+from fairopt.report.held import held_columns, held_tables
+from fairopt.report.tables import Column, Table, allocation_tables, both_ends, numbers, short_titles, unusual
+from fairopt.runtime.display import shortened, with_all_digits
 
 SCREEN = 40  # lines; longer tables are summarised
 ROWS = 12  # teams or users; of more, those with the largest differences or the smallest and largest shares
@@ -46,20 +43,14 @@ def answer_tables(allocation: Allocation, width: int, everything: bool = False) 
 def _table(allocation: Allocation) -> tuple[Table, int]:
     """What each team, or each user without teams, gets and holds, and of how many resources it says that."""
     instance, by = allocation.instance, teams_shown(allocation.instance)
-    dominant, weights = allocation._dominant_shares, instance.own_weights
-    names: Sequence[str] = instance.users
-    members = [np.array([j]) for j in range(instance.n_users)]
-    if by is not None:
-        sums = team_sums(allocation, by, alone=True)
-        names, members, dominant, weights = sums.names, [*sums.members], sums.dominant, sums.weights
+    names, members, weights, given, dominant = team_sums(allocation, by, alone=True)
     found = held_now(allocation, by, alone=True)
     ends = both_ends(dominant / weights, ROWS)
     chosen = ends if len(dominant) <= ROWS or found is None else found.largest_first[:ROWS]
     lead = leading(allocation)
     i = most_used([allocation]) if lead is None else instance.resource_index(lead)
     about = [] if by is None else [Column("users", [f"{len(members[r]):,}" for r in chosen])]
-    if (weights != 1).any():
-        about.append(Column("weight", numbers(weights[chosen])))
+    about += unusual(chosen, "weight", weights, 1)
     tasks = np.array([allocation.tasks[members[r]].sum() for r in chosen])
     limits = np.array([instance.task_limits[members[r]].sum() for r in chosen])
     about.append(Column("tasks", numbers(tasks)))
@@ -70,13 +61,14 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
     if np.isfinite(limits).any():
         about.append(Column("asks for", numbers(limits)))
     about.append(Column("share (%)", numbers(100 * dominant[chosen])))
-    units, shown = _held(found, i, chosen, _titles(instance)[i]), 1
+    units, shown = list[Column](), 1
+    if found is not None:
+        waits = bool(np.isfinite(found.waiting[chosen, 1 + i]).any())
+        units = held_columns(found, chosen, 1 + i, short_titles(instance)[i], waits)
     if not units:
-        given = units_of(allocation)
         order = [i, *(k for k in range(instance.n_resources) if k != i)][:RESOURCES]
-        of_rows = np.array([given[members[r]].sum(axis=0) for r in chosen]).reshape(len(chosen), -1)
-        titles = shortened([_titles(instance)[k] for k in order])
-        units = [Column(title, numbers(of_rows[:, k])) for title, k in zip(titles, order, strict=True)]
+        titles = shortened([short_titles(instance)[k] for k in order])
+        units = [Column(title, numbers(given[chosen, k])) for title, k in zip(titles, order, strict=True)]
         shown = len(order)
     kind = by or "user"
     which = "" if len(chosen) == len(names) else f" ({len(chosen)} of {len(names):,})"
@@ -84,28 +76,6 @@ def _table(allocation: Allocation) -> tuple[Table, int]:
     title = f"What each {kind} gets" + f" (the {rows})" * bool(which)
     first = Column(f"{kind}{which}", shortened([names[r] for r in chosen], NAME), right=False)
     return Table(title, first, [about, units]), shown
-
-
-def _titles(instance: Instance) -> list[str]:
-    """The resources without their vendors, with their units; cores go without saying."""
-    units = instance.units or [""] * instance.n_resources
-    named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
-    return [f"{name} ({unit})" if unit else name for name, unit in named]
-
-
-def _held(found: HeldNow | None, i: int, chosen: Sequence[int], title: str) -> list[Column]:
-    """What is fair and held of a resource, their difference, and what waits; empty if it is not known."""
-    if found is None:
-        return []
-    apart, waiting = found.difference[chosen, 1 + i], found.waiting[chosen, 1 + i]
-    both = numbers([*found.fair[chosen, 1 + i], *apart])  # with the same decimals
-    signed = ["+" * int(x > 0) + text for x, text in zip(apart, both[len(chosen) :], strict=True)]
-    out = [
-        Column(f"{title}: fair", both[: len(chosen)]),
-        Column("held", numbers(found.held[chosen, 1 + i])),
-        Column("+/-", signed),
-    ]
-    return [*out, Column("waiting", numbers(waiting))] if np.isfinite(waiting).any() else out
 
 
 def _not_shown(allocation: Allocation, rows: int, resources: int) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 import fairopt
 from fairopt.allocation import Allocation
@@ -18,15 +20,16 @@ from fairopt.instance.labels import whole_name
 from fairopt.io.saving import replacing
 from fairopt.operate.explain import Explainer
 from fairopt.operate.explanation import Explanation
+from fairopt.operate.fitting import too_large
 from fairopt.operate.held import described_held
 from fairopt.operate.purchases import TASKS, Purchases, leading, purchases
+from fairopt.operate.team_sums import team_sums
 from fairopt.policy import accepted
 from fairopt.properties.checks import check
 from fairopt.properties.names import when_late
 from fairopt.report import cluster_words as words
-from fairopt.report.cluster_words import Findings
+from fairopt.report.cluster_words import Entitled, Findings
 from fairopt.report.comparison import Comparison
-from fairopt.report.entitlements import Entitled, at_full_demand, entitled
 from fairopt.report.outcomes import Outcome, mechanisms, outcome
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.lazy import later
@@ -211,7 +214,7 @@ class ClusterReport:
             "made": self.made.isoformat(timespec="seconds"),
             "summary": list(self.sentences),
             "to_do": [one.text for one in words.to_do(self.findings)],
-            "waiting": [one.to_dict() for one in words.waiting(self.main)],
+            "waiting": [asdict(one) for one in words.waiting(self.main)],
             "comparison": self.comparison.to_dict(),
             "findings": {name: _described(found) for name, found in self.findings.items()},
         }
@@ -296,7 +299,7 @@ def cluster_report(
     if lead not in (None, TASKS):
         instance.resource_index(whole_name(lead, instance.resources))
     options = {"method": method, "solver": solver, "verbose": verbose}
-    full = at_full_demand(instance) if full_demand is None else full_demand
+    full = _at_full_demand(instance) if full_demand is None else full_demand
     try:
         for k, (name, mechanism) in enumerate(chosen.items()):
             tell(name, k, len(chosen))
@@ -361,10 +364,26 @@ def _explained(allocation: Allocation, clock: Clock, say: Callable[..., object])
     return tuple(out), len(names) - len(shown)
 
 
+def _at_full_demand(instance: Instance) -> Instance | None:
+    """The instance at full demand, where users whose tasks fit nowhere get nothing; None if nobody has a limit."""
+    if np.isinf(instance.task_limits).all():
+        return None
+    full = instance.full_demand()
+    limits = np.array(full.task_limits)
+    limits[too_large(full)] = 0
+    return full.replace(task_limits=limits)
+
+
 def _entitled(allocation: Allocation, full: Instance, clock: Clock, **options: Any) -> Entitled:
-    """What each gets of the same policy at full demand."""
+    """The units that each team and user gets of the same policy at full demand."""
     policy = allocation.policy
-    return entitled(policy.allocate(full, **accepted(policy, **options, time_limit=clock.left)))
+    answer = policy.allocate(full, **accepted(policy, **options, time_limit=clock.left))
+    out = dict[str, dict[str, dict[str, float]]]()
+    for by in (*full.teams, None):
+        sums = team_sums(answer, by, alone=True)
+        rows = zip(sums.names, sums.units.tolist(), strict=True)
+        out[by or "user"] = {name: dict(zip(full.resources, row, strict=True)) for name, row in rows}
+    return out
 
 
 def _purchases(allocation: Allocation, clock: Clock, lead: str | None, **options: Any) -> Purchases:

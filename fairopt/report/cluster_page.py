@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.allocation import Allocation, part_of_capacity, units_of
+from fairopt.allocation import Allocation, part_of_capacity
 from fairopt.errors import optional
 from fairopt.instance import Instance
 from fairopt.operate.explanation import listed, number
@@ -24,9 +24,9 @@ from fairopt.properties.envy import Envy
 from fairopt.properties.names import MEANING, percent
 from fairopt.properties.verdicts import Verdict
 from fairopt.report import cluster_words as words
-from fairopt.report.entitlements import without_tasks
-from fairopt.report.tables import Column, numbers, percents
-from fairopt.runtime.arrays import Float, Indices
+from fairopt.report.held import amount
+from fairopt.report.tables import Column, numbers, percents, scarcest_first, short_titles, signed, unusual
+from fairopt.runtime.arrays import Float
 from fairopt.runtime.display import short, shorter, unit_shown, visible, without_vendor
 
 if TYPE_CHECKING:
@@ -51,14 +51,6 @@ HOLDS = {True: "holds", False: "fails", None: "open"}
 
 
 @dataclass(frozen=True)
-class Numbers(Column):
-    """A column of a table; ``bars`` are lengths from 0 to 1 and ``tones`` classes of cells, of some or none."""
-
-    bars: Sequence[float] = ()
-    tones: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Grid:
     """A table whose first column names the rows."""
 
@@ -69,21 +61,19 @@ class Grid:
     @property
     def rows(self) -> list[list[dict[str, Any]]]:
         """The cells of each row, with bar and tone."""
-        out = []
-        for k in range(len(self.columns[0].cells)):
-            row = []
-            for c in self.columns:
-                bars, tones = getattr(c, "bars", ()), getattr(c, "tones", ())
-                row.append(
-                    {
-                        "text": short(c.cells[k], LONG_NAME) if c is self.columns[0] else c.cells[k],
-                        "right": c.right,
-                        "bar": 100 * min(max(bars[k], 0.0), 1.0) if bars else None,
-                        "tone": tones[k] if tones else "",
-                    }
-                )
-            out.append(row)
-        return out
+        first = self.columns[0]
+        return [
+            [
+                {
+                    "text": short(c.cells[k], LONG_NAME) if c is first else c.cells[k],
+                    "right": c.right,
+                    "bar": 100 * min(max(c.bars[k], 0.0), 1.0) if c.bars else None,
+                    "tone": c.tones[k] if c.tones else "",
+                }
+                for c in self.columns
+            ]
+            for k in range(len(first.cells))
+        ]
 
 
 @dataclass(frozen=True)
@@ -125,7 +115,7 @@ def _content(report: ClusterReport, saved: Mapping[str, Saved], origin: Origin) 
     instance, findings = report.instance, report.findings
     several = len(findings) > 1
     names = words.short_servers(instance)
-    kind, *_ = words.who(instance)
+    kind, _ = words.who(instance)
     panels: dict[str, list[Panel]] = {
         key: [make(name if several else "", found) for name, found in findings.items()]
         for key, make in {
@@ -187,51 +177,27 @@ def _size(instance: Instance, kind: str) -> str:
 # -- the summary --------------------------------------------------------------------------------------------------
 
 
-def _tiles(report: ClusterReport) -> list[dict[str, str]]:
-    """The four numbers at the top."""
+def _tiles(report: ClusterReport) -> list[tuple[str, str, str, str]]:
+    """The four numbers at the top, each with what it is, what it is of, and a tone."""
     allocation, instance = report.main, report.instance
-    limits, tasks = instance.task_limits, float(allocation.tasks.sum())
-    asked = float(limits.sum())
-    out = [
-        {
-            "value": _short(tasks),
-            "name": "tasks run",
-            "of": f"of {_short(asked)} asked for" if np.isfinite(asked) else "no limit on what is asked for",
-            "tone": "",
-        }
-    ]
+    tasks, asked = float(allocation.tasks.sum()), float(instance.task_limits.sum())
+    of = f"of {_short(asked)} asked for" if np.isfinite(asked) else "no limit on what is asked for"
+    out = [(_short(tasks), "tasks run", of, "")]
     if instance.n_resources:
         i = most_used([allocation])
         part = float(np.nan_to_num([*allocation.metrics()["utilisation"].values()][i]))
         name = without_vendor(instance.resources)[i]
-        out.append(
-            {
-                "value": words.percent_in_use(part),
-                "name": f"of {name} in use",
-                "of": "the most used resource",
-                "tone": "",
-            }
-        )
+        out.append((words.percent_in_use(part), f"of {name} in use", "the most used resource", ""))
     wait = len(words.waiting(allocation))
-    out.append(
-        {
-            "value": f"{wait:,}",
-            "name": f"of {words.counted(instance)} wait{'s' * (wait == 1)}",
-            "of": "get less than they ask for" if wait else "all get what they ask for",
-            "tone": "warn" if wait else "good",
-        }
-    )
+    name = f"of {words.counted(instance)} wait{'s' * (wait == 1)}"
+    get = "get less than they ask for" if wait else "all get what they ask for"
+    out.append((f"{wait:,}", name, get, "warn" if wait else "good"))
     proofs = [found.allocation.certificate.ok for found in report.findings.values()]
     every = len(report.comparison.outcomes) + len(report.comparison.unanswered)
-    out.append(
-        {
-            "value": "proved" if all(proofs) and len(proofs) == every else f"{sum(proofs)} of {every}",
-            "name": "best and feasible" if every == 1 else "answers proved best and feasible",
-            "of": "recomputed, not taken from a solver",
-            "tone": "good" if all(proofs) and len(proofs) == every else "bad",
-        }
-    )
-    return out
+    proved = all(proofs) and len(proofs) == every
+    name = "best and feasible" if every == 1 else "answers proved best and feasible"
+    value = "proved" if proved else f"{sum(proofs)} of {every}"
+    return [*out, (value, name, "recomputed, not taken from a solver", "good" if proved else "bad")]
 
 
 def _short(value: float) -> str:
@@ -244,34 +210,33 @@ def _waiting(allocation: Allocation) -> Grid | None:
     some, instance = words.waiting(allocation), allocation.instance
     if not some:
         return None
-    kind, _, _ = words.who(instance)
+    kind, _ = words.who(instance)
     shown = some if kind == "team" else some[:PAIRS]
     asks = [np.nan if w.asks is None else w.asks for w in shown]
     gets = [w.gets for w in shown]
     both = numbers([*gets, *asks])
-    columns: list[Column] = [
+    columns = [
         Column(kind, [w.name for w in shown], right=False),
         Column("gets (tasks)", both[: len(shown)]),
         Column(
             "asks for",
             ["no limit" if w.asks is None else text for w, text in zip(shown, both[len(shown) :], strict=True)],
         ),
-        _share_column(np.array([w.share for w in shown])),
+        _share_column(np.array([w.dominant_share for w in shown])),
     ]
-    weighted = any(w.weight != 1 for w in some)
-    if weighted:
-        columns.append(Column("weight", numbers([w.weight for w in shown])))
+    weights = unusual(range(len(shown)), "weight", np.array([w.weight for w in some]), 1)
     left = f"{words.plural(len(some) - len(shown), kind)} more wait." if len(some) > len(shown) else ""
-    return Grid(f"Who waits: the smallest share{' per weight' * weighted} first", columns, left)
+    title = f"Who waits: the smallest share{' per weight' * bool(weights)} first"
+    return Grid(title, [*columns, *weights], left)
 
 
 def _compared(report: ClusterReport, kind: str) -> Grid:
     """The totals of all policies."""
     found = [f.allocation for f in report.findings.values()]
     metrics = [a.metrics() for a in found]
-    _, parties, _ = words.who(report.instance)
+    _, parties = words.who(report.instance)
     wait = [len(words.waiting(a)) for a in found]
-    columns: list[Column] = [
+    columns = [
         Column("notion", list(report.findings), right=False),
         Column("tasks", numbers([m["ntt"] for m in metrics])),
         Column(f"{kind}s that wait", [f"{n:,} of {len(parties):,}" for n in wait]),
@@ -279,7 +244,7 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
     ]
     for name, title in zip(report.instance.resources, without_vendor(report.instance.resources), strict=True):
         parts = [m["utilisation"][name] for m in metrics]
-        columns.append(Numbers(f"{title} in use", percents(parts), bars=np.nan_to_num(parts).tolist()))
+        columns.append(_parts(f"{title} in use", np.array(parts, dtype=float)))
     return Grid("The notions side by side", columns)
 
 
@@ -288,28 +253,19 @@ def _compared(report: ClusterReport, kind: str) -> Grid:
 
 def _gets(policy: str, found: Findings) -> Panel:
     """Tasks, units and shares: of all teams, and of users."""
-    instance = found.allocation.instance
-    grids = [_of_team(found, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
-    return Panel(policy, [*grids, _of_users(found)])
-
-
-def _titles(instance: Instance) -> list[str]:
-    """The resources without vendors, with their units; cores of a CPU go without saying."""
-    names, units = without_vendor(instance.resources), instance.units or [""] * instance.n_resources
-    return [
-        f"{name} ({shown})" if (shown := unit_shown(unit)) else name for name, unit in zip(names, units, strict=True)
-    ]
+    teams = found.allocation.instance.teams
+    return Panel(policy, [_of(found, by) for by in (*(teams.outermost_first if teams.mixed else ()), None)])
 
 
 def _units(instance: Instance, units: Float) -> list[Column]:
-    return [Column(title, _amounts(units[:, i])) for i, title in enumerate(_titles(instance))]
+    return [Column(title, _amounts(units[:, i])) for i, title in enumerate(short_titles(instance))]
 
 
-def _share_column(shares: Float) -> Numbers:
+def _share_column(shares: Float) -> Column:
     """Shares, with bars relative to the largest."""
     top = float(shares.max(initial=0.0))
     decimals = 1 if top >= 0.1 or not top else 2 if top >= 0.01 else 3
-    return Numbers("share", [f"{100 * x:.{decimals}f}%" for x in shares], bars=(shares / (top or 1.0)).tolist())
+    return Column("share", [f"{100 * x:.{decimals}f}%" for x in shares], bars=(shares / (top or 1.0)).tolist())
 
 
 def _amounts(values: Float) -> list[str]:
@@ -323,37 +279,54 @@ def _entitlements(found: Findings, by: str, names: Sequence[str]) -> tuple[list[
         return [], ""
     instance, lead = found.allocation.instance, found.purchases.lead if found.purchases else None
     i = most_used([found.allocation]) if lead is None else instance.resource_index(lead)
-    resource, title = instance.resources[i], _titles(instance)[i]
+    resource, title = instance.resources[i], short_titles(instance)[i]
     units = found.entitled.get(by, {})
     amounts = [units.get(name, {}).get(resource, np.nan) for name in names]
     note = f"Entitled {title}: what it would get if all had more work than fits."
     everyone = tuple(instance.users if by == "user" else instance.teams.labelling(by).names)
-    idle = without_tasks(found.entitled, by, everyone, resource)
+    idle = {name: of[resource] for name, of in units.items() if name not in everyone}
     if idle and by != "user":
-        some = listed([f"{name} ({words.amount(amount)})" for name, amount in idle.items()], PAIRS)
+        some = listed([f"{name} ({amount(units)})" for name, units in idle.items()], PAIRS)
         note += f" Without tasks now, with those of all others assumed: {some}."
     return [Column(f"entitled {title}", numbers(amounts))], note
 
 
-def _of_team(found: Findings, by: str) -> Grid:
-    """What each team gets."""
-    allocation = found.allocation
-    instance, sums = allocation.instance, team_sums(allocation, by, alone=True)
-    tasks = np.array([allocation.tasks[rows].sum() for rows in sums.members])
-    limits = np.array([instance.task_limits[rows].sum() for rows in sums.members])
-    columns: list[Column] = [
-        Column(by, list(sums.names), right=False),
-        _share_column(sums.dominant),
+def _of(found: Findings, by: str | None) -> Grid:
+    """What each team under a label gets, or each user, at most `USERS` of them."""
+    allocation, instance = found.allocation, found.allocation.instance
+    sums, chosen = team_sums(allocation, by, alone=True), _shown(allocation, by)
+    names, members = [sums.names[t] for t in chosen], [sums.members[t] for t in chosen]
+    tasks, limits = (np.array([of[rows].sum() for rows in members]) for of in (allocation.tasks, instance.task_limits))
+    columns = [
+        Column(by or "user", names, right=False),
+        _share_column(sums.dominant[chosen]),
         Column("tasks", numbers(tasks)),
     ]
     if np.isfinite(limits).any():
-        columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
-    columns += _units(instance, sums.units)
-    if (sums.weights != 1).any():
-        columns.append(Column("weight", numbers(sums.weights)))
-    columns += _guarantees(instance, sums)
-    more, note = _entitlements(found, by, sums.names)
-    return Grid(f"What each {by} gets", [*columns, *more], note)
+        columns.append(_limits("asks for", limits))
+    columns += _units(instance, sums.units[chosen])
+    columns += unusual(chosen, "weight", sums.weights, 1)
+    more, note = _entitlements(found, by or "user", names)
+    columns += _guarantees(instance, sums) if by else unusual(chosen, "guarantee", instance.guarantees, 0)
+    if by is None and instance.teams.mixed:
+        more, note = [], ""
+        for label in instance.teams.outermost_first:
+            columns.append(Column(label, [instance.teams[label][j] or "none" for j in chosen], right=False))
+    if left := len(sums.names) - len(chosen):
+        ends = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out."
+        if nothing := int((instance.task_limits == 0).sum()):
+            ends += f" Of these, {nothing:,} can run nothing: their task limit is 0."
+        note = f"{ends} {note}".strip()
+    return Grid(f"What each {by or 'user'} gets", [*columns, *more], note)
+
+
+def _shown(allocation: Allocation, by: str | None) -> list[int]:
+    """All teams; of many users those with the smallest and the largest shares."""
+    instance, part = allocation.instance, allocation._taking_part
+    if by is not None or instance.n_users <= USERS:
+        return list(range(len(team_sums(allocation, by, alone=True).names)))
+    order = part[np.argsort((allocation._dominant_shares / instance.weights)[part], kind="stable")].tolist()
+    return [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
 
 
 def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
@@ -367,87 +340,43 @@ def _guarantees(instance: Instance, sums: TeamSums) -> list[Column]:
     return out
 
 
-def _limit(limit: float, text: str) -> str:
-    return text if np.isfinite(limit) else "no limit"
+def _limits(title: str, values: Float) -> Column:
+    """Numbers of which some have no limit."""
+    texts = zip(values, numbers(values), strict=True)
+    return Column(title, [text if np.isfinite(x) else "no limit" for x, text in texts])
 
 
-def _of_users(found: Findings) -> Grid:
-    """What users get, at most `USERS` of them."""
-    allocation = found.allocation
-    instance, dominant = allocation.instance, allocation._dominant_shares
-    chosen = list(range(instance.n_users))
-    if instance.n_users > USERS:
-        part = allocation._taking_part
-        order = part[np.argsort((dominant / instance.weights)[part], kind="stable")].tolist()
-        chosen = [*order[: USERS // 2], *order[max(USERS // 2, len(order) - USERS // 2) :]]
-    limits = instance.task_limits[chosen]
-    columns: list[Column] = [Column("user", [instance.users[j] for j in chosen], right=False)]
-    columns += [_share_column(dominant[chosen]), Column("tasks", numbers(allocation.tasks[chosen]))]
-    if np.isfinite(limits).any():
-        columns.append(Column("asks for", [_limit(x, text) for x, text in zip(limits, numbers(limits), strict=True)]))
-    columns += _units(instance, units_of(allocation, chosen))
-    if (instance.own_weights != 1).any():
-        columns.append(Column("weight", numbers(instance.own_weights[chosen])))
-    if instance.guarantees.any():
-        columns.append(Column("guarantee", numbers(instance.guarantees[chosen])))
-    if instance.teams.mixed:
-        columns += [
-            Column(by, [instance.teams[by][j] or "none" for j in chosen], right=False)
-            for by in instance.teams.outermost_first
-        ]
-    more, about = _entitlements(found, "user", [instance.users[j] for j in chosen])
-    if not instance.teams.mixed:
-        columns += more
-    left = instance.n_users - len(chosen)
-    note = f"The smallest and the largest shares; {words.plural(left, 'more user')} are left out." if left else ""
-    if left and (nothing := int((instance.task_limits == 0).sum())):
-        note += f" Of these, {nothing:,} can run nothing: their task limit is 0."
-    if more and not instance.teams.mixed:
-        note = f"{note} {about}".strip()
-    return Grid("What each user gets", columns, note)
+def _parts(title: str, parts: Float) -> Column:
+    """Fractions of capacities in use, with bars."""
+    return Column(title, percents(parts.tolist()), bars=np.nan_to_num(parts).tolist())
 
 
 def _stacks(report: ClusterReport) -> dict[str, Any]:
     """Stacked bars of each resource, one for each policy."""
     instance, findings = report.instance, report.findings
-    kind, names, members = words.who(instance)
-    parts = [
-        part_of_capacity(
-            _sums(units_of(f.allocation), members),
-            np.broadcast_to(instance.total_capacities, (len(names), instance.n_resources)),
-            0.0,
-        )
-        for f in findings.values()
-    ]
+    kind, names = words.who(instance)
+    units = [team_sums(f.allocation, teams_shown(instance), alone=True).units for f in findings.values()]
+    parts = [part_of_capacity(of, np.broadcast_to(instance.total_capacities, of.shape), 0.0) for of in units]
     top = np.max([p.max(axis=1, initial=0.0) for p in parts], axis=0) if names else np.empty(0)
     chosen = sorted(np.argsort(-top, kind="stable")[: SEGMENTS if len(names) <= SEGMENTS else SEGMENTS - 1].tolist())
     rest = np.setdiff1d(np.arange(len(names)), chosen)
-    letters = [chr(ord("A") + k) for k in range(len(chosen))]
-    legend = [
-        (letter, k + 1, shorter(names[t], NAME)) for k, (letter, t) in enumerate(zip(letters, chosen, strict=True))
-    ]
+    legend = [(chr(ord("A") + k), k + 1, shorter(names[t], NAME)) for k, t in enumerate(chosen)]
+    groups = [np.array([t]) for t in chosen]
     if len(rest):
         legend.append(("…", 0, words.plural(len(rest), f"other {kind}")))
+        groups.append(rest)
     resources = []
     for i, resource in enumerate(without_vendor(instance.resources)):
         bars = []
         for policy, of in zip(findings, parts, strict=True):
-            shares = [(*key, float(of[t, i])) for key, t in zip(legend, chosen, strict=False)]
-            if len(rest):
-                shares.append((*legend[-1], float(of[rest, i].sum())))
+            shares = [(*key, float(of[rows, i].sum())) for key, rows in zip(legend, groups, strict=True)]
             shown = [s for s in shares if s[3] > 0]
             unused = max(0.0, 1.0 - sum(s[3] for s in shares))
             text = listed([f"{name} {100 * part:.1f}%" for _, _, name, part in shown], SEGMENTS + 1)
             text = f"{text or 'nobody'}; " + (f"unused {100 * unused:.1f}%" if unused >= 5e-4 else "nothing unused")
             bars.append({"policy": policy, "parts": shown, "unused": unused, "text": text})
-        has = bool(instance.total_capacities[i] > 0)
-        resources.append({"name": resource, "bars": bars if has else []})
+        resources.append({"name": resource, "bars": bars if instance.total_capacities[i] > 0 else []})
     return {"legend": legend, "resources": resources, "kind": kind}
-
-
-def _sums(by_user: Float, members: Sequence[Indices]) -> Float:
-    """Sums over the members of each team."""
-    return np.array([by_user[rows].sum(axis=0) for rows in members]).reshape(len(members), by_user.shape[1])
 
 
 # -- held now -----------------------------------------------------------------------------------------------------
@@ -456,20 +385,16 @@ def _sums(by_user: Float, members: Sequence[Indices]) -> Float:
 def _held(policy: str, found: Findings) -> Panel:
     """What runs now beside what is fair: of all teams, and of users."""
     allocation, instance = found.allocation, found.allocation.instance
-    by_user = held_now(allocation)
-    if by_user is None or not by_user.names:
-        return Panel(policy)
-    labels = instance.teams.outermost_first if instance.teams.mixed else ()
-    tables = [(by, held_now(allocation, by, alone=True)) for by in labels]
-    grids = [_held_grid(instance, by, of, len(of.names)) for by, of in tables if of is not None]
-    grids.append(_held_grid(instance, "user", by_user, USERS))
-    shown = held_now(allocation, teams_shown(instance), alone=True) or by_user
-    return Panel(policy, grids, bars=_held_bars(instance, shown))
+    labels = (*(instance.teams.outermost_first if instance.teams.mixed else ()), None)
+    known = [(by, of) for by in labels if (of := held_now(allocation, by, alone=True)) is not None and of.names]
+    grids = [_held_grid(instance, by or "user", of, USERS if by is None else len(of.names)) for by, of in known]
+    shown = held_now(allocation, teams_shown(instance), alone=True)
+    return Panel(policy, grids, bars=[] if shown is None else _held_bars(instance, shown))
 
 
 def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
     """A bar of what is held, with a mark at what is fair, in the resource by which each is judged."""
-    kind, _, _ = words.who(instance)
+    kind, _ = words.who(instance)
     rows = found.largest_first[: None if kind == "team" else PAIRS]
     short = without_vendor(instance.resources)
     out = []
@@ -479,19 +404,12 @@ def _held_bars(instance: Instance, found: HeldNow) -> list[dict[str, Any]]:
         longest = max(float(total), float(fair), float(held)) or 1.0
         state = found.states[r]
         apart = abs(found.difference[r, 1 + i])
-        text = f"holds {words.amount(held)} {short[i]}, fair {words.amount(fair)}"
-        text += f": {words.amount(apart)} too {'many' if state == OVER else 'few'}" if state != EVEN else ""
+        text = f"holds {amount(held)} {short[i]}, fair {amount(fair)}"
+        text += f": {amount(apart)} too {'many' if state == OVER else 'few'}" if state != EVEN else ""
         waits = found.waiting[r, 1 + i]
-        text += f"; {words.amount(waits)} wait" if 0 < waits < np.inf else ""
-        out.append(
-            {
-                "name": found.names[r],
-                "held": 100 * held / longest,
-                "fair": 100 * fair / longest,
-                "text": text,
-                "state": state,
-            }
-        )
+        text += f"; {amount(waits)} wait" if 0 < waits < np.inf else ""
+        lengths = {"held": 100 * held / longest, "fair": 100 * fair / longest}
+        out.append({"name": found.names[r], **lengths, "text": text, "state": state})
     return out
 
 
@@ -499,32 +417,17 @@ def _held_grid(instance: Instance, by: str, found: HeldNow, most: int) -> Grid:
     """Fair, held, difference and waiting, of the scarcest resource first."""
     rows = found.largest_first[:most]
     titles = ["tasks", *without_vendor(instance.resources)]
-    scarcest = 1 + found.scarcest
     states = [found.states[r] for r in rows]
-    columns: list[Column] = [
+    columns = [
         Column(by, [found.names[r] for r in rows], right=False),
-        Numbers("now", [STATES[s] for s in states], right=False, tones=[f"state-{s}" for s in states]),
+        Column("now", [STATES[s] for s in states], right=False, tones=[f"state-{s}" for s in states]),
     ]
-    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
-        apart = found.difference[rows, k]
-        texts = numbers([*found.fair[rows, k], *found.held[rows, k], *apart])  # with the same decimals
-        n = len(rows)
-        signed = ["+" * int(x > 0) + text for x, text in zip(apart, texts[2 * n :], strict=True)]
-        columns += [
-            Column(f"{titles[k]}: fair", texts[:n]),
-            Column(f"{titles[k]}: held", texts[n : 2 * n]),
-            Column(f"{titles[k]}: difference", signed),
-        ]
-        if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
-            columns.append(
-                Column(
-                    f"{titles[k]}: waiting",
-                    [
-                        _limit(x, t)
-                        for x, t in zip(found.waiting[rows, k], numbers(found.waiting[rows, k]), strict=True)
-                    ],
-                )
-            )
+    for k in scarcest_first(found.scarcest, len(found.resources)):
+        cells = signed(found.fair[rows, k], found.held[rows, k], found.difference[rows, k])
+        for what, texts in zip(("fair", "held", "difference"), cells, strict=True):
+            columns.append(Column(f"{titles[k]}: {what}", texts))
+        if k in (0, 1 + found.scarcest) and np.isfinite(instance.task_limits).any():
+            columns.append(_limits(f"{titles[k]}: waiting", found.waiting[rows, k]))
     left = len(found.names) - len(rows)
     return Grid(
         f"Held now beside what is fair, by {by}",
@@ -541,19 +444,19 @@ def _use(policy: str, found: Findings) -> Panel:
     allocation, instance = found.allocation, found.allocation.instance
     total, used = instance.total_capacities, allocation.usage.sum(axis=0)
     parts = part_of_capacity(used, total)
-    columns: list[Column] = [
-        Column("resource", _titles(instance), right=False),
-        Numbers("in use", percents(parts.tolist()), bars=np.nan_to_num(parts).tolist()),
+    columns = [
+        Column("resource", short_titles(instance), right=False),
+        _parts("in use", parts),
         Column("units in use", [words.figure(x) for x in used]),
         Column("of", [words.figure(x) for x in total]),
         Column("left over", [words.figure(x) for x in np.maximum(total - used, 0.0)]),
     ]
     if allocation.given_bundles is not None:
         by_tasks = part_of_capacity(allocation.task_usage.sum(axis=0), total)
-        columns.insert(2, Numbers("by tasks", percents(by_tasks.tolist()), bars=np.nan_to_num(by_tasks).tolist()))
+        columns.insert(2, _parts("by tasks", by_tasks))
     if instance.held_units is not None:
         now = part_of_capacity(instance.held_units.sum(axis=0), total)
-        columns.insert(2, Numbers("in use now", percents(now.tolist()), bars=np.nan_to_num(now).tolist()))
+        columns.insert(2, _parts("in use now", now))
     grids = [Grid("Use of each resource", columns)]
     if instance.merged().n_servers > 1:
         grids.append(_classes(allocation))
@@ -567,7 +470,7 @@ def _classes(allocation: Allocation) -> Grid:
     used = part_of(instance, instance.derived.server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:CLASSES].tolist())
     names = [short.get(alike.servers[s], alike.servers[s]) for s in busiest]
-    columns: list[Column] = [
+    columns = [
         Column("servers", names, right=False),
         Column("number", [f"{alike.counts[s]:,}" for s in busiest]),
     ]
@@ -576,7 +479,7 @@ def _classes(allocation: Allocation) -> Grid:
     for i, name in enumerate(without_vendor(instance.resources)):
         part = used[busiest, i]
         columns.append(
-            Numbers(
+            Column(
                 name, ["none" if np.isnan(x) else f"{100 * x:.1f}%" for x in part], bars=np.nan_to_num(part).tolist()
             )
         )
@@ -604,7 +507,7 @@ def _worth(policy: str, found: Findings) -> Panel:
         lines.append(f"More {listed(idle, last='or')} alone brings nothing: some is left over on every server.")
     if lead is not None:
         lines.append(f"What puts most {lead} in use is named first; --lead of fairopt report chooses another resource.")
-    grids = []
+    grids = list[Grid]()
     if units:
         shown = units[:CLASSES]
         left = len(units) - len(shown)
@@ -612,7 +515,7 @@ def _worth(policy: str, found: Findings) -> Panel:
             Column("what is added", [one.what for one in shown], right=False),
             *_gains(shown, lead),
             Column("up to (units)", [_range(one.up_to) for one in shown]),
-            Numbers(
+            Column(
                 f"{f'{lead} in use' if lead else 'tasks more'} for 1% more",
                 [number(one.percent) for one in shown],
                 bars=_bars([one.percent for one in shown]),
@@ -635,9 +538,9 @@ def _gains(rows: Sequence[words.Worth], lead: str | None, bars: bool = False) ->
     tasks = [number(one.tasks) for one in rows]
     drawn = _bars([one.gain for one in rows]) if bars else ()
     if lead is None:
-        return [Numbers("tasks more", tasks, bars=drawn)]
+        return [Column("tasks more", tasks, bars=drawn)]
     return [
-        Numbers(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
+        Column(f"{lead} more in use", [number(one.gain) for one in rows], bars=drawn),
         Column("tasks more", tasks),
     ]
 
@@ -676,30 +579,26 @@ def _envy(policy: str, found: Findings) -> Panel:
     gist = (
         "Nobody envies another." if verdict.holds else "Some envy others." if verdict.holds is False else "Not decided."
     )
-    if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
-        return Panel(policy, [_matrix(envy)], lines, gist=gist)
     pairs = envy.pairs() if envy.matrix is not None else []
-    if not pairs:
-        return Panel(policy, lines=lines, gist=gist)
-    some = pairs[:PAIRS]
-    columns: list[Column] = [
-        Column("user", [envier for envier, _, _ in some], right=False),
-        Column("envies most", [envied for _, envied, _ in some], right=False),
-        Column("could run more tasks, by", [percent(margin) for *_, margin in some]),
-    ]
-    left = len(pairs) - len(some)
-    return Panel(
-        policy,
-        [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")],
-        lines,
-        gist=gist,
-    )
+    grids = list[Grid]()
+    if 1 < len(envy.users) <= MATRIX and envy.matrix is not None:
+        grids = [_matrix(envy)]
+    elif pairs:
+        enviers, envied, margins = zip(*pairs[:PAIRS], strict=True)
+        columns = [
+            Column("user", enviers, right=False),
+            Column("envies most", envied, right=False),
+            Column("could run more tasks, by", [*map(percent, margins)]),
+        ]
+        left = len(pairs) - len(enviers)
+        grids = [Grid("Who envies whom", columns, f"{left:,} more users envy another." if left else "")]
+    return Panel(policy, grids, lines, gist=gist)
 
 
 def _matrix(envy: Envy) -> Grid:
     """The envy between all pairs."""
     assert envy.matrix is not None
-    columns: list[Column] = [Column("what the user would gain with the holdings of", list(envy.users), right=False)]
+    columns = [Column("what the user would gain with the holdings of", list(envy.users), right=False)]
     for k, name in enumerate(envy.users):
         of = envy.matrix[:, k]
         texts = ["self" if j == k else f"+{percent(x)}" if x > 1e-6 else "none" for j, x in enumerate(of.tolist())]
@@ -707,7 +606,7 @@ def _matrix(envy: Envy) -> Grid:
             "quiet" if j == k else f"heat-{min(4, 1 + int(4 * x))}" if x > 1e-6 else "quiet"
             for j, x in enumerate(of.tolist())
         ]
-        columns.append(Numbers(name, texts, tones=tones))
+        columns.append(Column(name, texts, tones=tones))
     return Grid("Envy: how many more tasks each user (row) could run with what another (column) holds", columns)
 
 
@@ -733,9 +632,9 @@ def _certificates(report: ClusterReport, saved: Mapping[str, Saved]) -> Grid:
     """The certificate of each answer, and what was proved again from its file."""
     found = list(report.findings.items())
     proofs = [f.allocation.certificate for _, f in found]
-    columns: list[Column] = [
+    columns = [
         Column("notion", [name for name, _ in found], right=False),
-        Numbers(
+        Column(
             "certified",
             ["yes" if p.ok else "NO" for p in proofs],
             right=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,14 +21,15 @@ from fairopt.operate.team_sums import team_sums, teams_shown
 from fairopt.policies.hierarchical import HDRF
 from fairopt.policy import Policy, label
 from fairopt.properties.verdicts import Verdict
-from fairopt.report.entitlements import Entitled
-from fairopt.runtime.arrays import Indices
+from fairopt.report.held import amount
 from fairopt.runtime.display import CORES, of_units, unit_shown, visible, without_vendor
 
 FULL = 1e-4  # of the capacity: less left over counts as none in the summary
 NAMED = 3  # users, teams or resources named in a sentence
 READABLE = 0.05  # tasks: of smaller gains per unit, 10, 100, ... units are named
 MOST_UNITS = 1e6  # so named, if the gain has no end
+
+Entitled: TypeAlias = Mapping[str, Mapping[str, Mapping[str, float]]]  # units by label or "user", name and resource
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +64,8 @@ class Waiting:
     name: str
     gets: float
     asks: float | None
-    share: float
+    dominant_share: float
     weight: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "gets": self.gets,
-            "asks": self.asks,
-            "dominant_share": self.share,
-            "weight": self.weight,
-        }
 
 
 @dataclass(frozen=True)
@@ -95,34 +86,26 @@ class Worth:
 
 
 def plural(count: int, thing: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> plural(1, "server"), plural(2000, "user")
-    ('1 server', '2,000 users')
-    """
+    """A number of things."""
     return f"{count:,} {thing}{'s' * (count != 1)}"
 
 
 # -- who ----------------------------------------------------------------------------------------------------------
 
 
-def who(instance: Instance) -> tuple[str, list[str], list[Indices]]:
-    """Whom the page is about: "team" or "user", their names, and the users of each."""
+def who(instance: Instance) -> tuple[str, list[str]]:
+    """Whom the page is about: "team" or "user", and their names."""
     by = teams_shown(instance)
     if by is None:
-        return "user", list(instance.users), [np.array([j]) for j in range(instance.n_users)]
-    labelling, members = instance.teams.labelling(by), instance.teams.names
-    names = [name for name in labelling.names if name in members]
-    without = np.flatnonzero(labelling.of_user < 0)
-    rows = [members[name] for name in names] + [np.array([j]) for j in without]
-    return "team", names + [instance.users[j] for j in without], rows
+        return "user", list(instance.users)
+    labelling = instance.teams.labelling(by)
+    names = [name for name in labelling.names if name in instance.teams.names]
+    return "team", names + [instance.users[j] for j in np.flatnonzero(labelling.of_user < 0)]
 
 
 def counted(instance: Instance) -> str:
     """How many teams and users without a team, or users, the page is about."""
-    kind, names, _ = who(instance)
+    kind, names = who(instance)
     by = teams_shown(instance)
     alone = 0 if by is None else int((instance.teams.labelling(by).of_user < 0).sum())
     without = f" and {plural(alone, 'user')} without a team" if alone else ""
@@ -132,15 +115,9 @@ def counted(instance: Instance) -> str:
 def waiting(allocation: Allocation) -> list[Waiting]:
     """The teams or users who want more, the smallest dominant share per weight first."""
     instance = allocation.instance
-    _, names, members = who(instance)
-    by = teams_shown(instance)
-    if by is None:
-        shares, weights = allocation._dominant_shares, instance.own_weights
-    else:
-        sums = team_sums(allocation, by, alone=True)
-        shares, weights = sums.dominant, sums.weights
+    names, members, weights, _, shares = team_sums(allocation, teams_shown(instance), alone=True)
     out = []
-    for t in np.argsort(shares / weights, kind="stable").tolist() if names else []:
+    for t in np.argsort(shares / weights, kind="stable").tolist():
         rows = members[t]
         if (allocation.wanting_more & (instance.task_limits > 0))[rows].any():
             asks = float(instance.task_limits[rows].sum())
@@ -208,7 +185,7 @@ def _of_share(share: Any) -> str:
 def summary(allocation: Allocation) -> tuple[str, ...]:
     """What is divided, what is used up, and who waits."""
     instance, name = allocation.instance, label(allocation.policy)
-    kind, names, _ = who(instance)
+    kind, names = who(instance)
     servers = plural(int(instance.counts.sum()), "server")
     among = counted(instance) + (f" ({plural(instance.n_users, 'user')})" if kind == "team" else "")
     out = [f"{name} divides {servers} among {among} and runs {_tasks(float(allocation.tasks.sum()))}."]
@@ -326,23 +303,12 @@ def _from_held(allocation: Allocation) -> list[Advice]:
     return out
 
 
-def amount(value: float) -> str:
-    """A number in three digits, or whole."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def _tasks(value: float) -> str:
     return tasks_of(value) if value < 1000 else f"{figure(value)} tasks"
 
 
 def figure(value: float) -> str:
-    """A number in four digits, with commas.
-
-    Examples
-    --------
-    >>> figure(5824.0), figure(28.341), figure(1234567.8)
-    ('5,824', '28.34', '1,234,568')
-    """
+    """A number in four digits, with commas."""
     return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
 
 

@@ -240,7 +240,13 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """A Markdown table, followed by findings, errors, notes, and tables by team and by type of server."""
-        return _markdown(self)
+        lines = markup.markdown_table(_all(self))
+        for line in _sentences(self):
+            lines += ["", markup.markdown_text(line)]
+        types = self.server_type_tables(whole_names=True)
+        for table in [*self.team_tables(whole_names=True), *types]:
+            lines += ["", markup.markdown_text(table.title), "", *markup.markdown_table(table.columns)]
+        return "\n".join([*lines, "", PLACEMENT] if types else lines)
 
     def to_latex(self) -> str:
         r"""A LaTeX tabular with booktabs rules, followed by findings, errors and notes as comments.
@@ -257,7 +263,10 @@ class Comparison:
         >>> print(fo.compare("drf", fo.Instance([[2, 3], [2, 1]], [6, 4])).to_latex().splitlines()[1])
         \begin{tabular}{lrrrrrlrrr}
         """
-        return _latex(self)
+        (first,), *others = groups(self, whole_names=True)
+        types = self.server_type_tables(whole_names=True)
+        tables = [Table("", first, others), *self.team_tables(whole_names=True), *types]
+        return markup.latex(repr(self), tables, [*_sentences(self), *[PLACEMENT] * bool(types)])
 
     def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw one panel per policy, with common scales and colours; needs the extra ``plots``.
@@ -329,7 +338,20 @@ class Comparison:
         return Table(title, users_column(self.instance, chosen), groups)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield from _console(self)
+        from rich.text import Text
+
+        first, *others = groups(self)
+        done, asked = len(self.outcomes), len(self.outcomes) + len(self.unanswered)
+        count = f"{done} {'policy' if asked == 1 else 'policies'}" if done == asked else f"{done} of {asked} policies"
+        yield Table(f"{count} on {self.instance!r}", first[0], others)
+        yield from (Text(sentence(finding), style="bold") for finding in self.findings())
+        yield from (Text(sentence(line), style="red") for line in _failures(self))
+        names = zip(first[0].cells, (o.policy for o in self.outcomes), strict=True)
+        yield from (Text(f"{cut} is {visible(name)}", style="dim") for cut, name in names if cut != name)
+        held, unit = self.by_type.bundles, _unit(self.instance)
+        whole = any(row["whole"] for row in self.rows())
+        legend = LEGEND + (HELD if held else "") + (LOST if whole else "")
+        yield Text(f"{legend}. {AUR}{'' if unit else MIXED}.", style="dim")
 
     def __str__(self) -> str:
         """The tables as plain text, as wide as the terminal."""
@@ -440,43 +462,6 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
         [Column("solved by", by, right=False), Column("gap", gaps), column("seconds", "seconds")],
         [column(f"AUR ({_unit(instance) or 'units added'})", "aur")],
     ]
-
-
-def _console(comparison: Comparison) -> Iterator[Any]:
-    """The parts of a comparison, for `rich`."""
-    from rich.text import Text
-
-    first, *others = groups(comparison)
-    done, asked = len(comparison.outcomes), len(comparison.outcomes) + len(comparison.unanswered)
-    count = f"{done} {'policy' if asked == 1 else 'policies'}" if done == asked else f"{done} of {asked} policies"
-    yield Table(f"{count} on {comparison.instance!r}", first[0], others)
-    yield from (Text(sentence(finding), style="bold") for finding in comparison.findings())
-    yield from (Text(sentence(line), style="red") for line in _failures(comparison))
-    names = zip(first[0].cells, (o.policy for o in comparison.outcomes), strict=True)
-    yield from (Text(f"{cut} is {visible(name)}", style="dim") for cut, name in names if cut != name)
-    held, unit = comparison.by_type.bundles, _unit(comparison.instance)
-    whole = any(row["whole"] for row in comparison.rows())
-    legend = LEGEND + (HELD if held else "") + (LOST if whole else "")
-    yield Text(f"{legend}. {AUR}{'' if unit else MIXED}.", style="dim")
-
-
-def _markdown(comparison: Comparison) -> str:
-    """See `Comparison.to_markdown`."""
-    lines = markup.markdown_table(_all(comparison))
-    for line in _sentences(comparison):
-        lines += ["", markup.markdown_text(line)]
-    types = comparison.server_type_tables(whole_names=True)
-    for table in [*comparison.team_tables(whole_names=True), *types]:
-        lines += ["", markup.markdown_text(table.title), "", *markup.markdown_table(table.columns)]
-    return "\n".join([*lines, "", PLACEMENT] if types else lines)
-
-
-def _latex(comparison: Comparison) -> str:
-    """See `Comparison.to_latex`."""
-    (first,), *others = groups(comparison, whole_names=True)
-    types = comparison.server_type_tables(whole_names=True)
-    tables = [Table("", first, others), *comparison.team_tables(whole_names=True), *types]
-    return markup.latex(repr(comparison), tables, [*_sentences(comparison), *[PLACEMENT] * bool(types)])
 
 
 def listed(names: Sequence[str]) -> str:

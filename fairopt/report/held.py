@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.operate.held import EVEN, OVER, UNDER, HeldNow, held_now
 from fairopt.operate.team_sums import teams_shown
-from fairopt.report.tables import MAX_ROWS, Column, Table, numbers
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, scarcest_first, signed
 from fairopt.runtime.display import of_units, short, shortened
 from fairopt.runtime.tolerances import VIOLATION_TOLERANCE
 
@@ -40,18 +40,11 @@ def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Ta
     rows = found.largest_first[:MAX_ROWS]
     titles = ["tasks", *(instance.resource_titles if whole_names else shortened(instance.resource_titles))]
     scarcest = 1 + found.scarcest
-    groups = []
-    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
-        apart = found.difference[rows, k]
-        both = numbers([*found.fair[rows, k], *apart])  # with the same decimals
-        group = [
-            Column(f"{titles[k]}: fair", both[: len(rows)]),
-            Column("held", numbers(found.held[rows, k])),
-            Column("+/-", ["+" * int(x > 0) + text for x, text in zip(apart, both[len(rows) :], strict=True)]),
-        ]
-        if k in (0, scarcest) and np.isfinite(instance.task_limits).any():
-            group.append(Column("waiting", numbers(found.waiting[rows, k])))
-        groups.append(group)
+    waits = bool(np.isfinite(instance.task_limits).any())
+    groups = [
+        held_columns(found, rows, k, titles[k], waits and k in (0, scarcest))
+        for k in scarcest_first(found.scarcest, len(found.resources))
+    ]
     elsewhere = [int(found.judged[r]) != found.scarcest and found.states[r] != EVEN for r in rows]
     states = [found.states[r] + "*" * other for r, other in zip(rows, elsewhere, strict=True)]
     groups[0].insert(0, Column("state", states, right=False))
@@ -63,6 +56,13 @@ def _table(instance: Instance, by: str, found: HeldNow, whole_names: bool) -> Ta
         title += f"; *: uses no {short(found.resources[found.scarcest])}"
     names = [found.names[r] for r in rows]
     return Table(title, Column(by, names if whole_names else shortened(names, NAME), right=False), groups)
+
+
+def held_columns(found: HeldNow, rows: Sequence[int], k: int, title: str, waits: bool) -> list[Column]:
+    """What is fair and held of tasks or of a resource, their difference, and what waits."""
+    fair, apart = signed(found.fair[rows, k], found.difference[rows, k])
+    out = [Column(f"{title}: fair", fair), Column("held", numbers(found.held[rows, k])), Column("+/-", apart)]
+    return [*out, Column("waiting", numbers(found.waiting[rows, k]))] if waits else out
 
 
 def held_sentences(allocation: Allocation) -> list[str]:
@@ -84,10 +84,8 @@ def held_sentence(allocation: Allocation, name: str) -> str | None:
     i = int(found.judged[r])
     apart, waiting = found.difference[r, 1 + i], found.waiting[r, 1 + i]
     text = f"held now: {name} holds {_units(instance, i, found.held[r, 1 + i])}, "
-    text += (
-        f"{_amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
-    )
-    return text + (f", and waits for {_amount(waiting)}" if 0 < waiting < np.inf else "")
+    text += f"{amount(abs(apart))} {'more' if apart > 0 else 'less'} than its fair share" if apart else "its fair share"
+    return text + (f", and waits for {amount(waiting)}" if 0 < waiting < np.inf else "")
 
 
 def _differences(instance: Instance, found: HeldNow) -> str:
@@ -102,7 +100,7 @@ def _differences(instance: Instance, found: HeldNow) -> str:
         text = f"{name} holds {_units(instance, i, abs(found.difference[r, 1 + i]))} {more}"
         text += "" if words else " than its fair share"
         if 0 < found.waiting[r, 1 + i] < np.inf:
-            text += f" and waits for {_amount(found.waiting[r, 1 + i])}"
+            text += f" and waits for {amount(found.waiting[r, 1 + i])}"
         words.append(text)
     others = len(over) + len(under) - len(words)
     if others:
@@ -116,17 +114,17 @@ def _excess(instance: Instance, found: HeldNow) -> Iterator[str]:
         capacity = found.capacities[i]
         alone = np.flatnonzero(found.held[:, 1 + i] > capacity * (1 + VIOLATION_TOLERANCE)).tolist()
         names = shortened([found.names[r] for r in alone])
-        parts = [f"{name} {_amount(found.held[r, 1 + i])}" for r, name in zip(alone[:NAMED], names, strict=False)]
+        parts = [f"{name} {amount(found.held[r, 1 + i])}" for r, name in zip(alone[:NAMED], names, strict=False)]
         by = f" ({', '.join(parts)})" if parts else ""
         total = _units(instance, i, found.held[:, 1 + i].sum())
-        yield f"held now: {total} in all{by}, but the servers have {_amount(capacity)}; check what is held, and where"
+        yield f"held now: {total} in all{by}, but the servers have {amount(capacity)}; check what is held, and where"
 
 
 def _units(instance: Instance, i: int, units: float) -> str:
     """Units of a resource, such as "12 gpu" or "64 GiB of memory"."""
-    return f"{_amount(units)} {of_units(instance.resources, instance.units)[i]}"
+    return f"{amount(units)} {of_units(instance.resources, instance.units)[i]}"
 
 
-def _amount(value: float) -> str:
+def amount(value: float) -> str:
     """A number in three digits, or whole."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -15,6 +15,9 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.runtime.progress import tell, within
 
+MEASURES = ("ntt", "aur", "jain", "smallest_dominant_share", "wanting_more", "utilisation", "utilisation_of_tasks")
+PROOF = ("method", "solver", "gap", "whole", "violation")
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -27,44 +30,16 @@ class Outcome:
 
     def row(self) -> dict[str, Any]:
         """The outcome as plain data, with None for the numbers of a failed policy."""
-        keys = (
-            "ntt",
-            "aur",
-            "jain",
-            "smallest_dominant_share",
-            "wanting_more",
-            "utilisation",
-            "utilisation_of_tasks",
-            "method",
-            "solver",
-            "gap",
-            "whole",
-            "violation",
-        )
-        out: dict[str, Any] = {"policy": self.policy, "certified": False, **dict.fromkeys(keys)}
+        out: dict[str, Any] = {"policy": self.policy, "certified": False, **dict.fromkeys(MEASURES + PROOF)}
         if self.allocation is not None:
             proof = self.allocation.certificate
-            out |= {
-                "certified": proof.ok,
-                **self.allocation.metrics(),
-                "method": proof.method,
-                "solver": proof.solver,
-                "gap": proof.gap,
-                "whole": proof.whole,
-                "violation": proof.violation,
-            }
+            out |= {"certified": proof.ok, **self.allocation.metrics(), **{key: getattr(proof, key) for key in PROOF}}
         error = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
         return {**out, "seconds": self.seconds, "error": error}
 
 
 def mechanisms(policies: Any) -> dict[str, Any]:
-    """Mechanisms by name, from policies, mechanisms or short names; equal names get numbers.
-
-    Examples
-    --------
-    >>> list(mechanisms(["drf", "kdf:k=3", "drf"]))
-    ['DRF', '3-DF', 'DRF (2)']
-    """
+    """Mechanisms by name, from policies, mechanisms or short names; equal names get numbers."""
     if isinstance(policies, str) or is_mechanism(policies):
         policies = [policies]
     if not isinstance(policies, Iterable):

@@ -1,4 +1,4 @@
-"""Tables in notebooks: HTML by Jinja2 (the extra ``html``). Without it notebooks show plain text."""
+"""Answers in notebooks, as HTML by Jinja2 (the extra ``html``; without it notebooks show plain text), and in LaTeX."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fairopt.policy import label
 from fairopt.properties.verdicts import ByProperty
 from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.report.held import held_sentences, held_tables
+from fairopt.report.markup import latex
 from fairopt.report.tables import Column, Table, allocation_tables, instance_tables
 from fairopt.runtime.display import sentence, visible
 from fairopt.tradeoff.frontier import Frontier
@@ -91,3 +92,20 @@ def property_table(report: ByProperty[Any]) -> Table:
         for header, column in zip(report._columns, cells, strict=True)
     )
     return Table("", first, [others])
+
+
+def allocation_latex(allocation: Allocation) -> str:
+    """See `Allocation.to_latex`."""
+    tables = [*allocation_tables(allocation, whole_names=True), *held_tables(allocation, whole_names=True)]
+    lines = [str(allocation.certificate), *held_sentences(allocation), *allocation.instance.notes]
+    return latex(f"{label(allocation.policy)} on {allocation.instance!r}", tables, lines)
+
+
+def frontier_latex(frontier: Frontier) -> str:
+    """See `Frontier.to_latex`."""
+    return latex(repr(frontier), [frontier_table(frontier)], remarks(frontier))
+
+
+def property_latex(report: ByProperty[Any]) -> str:
+    """See `ByProperty.to_latex`."""
+    return latex(report._heading(), [property_table(report)], ())

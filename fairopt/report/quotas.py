@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -51,17 +51,10 @@ def changes_tables(changes: QuotaChanges, by: str) -> list[Table]:
         columns: list[Column] = []
         if any(row.flavor for row in rows):
             columns.append(Column("servers", [row.flavor or "all" for row in rows], right=False))
-        cells: dict[str, Callable[[Change], float | None]] = {
-            "present": lambda row: row.present,
-            "new": lambda row: row.new,
-            "change": lambda row: row.change,
-            "held": lambda row: row.held,
-        }
-        if any(row.owed is not None for row in rows):
-            cells = {"owed": lambda row: row.owed} | cells
-        found = [np.nan if (number := value(row)) is None else number for value in cells.values() for row in rows]
-        texts = numbers(found)  # with the same decimals
-        for k, header in enumerate(cells):
+        headers = ["owed"] * any(row.owed is not None for row in rows) + ["present", "new", "change", "held"]
+        amounts = [getattr(row, header) for header in headers for row in rows]
+        texts = numbers([np.nan if amount is None else amount for amount in amounts])  # with the same decimals
+        for k, header in enumerate(headers):
             columns.append(Column(header, texts[k * len(rows) : (k + 1) * len(rows)]))
         title = f"Quotas of {resource}" + (f" ({unit})" if unit else "")
         out.append(Table(title, Column(by, shortened([row.team for row in rows]), right=False), [columns]))

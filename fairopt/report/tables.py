@@ -19,7 +19,7 @@ from fairopt.operate.server_sums import ByType, part_of
 from fairopt.operate.team_sums import guaranteed_units, team_sums
 from fairopt.policy import label
 from fairopt.runtime.arrays import Float
-from fairopt.runtime.display import LEAST, short, shortened, visible, with_all_digits
+from fairopt.runtime.display import LEAST, short, shortened, unit_shown, visible, with_all_digits, without_vendor
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE
 
 FORMAT = "fairopt.answer/1"
@@ -42,6 +42,8 @@ class Column:
     cells: Sequence[str]
     right: bool = True
     sentences: bool = False  # which LaTeX may wrap
+    bars: Sequence[float] = ()  # on a page: lengths from 0 to 1
+    tones: Sequence[str] = ()  # on a page: classes of cells
 
     @property
     def side(self) -> str:
@@ -127,12 +129,9 @@ def allocation_tables(allocation: Allocation, whole_names: bool = False) -> list
     if allocation.exact_tasks is not None:
         totals = allocation.exact_tasks[chosen].sum(axis=1).tolist()
         about.append(Column("exactly", [text if len(text := with_all_digits(x)) <= LONGEST else "~" for x in totals]))
-    if np.isfinite(limits).any():
-        about.append(Column("limit", numbers(limits[chosen])))
-    if (instance.own_weights != 1).any():  # those of teams are in their table
-        about.append(Column("weight", numbers(instance.own_weights[chosen])))
-    if instance.guarantees.any():
-        about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
+    about += unusual(chosen, "limit", limits, np.inf)
+    about += unusual(chosen, "weight", instance.own_weights, 1)  # those of teams are in their table
+    about += unusual(chosen, "guarantee", instance.guarantees, 0)
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     given = units_of(allocation, chosen)
     units = [Column(r, numbers(given[:, i])) for i, r in enumerate(names(instance.resource_titles))]
@@ -153,8 +152,7 @@ def _teams_table(allocation: Allocation, by: str, names: Names) -> Table:
     sums = team_sums(allocation, by)
     chosen = both_ends(sums.dominant / sums.weights)
     about = [Column("users", [f"{len(sums.members[t]):,}" for t in chosen])]
-    if (sums.weights != 1).any():
-        about.append(Column("weight", numbers(sums.weights[chosen])))
+    about += unusual(chosen, "weight", sums.weights, 1)
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
     units, floors = list[Column](), guaranteed_units(allocation.instance)
     for i, (name, title) in enumerate(
@@ -180,12 +178,9 @@ def instance_tables(instance: Instance) -> list[Table]:
         Column(by, shortened([instance.teams[by][j] or "-" for j in users]), right=False)
         for by in instance.teams.outermost_first
     ]
-    if (instance.own_weights != 1).any():
-        about.append(Column("weight", numbers(instance.own_weights[users])))
-    if np.isfinite(instance.task_limits).any():
-        about.append(Column("limit", numbers(instance.task_limits[users])))
-    if instance.guarantees.any():
-        about.append(Column("guarantee", numbers(instance.guarantees[users])))
+    about += unusual(users, "weight", instance.own_weights, 1)
+    about += unusual(users, "limit", instance.task_limits, np.inf)
+    about += unusual(users, "guarantee", instance.guarantees, 0)
     if not instance.derived.everywhere:
         about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
     title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")
@@ -475,6 +470,13 @@ def price_columns(
     return out
 
 
+def short_titles(instance: Instance) -> list[str]:
+    """The resources without their vendors, with their units; cores of a CPU go without saying."""
+    units = instance.units or [""] * instance.n_resources
+    named = zip(without_vendor(instance.resources), map(unit_shown, units), strict=True)
+    return [f"{name} ({unit})" if unit else name for name, unit in named]
+
+
 def percents(parts: Iterable[float | None]) -> list[str]:
     """Fractions in percent; "-" for None and NaN."""
     return ["-" if x is None or np.isnan(x) else f"{100 * x:.1f}%" for x in parts]
@@ -498,3 +500,20 @@ def numbers(values: Any) -> list[str]:
         return f"{value:.1e}" if abs(value) < 10.0**-decimals else f"{value:,.{decimals}f}"
 
     return [text(v) for v in array.tolist()]
+
+
+def unusual(chosen: Sequence[int], header: str, values: Float, usual: float) -> list[Column]:
+    """A column of numbers of the chosen rows, unless all rows have the usual number."""
+    return [Column(header, numbers(values[chosen]))] if (values != usual).any() else []
+
+
+def signed(*columns: Float) -> list[list[str]]:
+    """Numbers of several columns with the same decimals; the last are differences, with their signs."""
+    count, texts = len(columns[0]), numbers(np.concatenate(columns))
+    *others, apart = (texts[k * count : (k + 1) * count] for k in range(len(columns)))
+    return [*others, ["+" * int(x > 0) + text for x, text in zip(columns[-1], apart, strict=True)]]
+
+
+def scarcest_first(scarcest: int, n_resources: int) -> list[int]:
+    """Columns of tasks, 0, and of resources, from 1: the scarcest, then tasks, then the other resources."""
+    return [1 + scarcest, 0, *(k for k in range(1, n_resources + 1) if k != 1 + scarcest)]

@@ -30,10 +30,8 @@ def timelines_table(runs: Mapping[str, Timeline]) -> Table:
     tasks = [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in found]
     groups = [[Column("tasks", tasks), _times("makespan", [f["makespan"] for f in found], first)]]
     factor, unit = _unit(first, [f["waiting"]["p95"] for f in found])
-    waiting = [numbers([f["waiting"][key] / factor for f in found]) for key in ("mean", "p95")]
-    groups.append([Column("waiting" + unit, waiting[0]), Column("p95", waiting[1])])
-    slowdown = [numbers([f["slowdown"][key] for f in found]) for key in ("mean", "p95")]
-    groups.append([Column("slowdown", slowdown[0]), Column("p95", slowdown[1])])
+    groups.append(_spread("waiting" + unit, [f["waiting"] for f in found], factor))
+    groups.append(_spread("slowdown", [f["slowdown"] for f in found]))
     used = [_use_under_load(run) for run in runs.values()]
     groups.append([Column(r, percents(u[i] for u in used)) for i, r in enumerate(shortened(first.resources))])
     if any(len(run.fair_at) for run in runs.values()):
@@ -64,13 +62,10 @@ def waits_table(runs: Mapping[str, Timeline], threshold: float) -> Table | None:
         [Column("policy", [run for _, run in rows], right=False)] * (len(runs) > 1),
         [Column("tasks", [f"{f['tasks']:,}" + f" of {f['tasks'] + f['unstarted']:,}" * late for f in one])],
         [
-            Column(name + unit * (key == "mean"), numbers([f["waiting"][key] / factor for f in one]))
-            for name, key in (("waiting", "mean"), ("p95", "p95"), ("longest", "max"))
+            *_spread("waiting" + unit, [f["waiting"] for f in one], factor),
+            Column("longest", numbers([f["waiting"]["max"] / factor for f in one])),
         ],
-        [
-            Column(name, numbers([f["bounded_slowdown"][key] for f in one]))
-            for name, key in (("slowdown", "mean"), ("p95", "p95"))
-        ],
+        _spread("slowdown", [f["bounded_slowdown"] for f in one]),
     ]
     return Table(
         f"Waiting and bounded slowdown by {by}", Column(header, [labels[name] for name, _ in rows], right=False), groups
@@ -120,6 +115,12 @@ def _unit(run: Timeline, times: Sequence[float]) -> tuple[float, str]:
     finite = [time for time in times if np.isfinite(time)]
     factor, name = readable(run.time_unit, max(finite, default=0.0))
     return factor, f" ({name})" if name else ""
+
+
+def _spread(header: str, rows: Sequence[Mapping[str, float]], factor: float = 1.0) -> list[Column]:
+    """Columns of means and of 95th percentiles."""
+    keys = {header: "mean", "p95": "p95"}
+    return [Column(name, numbers([row[key] / factor for row in rows])) for name, key in keys.items()]
 
 
 def _times(header: str, times: Sequence[float], run: Timeline) -> Column:

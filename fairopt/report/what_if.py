@@ -11,7 +11,7 @@ from fairopt.operate.what_if import Gains, WhatIf
 from fairopt.policy import label
 from fairopt.report.frames import FrameColumns
 from fairopt.report.pages import page
-from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents
+from fairopt.report.tables import MAX_ROWS, Column, Table, numbers, percents, scarcest_first, signed
 from fairopt.runtime.display import shortened
 from fairopt.runtime.lazy import pandas
 from fairopt.runtime.tolerances import ROUNDING
@@ -66,16 +66,11 @@ def _table(found: WhatIf, by: str, gains: Gains) -> Table:
     instance = found.before.instance
     names = dict(zip(instance.resources, shortened(instance.resource_titles), strict=True))
     titles = ["tasks", *(names[r] for r in gains.resources)]
-    scarcest = 1 + gains.scarcest
     groups = []
-    for k in (scarcest, 0, *(k for k in range(1, len(titles)) if k != scarcest)):
-        was, now, apart = gains.before[rows, k], gains.after[rows, k], gains.difference[rows, k]
-        cells = numbers([*was, *now, *apart])  # with the same decimals
-        n = len(rows)
-        signed = ["+" * int(x > 0) + text for x, text in zip(apart, cells[2 * n :], strict=True)]
-        groups.append(
-            [Column(f"{titles[k]}: before", cells[:n]), Column("after", cells[n : 2 * n]), Column("+/-", signed)]
-        )
+    for k in scarcest_first(gains.scarcest, len(gains.resources)):
+        cells = signed(gains.before[rows, k], gains.after[rows, k], gains.difference[rows, k])
+        headers = (f"{titles[k]}: before", "after", "+/-")
+        groups.append([Column(header, texts) for header, texts in zip(headers, cells, strict=True)])
     groups[0].insert(0, Column("state", [gains.states[r] for r in rows], right=False))
     shares = numbers(100 * gains.shares[rows].T.ravel())
     groups.insert(2, [Column("dominant share (%): before", shares[: len(rows)]), Column("after", shares[len(rows) :])])

@@ -5,7 +5,7 @@ of resources in sentences.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -20,13 +20,7 @@ _JOINERS = "\u200c\u200d"  # part of words in some scripts and of emoji
 
 
 def visible(text: str) -> str:
-    r"""A name on one line, with control and direction characters escaped.
-
-    Examples
-    --------
-    >>> print(visible("two\nlines and a colour: \x1b[31m"))
-    two\nlines and a colour: \x1b[31m
-    """
+    r"""A name on one line, with control and direction characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text)
@@ -46,26 +40,20 @@ def shorter(name: str, most: int = 26) -> str:
     return shown
 
 
-def without_vendor(resources: Sequence[str]) -> list[str]:
-    """Names of resources after their last slash; those that would become equal as they are.
+def first_of(names: Iterable[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    every = [*names]
+    return ", ".join(every[:most]) + f" and {len(every) - most:,} more" * (len(every) > most)
 
-    Examples
-    --------
-    >>> without_vendor(["nvidia.com/gpu", "a.com/rdma", "b.com/rdma"])
-    ['gpu', 'a.com/rdma', 'b.com/rdma']
-    """
+
+def without_vendor(resources: Sequence[str]) -> list[str]:
+    """Names of resources after their last slash; those that would become equal as they are."""
     last = [name.rpartition("/")[2] for name in resources]
     return [one if last.count(one) == 1 else name for one, name in zip(last, resources, strict=True)]
 
 
 def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]:
-    """What follows an amount of each resource in a sentence; cores of a CPU go without saying.
-
-    Examples
-    --------
-    >>> of_units(["cpu", "memory", "nvidia.com/gpu"], ["core", "GiB", ""])
-    ['cpu', 'GiB of memory', 'gpu']
-    """
+    """What follows an amount of each resource in a sentence; cores of a CPU go without saying."""
     names = without_vendor(resources)
     if units is None:
         return names
@@ -75,13 +63,7 @@ def of_units(resources: Sequence[str], units: Sequence[str] | None) -> list[str]
 
 
 def unit_shown(unit: str) -> str:
-    """The unit beside the name of a resource; empty for cores.
-
-    Examples
-    --------
-    >>> unit_shown("GiB"), unit_shown("cores")
-    ('GiB', '')
-    """
+    """The unit beside the name of a resource; empty for cores."""
     return "" if unit in CORES else unit
 
 

@@ -102,11 +102,6 @@ def later(place: str) -> Callable[..., Any]:
     """The function at ``"module:name"``, for methods such as `Allocation.plot` whose code is in a later layer.
 
     Modules of earlier layers reach later ones in no other way.
-
-    Examples
-    --------
-    >>> later("fairopt.policies.loading:save").__module__
-    'fairopt.policies.loading'
     """
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -244,7 +244,10 @@ def _solved(
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
     problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
-    with new_folder(out) as folder, closing(_backend(shards, problem, client)) as backend:
+    with (
+        new_folder(out) as folder,
+        closing(InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client)) as backend,
+    ):
         users = ShardedUsers(backend, problem)
         judged = solve_in_shards(users)
         proof = judged.proof
@@ -277,10 +280,6 @@ def _solved(
         if folder is not None:
             write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
     return result
-
-
-def _backend(shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> InProcess | DaskWorkers:
-    return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client)
 
 
 @contextmanager

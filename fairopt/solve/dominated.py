@@ -13,9 +13,8 @@ from fairopt.proof.evidence.tangents import Tangents
 from fairopt.proof.feasibility import room_left
 from fairopt.proof.gate import Answer
 from fairopt.runtime.tolerances import NOISE
-from fairopt.solve.dispatch import ask
+from fairopt.solve.dispatch import ask, keep_shares
 from fairopt.solve.form.program import Program
-from fairopt.solve.kept_levels import keep_shares
 from fairopt.solve.settings import Settings, of_other_programs
 
 DOMINATED = 1e-4  # of a user's tasks: an answer within the tolerated gap may leave less than this unused

@@ -14,10 +14,9 @@ from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.tolerances import NOISE
 from fairopt.solve.cone.solve import solve_number
-from fairopt.solve.dispatch import best
+from fairopt.solve.dispatch import best, keep_shares
 from fairopt.solve.form.program import Program
-from fairopt.solve.kept_levels import keep_shares
-from fairopt.solve.pool.solve import fill_leftover
+from fairopt.solve.pool.waterfilling import fill_leftover
 from fairopt.solve.settings import Settings
 
 # At alpha = 5 with three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,6 @@ from fairopt.proof.gate import Answer
 from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.clock import Clock
-from fairopt.solve.form.program import Program
 
 Proposals = Generator[Proposal, Answer | None, None]  # the gate's answer to each proposal is sent back
 
@@ -23,7 +22,6 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=lambda: Clock(None))
     verbose: bool = False
-    general: Callable[[Program, Settings], Proposals] | None = None  # replaces `solve_number`, for `Prepared`
     method: str = "auto"  # as given
     last_tier: bool = False  # whether no tier follows, so that what it leaves open is settled too
     start: Float | None = None  # initial prices in natural units, by row of the given servers
@@ -31,4 +29,4 @@ class Settings:
 
 def of_other_programs(settings: Settings) -> Settings:
     """The settings of programs of other objectives."""
-    return replace(settings, general=None, start=None, method="auto", last_tier=False)
+    return replace(settings, start=None, method="auto", last_tier=False)

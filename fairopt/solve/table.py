@@ -214,7 +214,6 @@ TABLE += [
         lambda program, settings: (
             program.instance.n_users >= FEWEST
             and program.pool_share is None  # methods for users one by one are as fast
-            and settings.general is None
             and settings.start is None
         ),
         at("merged_users:solve_merged_users"),
@@ -237,7 +236,7 @@ TABLE += [
         "water-filling",
         "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under EnvyFree too",
         lambda program, _: program.term.is_smallest and program.pool_share is not None,
-        at("pool.solve:solve_waterfilling"),
+        at("pool.waterfilling:solve_waterfilling"),
         only_speed=True,
         above_base=True,
     ),
@@ -257,7 +256,7 @@ TABLE += [
         lambda program, _: (
             program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
         ),
-        at("pool.solve:solve_alpha_fair"),
+        at("pool.alpha_fair:solve_alpha_fair"),
         only_speed=True,
         above_base=True,
     ),
@@ -283,7 +282,7 @@ TABLE += [
         "linear",
         "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
         lambda program, _: program.term.is_linear and program.pool_share is not None,
-        at("pool.solve:solve_max_sum"),
+        at("pool.max_sum:solve_max_sum"),
         only_speed=True,
         above_base=True,
     ),
@@ -297,15 +296,15 @@ TABLE += [
             and bool((program.usable > 0).all())
             and program.marginal is not None
         ),
-        at("pool.solve:solve_sum"),
+        at("pool.interior:solve_sum"),
         only_speed=True,
         above_base=True,
     ),
     Method(
         "prices",
         "",
-        lambda program, _: _number_on_servers(program) and at("cluster.sums:sum_on_servers_applies")(program),
-        at("cluster.sums:solve_sum_on_servers"),
+        lambda program, _: _number_on_servers(program) and at("cluster.alpha_fair:sum_on_servers_applies")(program),
+        at("cluster.alpha_fair:solve_sum_on_servers"),
         only_speed=True,
         above_base=True,
     ),
@@ -373,6 +372,13 @@ TABLE += [
         under=("cone",),
         due=doubtful,
     ),
+    Method(  # where prices of cone programs are too rough, and programs in fractions too large
+        "levels of numbers",
+        "",
+        lambda program, _: not _is_bounded(program) and _linear_levels(program),
+        at("numbers.leximin:solve_leximin_of_numbers"),
+        under=("cone",),
+    ),
     Method(
         "cone",
         "",
@@ -407,7 +413,7 @@ TABLE += [
     Method(  # a first-order method, of few digits
         "cone",
         "",
-        lambda program, settings: _of_number(program) and settings.general is None and not parametric_applies(program),
+        lambda program, settings: _of_number(program) and not parametric_applies(program),
         at("cone.solve:solve_by_scs"),
         by_cones=True,
     ),

@@ -200,7 +200,7 @@ class Frontier:
         >>> print(f.to_latex().splitlines()[6])
             1 & 81.8\% {*} &    100.0\% & 5.7273 & 0.9412 &      -- & 0.0\% &   8.6\% \\
         """
-        return later("fairopt.report.latex:frontier_latex")(self)
+        return later("fairopt.report.pages:frontier_latex")(self)
 
     def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.

@@ -357,6 +357,7 @@ def test_a_reserve_of_an_unknown_resource_is_refused(resource, verb):
         getattr(fo.Policy(fo.Leximin(), [fo.Reserve(resource, 0.1)]), verb)(POOL)
 
 
+@pytest.mark.fast_methods
 def test_envy_freeness_of_many_users_is_measured_by_all_rows_and_solved_with_few():
     rng = np.random.default_rng(3)
     many = fo.Instance(rng.uniform(0.1, 4, (500, 3)), np.full(3, 500.0))

@@ -68,6 +68,7 @@ def of_error(call):
     return str(raised.value)
 
 
+@pytest.mark.fast_methods
 def test_messages_names_and_tables_shorten_parameters(tmp_path):
     answer = LEVELS.allocate(CLUSTER)
     texts = {

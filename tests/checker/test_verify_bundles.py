@@ -146,6 +146,7 @@ def test_changed_bundles_are_refused(change: Callable[[Any], None], fault: str, 
     assert not proof.ok and fault in str(proof)
 
 
+@pytest.mark.fast_methods
 def test_a_user_may_not_hold_more_than_its_request_where_resources_are_short(tmp_path: Path) -> None:
     data = read(fo.Policy(fo.WeightedLog(), [fo.AtMostRequested()]).allocate(SHORT), tmp_path)
     asked, held = SHORT.demands, np.array(data["bundles"])[:, 0]

@@ -595,6 +595,7 @@ def test_users_who_take_no_part_change_no_price() -> None:
     assert not idle.prices.any() and idle.level_prices == () and not idle.share_prices.any()
 
 
+@pytest.mark.fast_methods
 def test_a_user_near_its_limit_by_chance_does_not_decide_the_level_of_many() -> None:
     rng = np.random.default_rng(0)
     n = 20_000

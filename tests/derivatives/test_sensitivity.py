@@ -44,6 +44,7 @@ def differences(policy: Any, instance: fo.Instance, kind: str, at: tuple[int, ..
     return (more.tasks - less.tasks) / (2 * step), (more.objective - less.objective) / (2 * step)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     ("policy", "instance"),
     [
@@ -97,6 +98,7 @@ def test_most_tasks_have_the_derivatives_of_a_basic_solution() -> None:
     assert found.alpha.reason[()] == "Total has no alpha"
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", [0.5, 1, 2])
 def test_the_derivative_by_alpha(alpha: float) -> None:
     policy = fo.FDS(alpha)

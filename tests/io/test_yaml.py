@@ -115,7 +115,7 @@ BAD = {
     "alias of nothing": ("demands: *d\n", r"line 1, column 10: the alias \*d repeats nothing that ends before it"),
     "alias of itself": ("demands: &d [*d]\n", r"line 1, column 14: the alias \*d repeats nothing that ends before it"),
     "alias as a key": ("a: &a b\n*a : 1\n", "line 2, column 1: a list or a mapping is a key"),
-    "merge of a list": ("<<: [1]\n", "line 1, column 7: << merges mappings, and this is none; give"),
+    "merge of a list": ("<<: [1]\n", "line 1, column 5: << merges mappings, and this is none; give"),
     "Python tag": (
         "demands: !!python/object/apply:os.abort []\n",
         "line 1, column 10: .*os.abort' is not known here; give .* without tags",

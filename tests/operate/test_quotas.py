@@ -262,7 +262,7 @@ def test_quotas_are_by_type_of_server_where_the_format_has_them():
         ("nlp", "gpu", "t4"): 2,
     }
     # with what is left over: of 80 cores 24 and 14 are used, and of 12 GPUs 6 and 2
-    assert 'requests.cpu: "29474m"\n      requests.nvidia.com/gpu: "3"' in quotas.text("kubernetes")
+    assert "requests.cpu: '29474m'\n      requests.nvidia.com/gpu: '3'" in quotas.text("kubernetes")
     assert quotas.text("slurm").splitlines()[-2:] == [
         "sacctmgr -i modify account where name=vision set GrpTRES=cpu=51,gres/gpu=8,gres/gpu:a100=8,gres/gpu:t4=0",
         "sacctmgr -i modify account where name=nlp set GrpTRES=cpu=29,gres/gpu=4,gres/gpu:a100=0,gres/gpu:t4=4",

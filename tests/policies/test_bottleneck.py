@@ -20,6 +20,7 @@ def of(instance: fo.Instance, tasks: Any) -> fo.Allocation:
     return fo.Allocation(instance, None, np.array(tasks, dtype=float)[:, None], certificate, 0.0)
 
 
+@pytest.mark.fast_methods
 @given(pools())
 def test_the_mechanism_satisfies_its_own_check(instance: fo.Instance) -> None:
     a = BottleneckFairness().allocate(instance)
@@ -49,6 +50,7 @@ def test_the_check_agrees_with_the_definition_in_fractions(instance: fo.Instance
     assert verdict.witness is None if verdict.holds else verdict.witness in complaints
 
 
+@pytest.mark.fast_methods
 def test_drf_may_leave_a_justified_complaint() -> None:
     # both dominant shares are 0.6; b's is of the cpu, which is not full, and of the memory it has 2.4 / 6
     instance = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
@@ -93,6 +95,7 @@ def test_it_holds_with_demands_over_four_decades_weights_and_limits(seed: int) -
     assert bottleneck_fairness(BottleneckFairness().allocate(instance)).holds
 
 
+@pytest.mark.fast_methods
 def test_identical_servers_are_a_pool() -> None:
     instance = fo.Instance([[0, 1], [1, 1]], [[2, 3], [2, 3]])
     np.testing.assert_allclose(BottleneckFairness().allocate(instance).tasks, [3, 3], rtol=1e-9)
@@ -117,6 +120,7 @@ def test_the_mechanism_refuses_what_its_check_refuses(monkeypatch: pytest.Monkey
     np.testing.assert_allclose(caught.value.best.tasks, [3.6, 2.4])
 
 
+@pytest.mark.fast_methods
 def test_a_solver_and_its_options_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
 

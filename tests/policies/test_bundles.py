@@ -117,6 +117,7 @@ def test_ties_are_not_decided_by_rounding():
     assert_allclose(thirds.tasks, fo.HFFMRA().allocate(fo.Instance([[1], [2], [3]], [6])).tasks, rtol=1e-9)
 
 
+@pytest.mark.fast_methods
 def test_a_part_that_is_tiny_beside_the_other_keeps_its_digits():
     tiny = fo.Instance([[1, 1e-17], [1e-17, 1], [1, 1e-17]], [10, 10])
     exact = floats(oracle.hffmra([[row] for row in tiny.demands.tolist()], tiny.capacities.tolist()))
@@ -220,6 +221,7 @@ def test_zero_capacity_of_one_resource_on_one_server():
         assert_allclose(a.bundles[0, 0], [4, 0])
 
 
+@pytest.mark.fast_methods
 def test_what_a_resource_lacks_altogether_stays_unused():
     a = fo.MLFDRS().allocate(fo.Instance([[1, 0], [2, 0]], [[4, 5], [4, 5]]))
     assert (a.usage[:, 1] == 0).all() and (a.usage[:, 0] == 4).all()

@@ -64,7 +64,7 @@ def in_fractions(instance):
 def test_the_example_of_the_paper():
     steps = list(fo.DynamicDRF().steps(PAPER))
     np.testing.assert_allclose(
-        [s.tasks for s in steps], [[1 / 3, 0, 0], [4 / 9, 4 / 9, 0], [4 / 9, 4 / 9, 1 / 3]], 1e-14
+        [s.tasks for s in steps], [[1 / 3, 0, 0], [4 / 9, 4 / 9, 0], [4 / 9, 4 / 9, 1 / 3]], rtol=1e-14
     )
     assert steps[1].instance.task_limits.tolist() == [np.inf, np.inf, 0]
     assert steps[-1].instance == PAPER and steps[-1].to_frame()["tasks"]["c"] == pytest.approx(1 / 3)

@@ -41,6 +41,13 @@ def test_an_account_right_below_the_root_is_a_sibling_of_parents_with_its_fairsh
     assert answer.instance.teams["parent"] == ("a", "a", "b (parent)")
 
 
+def test_a_user_beside_accounts_has_its_own_fairshare_among_them():
+    users = [("a", "a1"), ("a", None), ("b", "b1")]
+    for weight, tasks in ((1, [30, 30, 60]), (3, [45, 45, 30])):
+        answer = FairTree().allocate(tree(*users, weights={"a": weight}))
+        assert answer.tasks == pytest.approx(tasks, rel=1e-6)
+
+
 def test_kinds_of_jobs_of_an_account_share_what_it_gets():
     cluster = tree(("a", "x"), ("a", "x"), ("b", "y"), weights={})
     assert FairTree().allocate(cluster).tasks == pytest.approx([30, 30, 60], rel=1e-6)

@@ -15,6 +15,8 @@ from oracle.instances import cluster, clusters
 
 import fairopt as fo
 from fairopt.allocation import feasibility
+from fairopt.errors import NotCertified
+from fairopt.policies import bottleneck
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
@@ -181,11 +183,18 @@ def test_numbers_by_user_reach_each_server() -> None:
     assert (NaivePerServer(floors).allocate(instance).tasks_by_server[0] >= 1 - 1e-9).all()
 
 
+@pytest.mark.fast_methods  # six digits of what bottleneck fairness checks
 def test_any_mechanism_will_do() -> None:
     instance = fo.Instance([[0, 1], [1, 1]], [[4, 6], [8, 12]])
     np.testing.assert_allclose(NaivePerServer(BottleneckFairness()).allocate(instance).tasks, [9, 9], rtol=1e-8)
     same = NaivePerServer(PSDSF()).allocate(instance).tasks_by_server
     np.testing.assert_allclose(same, NaivePerServer(fo.DRF()).allocate(instance).tasks_by_server, rtol=1e-9)
+
+
+def test_what_a_mechanism_refuses_on_a_server_is_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bottleneck, "NashWelfare", fo.DRF)  # certified, and leaves a complaint on both servers
+    with pytest.raises(NotCertified, match="on server 'server1' alone: the allocation found is not bottleneck-fair"):
+        NaivePerServer(BottleneckFairness()).allocate(fo.Instance([[0, 1], [1, 1]], [[4, 6], [8, 12]]))
 
 
 def test_a_solver_is_passed_on() -> None:

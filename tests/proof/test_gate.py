@@ -895,6 +895,7 @@ def test_no_tasks_are_not_the_optimum_where_it_is_only_small(policy: fo.Policy, 
         zeros_read(policy, instance)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("objective", [fo.Total(), fo.OrderedWeighted((2, 1)), fo.MaxMin()])
 def test_a_limit_of_a_hundred_trillionth_of_a_task_is_used_up(objective: fo.Objective) -> None:
     a = fo.Policy(objective, [fo.MaxTasks(1e-14)]).allocate(ALIKE)

@@ -319,9 +319,9 @@ def test_a_user_below_zero_is_no_bargain_for_the_others() -> None:
 
 
 def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairopt.solve.pool import solve as pool_module
+    from fairopt.solve.pool import waterfilling
 
-    honest = pool_module.find_events
+    honest = waterfilling.find_events
 
     def lying(users: Any, usable: Any) -> Any:  # all levels, and what is said about them, are half of the right ones
         found = honest(users, usable)
@@ -329,7 +329,7 @@ def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monk
         half = tuple(event._replace(level=event.level / 2) for event in found.events)
         return type(found)(half, found.prices)
 
-    monkeypatch.setattr(pool_module, "find_events", lying)
+    monkeypatch.setattr(waterfilling, "find_events", lying)
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18])
     for objective in (fo.MaxMin(), fo.Leximin()):
         with pytest.raises(fo.errors.NotCertified):

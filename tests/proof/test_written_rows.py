@@ -85,3 +85,12 @@ def test_an_answer_to_other_rows_is_not_certified(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(compiled, "_sums", cut)
     with pytest.raises(NotCertified):
         policy.allocate(instance, solver="CLARABEL")
+
+
+def test_squares_for_which_there_is_no_bound_of_cones_raise_no_error() -> None:
+    """`conic_gap` gives none; 3 - (x - 1)^2 - (y - 2)^2 has its optimum inside."""
+    instance = fo.Instance([[1.0], [1.0]], [10.0])
+    policy = fo.Policy(lambda m: 3 - cp.sum_squares(m.tasks - np.array([1.0, 2.0])), [lambda m: cp.max(m.tasks) <= 5])
+    found = policy.allocate(instance, solver="CLARABEL")
+    assert found.certificate.ok
+    np.testing.assert_allclose(found.tasks, [1.0, 2.0], atol=1e-3)

@@ -55,6 +55,7 @@ def with_tasks(answer, tasks):
     return dataclasses.replace(answer, tasks_by_server=np.asarray(tasks, dtype=float))
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.name)
 @pytest.mark.parametrize("entitled", [False, True])
 def test_answers_are_those_of_one_by_one(policy, entitled):
@@ -267,6 +268,7 @@ def test_capacities_over_twelve_decades():
         )
 
 
+@pytest.mark.fast_methods
 def test_more_pools_than_stand_side_by_side(monkeypatch):
     _, demands, capacities = pools(5, size=11)
     whole = outcomes_of(fo.FFMRA(), Batch.of(demands, capacities))

@@ -288,6 +288,7 @@ def test_one_user_among_many_who_could_run_twice_as_much_is_found(n: int, server
             assert not verdict.holds and verdict.margin > 0.999  # it can run all it had, or another user gains more
 
 
+@pytest.mark.fast_methods
 def test_one_user_among_a_million_who_could_run_twice_as_much_is_found() -> None:
     instance = fo.Instance(np.random.default_rng(0).uniform(1, 2, size=(10**6, 2)), [1e6, 1e6])
     a = fo.DRF().allocate(instance)

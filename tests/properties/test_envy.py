@@ -134,6 +134,7 @@ def pool(n: int, seed: int = 0) -> fo.Instance:
     return fo.Instance(np.random.default_rng(seed).uniform(1, 10, (n, 3)), [n] * 3)
 
 
+@pytest.mark.fast_methods
 def test_a_million_users_are_checked_in_seconds_and_drf_of_them_is_efficient_and_free_of_envy() -> None:
     """Sums of a million terms one after the other took 4e-12 of a full resource for left over."""
     begun, report = time.process_time(), fo.check(fo.DRF().allocate(pool(10**6)))
@@ -142,6 +143,7 @@ def test_a_million_users_are_checked_in_seconds_and_drf_of_them_is_efficient_and
     assert report["ef"].holds and abs(report["ef"].margin) < 1e-13
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(("policy", "pairs"), [(fo.DRF(), 0), (fo.FDS(1), 0), (fo.KDF(2), None), (fo.FDS(0.5), None)])
 def test_bounds_settle_all_users_where_the_notion_is_envy_free_and_the_tree_the_others(
     policy: fo.Policy, pairs: int | None, monkeypatch: pytest.MonkeyPatch

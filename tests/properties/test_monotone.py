@@ -124,6 +124,7 @@ def test_what_the_mechanism_raises_is_raised():
         resource_monotone(fo.KDF(2), fo.Instance([[1, 0], [1, 1]], [2, 2]))
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.MLFDRS(), fo.MostTasks()], ids=lambda p: p.name)
 def test_many_at_once_agree_with_one_at_a_time(policy):
     rng = np.random.default_rng(0)

@@ -84,6 +84,7 @@ def test_leximin_of_throughput_is_efficient_by_throughput(allocation: fo.Allocat
 # -- by hand ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 def test_hours_shared_equally_waste_work_that_one_user_does_ten_times_as_fast() -> None:
     equal = fo.Policy(fo.Leximin(fo.Tasks())).allocate(HOURS)
     np.testing.assert_allclose(equal.share(RAW), [5.5, 1.05])
@@ -134,6 +135,7 @@ def test_identical_servers_that_a_share_tells_apart_are_not_merged() -> None:
     assert margin == pytest.approx(10 * (1 - 0.05 / 1.1) / 5.5 - 1)
 
 
+@pytest.mark.fast_methods
 def test_identical_servers_with_equal_rates_are_merged_and_spread_again() -> None:
     twice = fo.Instance([[1], [1]], [[1]] * 4, task_limits=4, rates=[[1, 10, 1, 10], [1, 1.1, 1, 1.1]])
     assert twice.merged().n_servers == 2

@@ -42,6 +42,7 @@ class Given(fo.BundleBase):
         return kinds.get(self.kind, ones * 1j)
 
 
+@pytest.mark.fast_methods
 @settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_cone_programs_find_the_closed_form(seed, n, servers, by_server):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle.instances import cluster, clusters, log_uniform, pools
+from oracle.instances import clusters, pools
 from oracle.lies import lying
 
 import fairopt as fo
@@ -19,13 +18,10 @@ from fairopt.blocks.algebra import Tiers
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.instance.parts import taking_part
-from fairopt.proof import gate
 from fairopt.solve.form import solvers
-from fairopt.solve.form.program import Program
-from fairopt.solve.prepared import KeptModel, Prepared, can_keep
-from fairopt.solve.settings import Settings
+from fairopt.solve.prepared import Prepared
 
-KEPT = [
+POLICIES = [
     fo.Policy(fo.AlphaFair(0)),
     fo.Policy(fo.AlphaFair(0.5)),
     fo.Policy(fo.AlphaFair(1)),
@@ -38,8 +34,6 @@ KEPT = [
     fo.Policy(fo.AlphaFair(1, fo.KDominantShare(2, short="positive")) + 0.1 * fo.Total(fo.Tasks())),
     fo.Policy(fo.AlphaFair(2) + 0.5 * fo.MaxMin()),
     fo.Policy(0 * fo.Total()),
-]
-OTHERS = [
     fo.DRF(),
     fo.Policy(fo.Total(), [fo.EnvyFree()]),
     fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
@@ -75,10 +69,7 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
 
 
 def same(policy: fo.Policy, prepared: Prepared, solver: str | None = None, **changes: Any) -> fo.Allocation | None:
-    """Solve both ways, and require the same answer (returned) or the same error.
-
-    A single solver may fail on the ordinary program, but not on the kept program alone.
-    """
+    """Solve both ways, and require the same answer (returned) or the same error."""
     one = outcome(lambda: policy.allocate(prepared.instance.replace(**changes), solver=solver))
     other = outcome(lambda: prepared.allocate(**changes))
     if isinstance(one, fo.errors.NotCertified):
@@ -90,19 +81,6 @@ def same(policy: fo.Policy, prepared: Prepared, solver: str | None = None, **cha
     assert other.instance == one.instance
     assert agree(policy, one, other)
     return other
-
-
-def kept(prepared: Prepared) -> list[KeptModel]:
-    return list(prepared._models.values())
-
-
-def test_a_prepared_policy_can_be_sent_to_another_process_after_it_was_used() -> None:
-    prepared = fo.MostTasks().prepare(fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]]))
-    answer = prepared.allocate()
-    assert answer.certificate.solver == "HIGHS" and kept(prepared)
-    copy = pickle.loads(pickle.dumps(prepared))
-    assert not kept(copy)
-    assert copy.allocate().tasks == pytest.approx(answer.tasks)
 
 
 # -- the same answers ------------------------------------------------------------------------------------------
@@ -127,7 +105,7 @@ def changes_of(draw: st.DrawFn, instance: fo.Instance, zeros: bool) -> dict[str,
 @settings(max_examples=10)
 @given(st.data())
 def test_changes_and_the_way_back_give_the_answers_of_the_changed_instance(data: st.DataObject) -> None:
-    policy = data.draw(st.sampled_from([*KEPT, *OTHERS]))
+    policy = data.draw(st.sampled_from([*POLICIES]))
     instance = data.draw(st.one_of(pools(max_users=4), clusters(max_users=4)))
     solver = data.draw(st.sampled_from([None, "CLARABEL"]))
     prepared = Prepared(policy, instance, solver=solver)
@@ -136,39 +114,13 @@ def test_changes_and_the_way_back_give_the_answers_of_the_changed_instance(data:
     same(policy, prepared, solver)
 
 
-@pytest.mark.parametrize(("policy", "servers"), [(policy, 1 + 2 * (k % 2)) for k, policy in enumerate(KEPT)])
-def test_one_compiled_program_answers_for_all_capacities_weights_and_limits(policy: fo.Policy, servers: int) -> None:
-    rng = np.random.default_rng(servers)
-    instance = log_uniform(rng, 12, 3, servers, limits=0.5, decades=2)
-    prepared = Prepared(policy, instance, solver="CLARABEL")
-    prepared.allocate(task_limits=1e3)  # rows for all users
-    (model,) = kept(prepared)
-    assert model.problem.is_dpp()
-    compiled = model.problem._cache.param_prog
-    assert compiled is not None
-    for _ in range(2):
-        answer = same(
-            policy,
-            prepared,
-            "CLARABEL",
-            capacities=instance.capacities * rng.uniform(0.5, 2, instance.capacities.shape),
-            weights=rng.uniform(0.5, 2, 12),
-            task_limits=np.where(rng.random(12) < 0.5, np.inf, instance.tasks_alone.sum(axis=1) * rng.random(12)),
-        )
-        assert answer is not None
-        assert len(answer.certificate.tried) == 1
-    assert kept(prepared) == [model]
-    assert model.problem._cache.param_prog is compiled
-
-
 @pytest.mark.parametrize("factor", [1e-9, 1e9])
 def test_capacities_that_all_grow_alike_keep_the_unknowns_near_one(factor: float) -> None:
     prepared = Prepared(fo.Policy(fo.AlphaFair(2)), SERVERS.replace(task_limits=None), solver="CLARABEL")
     before = prepared.allocate()
-    (model,) = kept(prepared)
     after = prepared.allocate(capacities=SERVERS.capacities * factor)
     assert after.tasks == pytest.approx(before.tasks * factor, rel=1e-5)
-    assert kept(prepared) == [model] and len(after.certificate.tried) == 1
+    assert len(after.certificate.tried) == 1
 
 
 def test_prices_are_those_of_the_changed_instance() -> None:
@@ -187,23 +139,18 @@ def test_identical_servers_stay_one_row_while_they_are_identical() -> None:
     instance = fo.Instance([[4, 1], [1, 3]], [[9, 18], [9, 18], [6, 6]])
     prepared = Prepared(policy, instance, solver="HIGHS")
     same(policy, prepared, "HIGHS")
-    (model,) = kept(prepared)
-    assert model.unknowns.size == 4
     same(policy, prepared, "HIGHS", capacities=[[5, 8], [5, 8], [7, 7]])
-    assert kept(prepared) == [model]
     for capacities in ([[5, 8], [6, 8], [7, 7]], [[5, 8], [5, 8], [5, 8]]):
         same(policy, prepared, "HIGHS", capacities=capacities)
-        assert kept(prepared) == [model], "went the ordinary way and left the model alone"
 
 
-# -- what goes the ordinary way --------------------------------------------------------------------------------
+# -- zeros that come and go --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", [fo.Policy(fo.AlphaFair(1)), fo.MostTasks(), fo.Policy(fo.MaxMin())], ids=repr)
 def test_a_limit_or_capacity_may_become_zero_and_come_back(policy: fo.Policy) -> None:
     prepared = Prepared(policy, SERVERS, solver="CLARABEL")
     same(policy, prepared, "CLARABEL")
-    (model,) = kept(prepared)
     idle = same(policy, prepared, "CLARABEL", task_limits=[0, None, 3])
     assert idle is not None and idle.tasks[0] == 0
     lost = same(policy, prepared, "CLARABEL", capacities=[[9, 0], [12, 6]])
@@ -212,7 +159,6 @@ def test_a_limit_or_capacity_may_become_zero_and_come_back(policy: fo.Policy) ->
     assert idle is not None and not idle.tasks.any()
     back = same(policy, prepared, "CLARABEL")
     assert back is not None and len(back.certificate.tried) == 1
-    assert kept(prepared) == [model]
 
 
 def test_a_user_left_out_when_prepared_may_come_in() -> None:
@@ -220,50 +166,14 @@ def test_a_user_left_out_when_prepared_may_come_in() -> None:
     prepared = Prepared(policy, SERVERS.replace(task_limits=[0, None, 3]), solver="CLARABEL")
     for limits in ([2, None, 3], [0, None, 3], [0, 1, None]):
         same(policy, prepared, "CLARABEL", task_limits=limits)
-    assert len(kept(prepared)) == 1
 
 
 def test_faster_routes_are_left_to_do_their_work() -> None:
     prepared = Prepared(fo.DRF(), CLUSTER)
     assert prepared.allocate(capacities=[200, 100, 200]).certificate.method == "water-filling"
-    assert not kept(prepared)
 
 
-def test_own_blocks_and_real_constraints_are_not_kept() -> None:
-    for policy in (fo.Policy(fo.Total(), [fo.EnvyFree()]), fo.Policy(fo.OrderedWeighted((1, 0.5)))):
-        prepared = Prepared(policy, CLUSTER)
-        same(policy, prepared, weights=[1, 2])
-        assert not kept(prepared)
-        assert "no compiled program" in repr(prepared)
-
-
-def test_programs_too_large_to_compile_for_parameters_are_not_kept() -> None:
-    rng = np.random.default_rng(0)
-    objective = fo.AlphaFair(2)
-    assert can_keep(Program(log_uniform(rng, 300, 3), objective, ()))
-    assert not can_keep(Program(log_uniform(rng, 3000, 3), objective, ()))
-
-
-def test_shares_that_differ_by_server_are_not_kept() -> None:
-    instance = cluster(np.random.default_rng(3), 4, 3, 2, by_server=True)
-    assert not can_keep(Program(instance, fo.AlphaFair(1), ()))
-    assert can_keep(Program(instance, fo.AlphaFair(1, fo.Tasks()), ()))
-
-
-# -- rows for bounds -------------------------------------------------------------------------------------------
-
-
-def test_new_limits_make_the_model_anew_with_rows_for_everybody_once() -> None:
-    policy = fo.MostTasks()
-    prepared = Prepared(policy, CLUSTER, solver="HIGHS")
-    same(policy, prepared, "HIGHS")
-    assert len(kept(prepared)[0].limited) == 0
-    same(policy, prepared, "HIGHS", task_limits={"web": 10})
-    (model,) = kept(prepared)
-    assert len(model.limited) == 2
-    same(policy, prepared, "HIGHS", task_limits={"batch": 2})
-    same(policy, prepared, "HIGHS")
-    assert kept(prepared) == [model]
+# -- limits that go ---------------------------------------------------------------------------------------------
 
 
 def test_users_without_a_limit_pay_the_price_of_capacity_and_not_of_their_row() -> None:
@@ -321,30 +231,6 @@ def test_conflicts_are_named_and_the_next_call_is_not_affected() -> None:
     assert prepared.allocate().tasks == pytest.approx(before.tasks)
 
 
-def test_an_answer_that_cannot_be_certified_is_solved_the_ordinary_way_and_recorded() -> None:
-    policy = fo.Policy(fo.AlphaFair(1), [fo.MaxTasks(20)])
-    prepared = Prepared(policy, SERVERS, solver="CLARABEL")
-    prepared.allocate()
-    (model,) = kept(prepared)
-    honest, calls = solvers.run, []
-
-    def once(problem: cp.Problem, solver: str, **options: Any) -> Any:
-        attempt = honest(problem, solver, **options)
-        calls.append(problem)
-        if problem is model.problem:
-            model.unknowns.save_value(0.5 * model.unknowns.value)
-        return attempt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(solvers, "run", once)
-        answer = prepared.allocate(weights=[1, 1, 2])
-    assert len(calls) == 2 and len(answer.certificate.tried) == 2
-    assert answer.certificate.ok and not answer.certificate.tried[0].gap <= 1e-6  # type: ignore[operator]
-    assert not kept(prepared)
-    same(policy, prepared, "CLARABEL", weights=[1, 1, 2])
-    assert len(kept(prepared)) == 1
-
-
 def test_a_lying_solver_is_never_believed() -> None:
     prepared = Prepared(fo.Policy(fo.AlphaFair(1)), SERVERS, solver="CLARABEL")
     prepared.allocate()
@@ -352,13 +238,6 @@ def test_a_lying_solver_is_never_believed() -> None:
         prepared.allocate(weights=2)
     assert refused.value.best is not None
     assert prepared.allocate(weights=2).certificate.ok
-
-
-def test_options_of_one_call_do_not_leak_into_the_next() -> None:
-    program = Program(SERVERS, fo.AlphaFair(2), ())
-    model = KeptModel(program, Settings(), np.array([0, 2]), np.array([], dtype=int))
-    assert not gate.judge(program, model.proposal(program, Settings(options={"max_iter": 1}))).ok
-    assert gate.judge(program, model.proposal(program, Settings())).ok
 
 
 def test_time_that_is_up_is_refused_and_the_next_call_has_its_own() -> None:
@@ -386,7 +265,6 @@ def test_an_interruption_leaves_it_usable() -> None:
             patch.setattr(solvers, "run", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 prepared.allocate(weights=[1, 1, 2])
-        assert not kept(prepared)
     same(policy, prepared, "CLARABEL", weights=[1, 1, 2])
 
 
@@ -406,13 +284,6 @@ def test_unknown_and_unfit_solvers_are_refused() -> None:
         Prepared(fo.Policy(fo.AlphaFair(1)), CLUSTER, solver="HIGHS").allocate()
     with pytest.raises(fo.errors.InvalidBlock, match="not an instance"):
         Prepared(fo.MostTasks(), [[1, 2]])  # type: ignore[arg-type]
-
-
-def test_its_repr_says_what_is_kept() -> None:
-    prepared = Prepared(fo.MostTasks(), CLUSTER, solver="HIGHS")
-    assert "keeps no compiled program" in repr(prepared)
-    prepared.allocate()
-    assert "keeps a compiled program of 2 unknowns for HIGHS" in repr(prepared)
 
 
 def test_users_that_a_dict_leaves_out_keep_what_was_prepared() -> None:

@@ -103,6 +103,7 @@ def test_batches_take_multiples(name: str) -> None:
     assert many[3].objective == pytest.approx(value(objective, many[3]), rel=1e-12)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ["max-min", "one ordered weight", "alpha-fairness", "an edge", "own alpha-fairness"])
 def test_shards_take_multiples(name: str) -> None:
     policy, demands = fo.Policy(SAME[name][0]), np.random.default_rng(9).uniform(1, 5, (40, 3))

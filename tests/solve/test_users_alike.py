@@ -54,6 +54,7 @@ def always(monkeypatch):
     return merge
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_merged_users_get_what_they_get_one_by_one(objective, always):
     rng = np.random.default_rng(7)
@@ -76,6 +77,7 @@ def test_merged_users_get_what_they_get_one_by_one(objective, always):
                 np.testing.assert_allclose(per_weight[kinds.of_user == k], per_weight[kinds.of_user == k][0], rtol=1e-9)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     "objective",
     [
@@ -150,6 +152,7 @@ def test_envy_free_points_average_to_those_of_kinds_and_spread_to_those_of_users
     assert most == 3
 
 
+@pytest.mark.fast_methods
 def test_envy_of_one_user_who_is_alike_with_others_is_seen(always, measured):
     always(True)
     given = fo.Instance([[1, 2]] * 3 + [[2, 1]] * 3, [6, 6])
@@ -168,6 +171,7 @@ def test_envy_of_one_user_who_is_alike_with_others_is_seen(always, measured):
     assert not judged.ok and judged.block_violation == pytest.approx(0.02 / 1.01, rel=1e-6)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     "objective",
     [fo.Leximin(fo.Tasks()), fo.Total(fo.Tasks()), fo.AlphaFair(0.5, fo.Tasks()), fo.FairnessEfficiency(2, -3)],
@@ -196,6 +200,7 @@ def test_saved_answers_of_users_alike_without_envy_are_verified_by_rows_of_users
     assert not found.ok and f"user '{given.users[7]}' envies" in str(found)
 
 
+@pytest.mark.fast_methods
 def test_jobs_of_few_kinds_are_solved_as_these(measured):
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 26, 2048)
@@ -243,6 +248,7 @@ def test_what_counts_users_or_has_other_constraints_is_not_merged(policy, always
     assert alike.alike(Program(given, policy.objective, policy.constraints)) is None
 
 
+@pytest.mark.fast_methods
 def test_a_point_that_treats_users_alike_differently_is_not_proved(always, measured):
     always(True)
     given = fo.Instance(np.ones((4, 2)), [[9, 9], [5, 7]])
@@ -259,6 +265,7 @@ def test_a_point_that_treats_users_alike_differently_is_not_proved(always, measu
     assert gate.judge(program, Proposal("saved", moved, evidence)).gap > 0.05
 
 
+@pytest.mark.fast_methods
 def test_saved_answers_are_proved_again_and_verified(always, tmp_path, measured):
     always(True)
     given = fo.Instance(np.repeat([[1.0, 2.0], [3.0, 1.0]], 3, axis=0), [[9, 9], [5, 7]], weights=[1, 2, 3] * 2)

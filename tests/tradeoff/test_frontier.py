@@ -130,6 +130,7 @@ def price_by_hand(g: np.ndarray, alpha: float) -> float:
     return float(1 - z.sum() / (g @ z) / most)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 @pytest.mark.parametrize("alpha", [0.5, 1, 2, 8, np.inf])
 def test_worst_cases_come_near_the_bound_and_not_above(n: int, alpha: float) -> None:

@@ -5,11 +5,9 @@
 * `kueue`: Workloads, ClusterQueues, LocalQueues, Cohorts and ResourceFlavors. `queues`: what they mean.
   `cohorts`: trees of cohorts as numbers.
 * `manifests`: Jobs, Deployments and other objects with templates of pods, as Workloads.
-  `additions`: what Kubernetes adds to pods when they are made, and devices that they claim.
-* `full_quotas`: namespaces at their ResourceQuotas, whose further pods are in no list.
-* `shared_gpus`: parts of GPUs, by annotations of the KAI Scheduler.
-  `gpu_slices`: slices that servers offer as ``nvidia.com/gpu``.
+  `additions`: what Kubernetes adds to pods when they are made, devices that they claim, and namespaces at their
+  ResourceQuotas, whose further pods are in no list.
+* `gpus`: slices that servers offer as ``nvidia.com/gpu``, and parts of GPUs by annotations of the KAI Scheduler.
 * `capacity`: servers of a cluster without nodes. `transformations`: what Kueue makes of requests.
 * `unread`: notes on objects and annotations of other schedulers.
-* `quantities`: amounts such as ``500m`` and ``64Gi``.
 """

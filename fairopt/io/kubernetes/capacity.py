@@ -6,21 +6,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from fairopt.io.capacity import NAME, by_requested
 from fairopt.io.kubernetes.kueue import KueueObjects, ResourceFlavor
 from fairopt.io.kubernetes.objects import Node
 from fairopt.io.notes import Notes
-from fairopt.io.queues.amounts import in_bytes
+from fairopt.io.quantities import NAME, by_requested, in_base_units
 from fairopt.io.queues.tree import QueueTree
 
 _MARK = "fairopt/flavor-"  # a label of servers that are flavors
-_GIB = 2**30
 
 
 def given_server(capacity: Mapping[str, Fraction], requested: Collection[str]) -> Node:
     """One server that has a capacity, in cores, GiB and pieces, by the names that pods request."""
     found = by_requested(capacity, requested)
-    bytes_too = {name: amount * (_GIB if in_bytes(name) else 1) for name, amount in found.items()}
+    bytes_too = {name: in_base_units(amount, name) for name, amount in found.items()}
     return Node.model_validate({"metadata": {"name": NAME}, "status": {"allocatable": bytes_too}})
 
 
@@ -60,15 +58,19 @@ def _of_flavors(kueue: KueueObjects, notes: Notes) -> tuple[list[Node], KueueObj
         for name in of.keys() & main.keys():
             has[name][resource] = has[name].get(resource, Fraction(0)) + of[name]
     notes.add("{flavor} of other resources {is} spread over the servers, in proportion", *spread)
-    known = {name: kueue.flavors.get(name) or _flavor(name) for name in (*main, *spread)}
+    without_object = (ResourceFlavor.model_validate({"metadata": {"name": name}}) for name in (*main, *spread))
+    known = {one.name: kueue.flavors.get(one.name, one) for one in without_object}
     marked = {
         name: one.model_copy(update={"node_labels": {**one.node_labels, f"{_MARK}{name}": "yes"}})
         for name, one in known.items()
     }
+    for marks in labels.values():  # also those of the flavors of which a server is
+        flavors = [known[mark.removeprefix(_MARK)] for mark in marks]
+        marks |= {key: value for one in flavors for key, value in one.node_labels.items()}
     nodes = [
         Node.model_validate(
             {
-                "metadata": {"name": name, "labels": {**_labels_of(known, labels[name]), **labels[name]}},
+                "metadata": {"name": name, "labels": labels[name]},
                 "spec": {"taints": [taint.model_dump() for taint in known[name].taints]},
                 "status": {"allocatable": has[name]},
             }
@@ -77,13 +79,3 @@ def _of_flavors(kueue: KueueObjects, notes: Notes) -> tuple[list[Node], KueueObj
         if any(has[name].values())
     ]
     return nodes, replace(kueue, flavors={**kueue.flavors, **marked})
-
-
-def _flavor(name: str) -> ResourceFlavor:
-    return ResourceFlavor.model_validate({"metadata": {"name": name}})
-
-
-def _labels_of(flavors: Mapping[str, ResourceFlavor], marks: Collection[str]) -> dict[str, str]:
-    """The labels of the flavors of which a server is."""
-    mine = [flavors[mark.removeprefix(_MARK)] for mark in marks]
-    return {key: value for one in mine for key, value in one.node_labels.items()}

@@ -10,22 +10,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.documents import documents_of
 from fairopt.io.json_text import Name, Part, checked, shown
-from fairopt.io.kubernetes.objects import Condition, Object, Owner, PodSpec, add_unique, at, listed
+from fairopt.io.kubernetes.objects import (
+    Condition,
+    InNamespace,
+    Object,
+    Owner,
+    PodSpec,
+    as_mapping,
+    at,
+    listed,
+    part,
+    read_objects,
+)
 from fairopt.io.kubernetes.placement import NamespaceSelector, Taint, Toleration
-from fairopt.io.kubernetes.quantities import Quantity, quantity
-from fairopt.io.standard_input import DASH
+from fairopt.io.quantities import Quantity, quantity
+from fairopt.io.text_files import DASH
 
 GROUP = "kueue.x-k8s.io"
 LOCAL_QUEUE, JOB_UID = f"{GROUP}/queue-name", f"{GROUP}/job-uid"  # labels
@@ -35,6 +46,7 @@ COMMAND = "kubectl get workloads,clusterqueues,localqueues,cohorts,resourceflavo
 LENT = "fairopt/lent"
 """The annotation of ClusterQueues with what is lent for now, in JSON by flavor and resource: what the queue may use
 (``fair``), the borrowing limit written for it (``borrowing``), and that of its owners (``before``, null for none)."""
+_FINISHED = ("Finished", "True")  # type and status of a condition
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Lent = dict[str, dict[str, dict[str, Any]]]
 
@@ -146,8 +158,7 @@ class _WithQuotas(Object):
 class ClusterQueue(_WithQuotas):
     """A queue with quotas, for the namespaces that it selects; without a selector for none."""
 
-    of_beta1: str = at("spec", "cohort", default="")
-    of_beta2: str = at("spec", "cohortName", default="")
+    cohort: str = at("spec", "cohortName", default="", older=("spec", "cohort"))
     stop: str = at("spec", "stopPolicy", default="None")
     namespaces: NamespaceSelector | None = at("spec", "namespaceSelector", default=None)
     conditions: list[Condition] = at("status", "conditions", default=list)
@@ -164,36 +175,18 @@ class ClusterQueue(_WithQuotas):
         """Whether Kueue says that it admits nothing now."""
         return any((one.type, one.status) == ("Active", "False") for one in self.conditions)
 
-    @property
-    def cohort(self) -> str:
-        """The name of the cohort, ``""`` for none."""
-        return self.of_beta2 or self.of_beta1
-
 
 class Cohort(_WithQuotas):
     """ClusterQueues and cohorts that borrow from each other; its own quotas come on top of theirs."""
 
-    of_alpha1: str = at("spec", "parent", default="")
-    of_beta: str = at("spec", "parentName", default="")
-
-    @property
-    def parent(self) -> str:
-        """The name of the cohort above, ``""`` for none."""
-        return self.of_beta or self.of_alpha1
+    parent: str = at("spec", "parentName", default="", older=("spec", "parent"))
 
 
-class LocalQueue(Object):
+class LocalQueue(InNamespace):
     """The name of a ClusterQueue within a namespace."""
 
-    short_name: Name = at("metadata", "name")
-    namespace: Name = at("metadata", "namespace", default="default")
     cluster_queue: str = at("spec", "clusterQueue", default="")
     stop: str = at("spec", "stopPolicy", default="None")
-
-    @property
-    def name(self) -> str:
-        """Namespace and name."""
-        return f"{self.namespace}/{self.short_name}"
 
 
 class ResourceFlavor(Object):
@@ -246,15 +239,12 @@ class _Reclaimable(Part):
     count: int = Field(0, ge=0)
 
 
-class Workload(Object):
+class Workload(InNamespace):
     """A job in a queue. The pod sets of a finished one are ignored.
 
     Those that `manifests` makes say of which kind of object they are, and how many pods start together if not all.
     """
 
-    short_name: Name = at("metadata", "name")
-    namespace: Name = at("metadata", "namespace", default="default")
-    labels: dict[str, str] = at("metadata", "labels", default=dict)
     owners: list[Owner] = at("metadata", "ownerReferences", default=list)
     pod_sets: list[PodSet] = at("spec", "podSets", default=list)
     queue: str = at("spec", "queueName", default="")
@@ -267,10 +257,21 @@ class Workload(Object):
     of: str = "Workload"
     least: int | None = None
 
-    @property
-    def name(self) -> str:
-        """Namespace and name."""
-        return f"{self.namespace}/{self.short_name}"
+    @model_validator(mode="before")
+    @classmethod
+    def _without_spec_if_finished(cls, data: Any) -> Any:
+        conditions = part(data, "status").get("conditions") if isinstance(data, Mapping) else None
+        states = [as_mapping(one) for one in conditions] if isinstance(conditions, list) else []
+        ended = any((one.get("type"), one.get("status")) == _FINISHED for one in states)
+        return {**data, "spec": None} if ended else data
+
+    def with_specs(self, change: Callable[[PodSet], PodSpec]) -> Workload:
+        """The same with other specs of its sets of pods."""
+        sets = [
+            one.model_copy(update={"template": one.template.model_copy(update={"spec": change(one)})})
+            for one in self.pod_sets
+        ]
+        return self.model_copy(update={"pod_sets": sets})
 
     @property
     def together(self) -> int:
@@ -292,15 +293,7 @@ class Workload(Object):
     @property
     def finished(self) -> bool:
         """Whether it has ended."""
-        return _is_finished(self.conditions)
-
-
-def _is_finished(conditions: Iterable[Condition]) -> bool:
-    return any((one.type, one.status) == ("Finished", "True") for one in conditions)
-
-
-class _State(Object):
-    conditions: list[Condition] = at("status", "conditions", default=list)
+        return any((one.type, one.status) == _FINISHED for one in self.conditions)
 
 
 _MODELS: dict[str, type[Object]] = {
@@ -351,39 +344,14 @@ class KueueObjects:
 
 def read_kueue(documents: Iterable[tuple[Mapping[str, Any], str]], mixed: bool = False) -> KueueObjects:
     """The objects in outputs of kubectl; ``mixed`` leaves out objects of other kinds and of other API groups."""
-    found: dict[str, dict[str, tuple[Any, str]]] = {kind: {} for kind in _MODELS}
-    for document, name in documents:
-        for kind, item, place in listed(document, name, _MODELS, COMMAND, mixed):
-            version = item.get("apiVersion") if isinstance(item, Mapping) else None
-            of_group = kind == "Namespace" or not isinstance(version, str) or version.startswith(f"{GROUP}/")
-            if not of_group:  # Kubernetes has Workloads too
-                if mixed:
-                    continue
-                fix = f"give the {kind}s of {GROUP}, as {COMMAND} gives them"
-                raise InvalidInstance(f"{name}: {place}.apiVersion is {shown(version)}; {fix}")
-            if kind == "Workload" and isinstance(item, Mapping):
-                state = checked(_State, item, name, place)
-                item = {**item, "spec": None} if _is_finished(state.conditions) else item
-            add_unique(found[kind], checked(_MODELS[kind], item, name, place), f"{name}: {place}")
-    return KueueObjects(*({key: one for key, (one, _) in things.items()} for things in found.values()))
+    return KueueObjects(*read_objects(documents, _MODELS, COMMAND, mixed, GROUP).values())
 
 
 # -- as given -------------------------------------------------------------------------------------------------
 
 
 def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
-    """The ClusterQueues of an input as given, by name, in the API version in which they are.
-
-    Parameters
-    ----------
-    source : path-like, dict or "-"
-        A folder with ``clusterqueues.json``, a file of ``kubectl get ... -o json`` with ClusterQueues in it, the data
-        parsed from one, or ``"-"``, what was or will be read from standard input.
-
-    Returns
-    -------
-    dict
-        The whole objects, as ``kubectl`` gave them; empty if there are none, or the input is of another kind.
+    """The ClusterQueues of an input as given, by name, in the API version in which they are; of other inputs none.
 
     Examples
     --------
@@ -391,14 +359,11 @@ def read_cluster_queues(source: Any) -> dict[str, dict[str, Any]]:
     >>> read_cluster_queues({"kind": "List", "items": [queue]})["research"]["apiVersion"]
     'kueue.x-k8s.io/v1beta2'
     """
-    return {item["metadata"]["name"]: item for item in _raw_queues(source)}
-
-
-def _raw_queues(source: Any) -> Iterator[dict[str, Any]]:
+    out = dict[str, dict[str, Any]]()
     if not isinstance(source, Mapping) and os.fspath(source) != DASH and not Path(source).exists():
-        return
+        return out
     for data, name in documents_of(source, ["clusterqueues.json"], f"expected the output of {COMMAND}"):
         if "items" in data or data.get("kind") == "ClusterQueue":
             for _, item, place in listed(data, name, ("ClusterQueue",), COMMAND, mixed=True):
-                checked(ClusterQueue, item, name, place)
-                yield {"kind": "ClusterQueue", **item}
+                out[checked(ClusterQueue, item, name, place).name] = {"kind": "ClusterQueue", **item}
+    return out

@@ -18,9 +18,9 @@ from fairopt.io.json_text import checked, shown
 from fairopt.io.kubernetes.additions import Additions
 from fairopt.io.kubernetes.kueue import JOB_UID, LOCAL_QUEUE, KueueObjects, Template, Workload
 from fairopt.io.kubernetes.objects import add_unique, as_mapping, at_places, part
-from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.kubernetes.unread import QUEUE, queue_named
 from fairopt.io.notes import Notes
+from fairopt.io.quantities import part_of, quantity
 
 Json = Mapping[str, Any]
 
@@ -56,10 +56,6 @@ def _job(spec: str, each: str = "", *numbers: str) -> tuple[_Pods]:
     return (_Pods(f"{spec}.template", (*numbers, f"{spec}.parallelism"), each, most=f"{spec}.completions"),)
 
 
-def _kubeflow(replicas: str) -> _Kind:
-    return _Kind((_Pods("template", ("replicas",), f"spec.{replicas}"),), together=True)
-
-
 _REPLICAS = _Kind((_Pods("spec.template", ("spec.replicas",)),))
 _GROUP = "spec.leaderWorkerTemplate"
 KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
@@ -85,12 +81,11 @@ KINDS: dict[str, dict[str, _Kind]] = {  # by group of the API
         "RayService": _Kind(_ray("spec.rayClusterConfig")),
     },
     "kubeflow.org": {
-        "PyTorchJob": _kubeflow("pytorchReplicaSpecs"),
-        "TFJob": _kubeflow("tfReplicaSpecs"),
-        "MPIJob": _kubeflow("mpiReplicaSpecs"),
-        "XGBoostJob": _kubeflow("xgbReplicaSpecs"),
-        "PaddleJob": _kubeflow("paddleReplicaSpecs"),
-        "JAXJob": _kubeflow("jaxReplicaSpecs"),
+        kind: _Kind((_Pods("template", ("replicas",), f"spec.{replicas}ReplicaSpecs"),), together=True)
+        for kind, replicas in (
+            *(("PyTorchJob", "pytorch"), ("TFJob", "tf"), ("MPIJob", "mpi")),
+            *(("XGBoostJob", "xgb"), ("PaddleJob", "paddle"), ("JAXJob", "jax")),
+        )
     },
     "batch.volcano.sh": {
         "Job": _Kind((_Pods("template", ("replicas",), "spec.tasks"),), True, "vcjob"),
@@ -318,11 +313,7 @@ def _groups(given: Any) -> Iterator[tuple[str, Any]]:
 
 def _get(data: Any, path: str) -> Any:
     """The value at a path, None if there is none."""
-    for key in path.split("."):
-        if not isinstance(data, Mapping):
-            return None
-        data = data.get(key)
-    return data
+    return part_of(data, *path.split("."))
 
 
 # -- Spark ------------------------------------------------------------------------------------------------------

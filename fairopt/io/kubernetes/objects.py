@@ -6,18 +6,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pydantic import AliasPath, Field, ValidationInfo, field_validator
+from pydantic import AliasChoices, AliasPath, Field, ValidationInfo, field_validator, model_validator
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.documents import Objects
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
-from fairopt.io.kubernetes.quantities import Quantity
+from fairopt.io.quantities import Quantity
 from fairopt.runtime.progress import steps
 
 OF_SERVERS = ("DaemonSet", "Node")  # kinds of owners of pods that belong to servers
@@ -28,11 +28,12 @@ _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable") 
 _Amounts = dict[str, Quantity]
 
 
-def at(*path: str, default: Any = ...) -> Any:
-    """A field of a nested object."""
+def at(*path: str, default: Any = ..., older: tuple[str, ...] = ()) -> Any:
+    """A field of a nested object, which stood at another path in ``older`` versions."""
+    alias: Any = AliasChoices(AliasPath(*path), AliasPath(*older)) if older else AliasPath(*path)
     if isinstance(default, type):  # pydantic deep-copies a mutable default each time
-        return Field(default_factory=default, validation_alias=AliasPath(*path))
-    return Field(default, validation_alias=AliasPath(*path))
+        return Field(default_factory=default, validation_alias=alias)
+    return Field(default, validation_alias=alias)
 
 
 class Object(Part):
@@ -47,6 +48,19 @@ class Object(Part):
         if value is not None or (field := cls.model_fields[info.field_name or ""]).is_required():
             return value
         return field.get_default(call_default_factory=True)
+
+
+class InNamespace(Object):
+    """An object of a namespace."""
+
+    short_name: Name = at("metadata", "name")
+    namespace: Name = at("metadata", "namespace", default="default")
+    labels: dict[str, str] = at("metadata", "labels", default=dict)
+
+    @property
+    def name(self) -> str:
+        """Namespace and name, as ``web/nginx-1``."""
+        return f"{self.namespace}/{self.short_name}"
 
 
 class Owner(Part):
@@ -152,6 +166,12 @@ class PodSpec(Placement):
         total |= sum((Counter(of(container.resources)) for container in self.containers), sidecars)
         return total
 
+    def with_more(self, amounts: Mapping[str, Fraction]) -> PodSpec:
+        """The same with further amounts, of resources that its overhead does not name."""
+        changed = self.model_copy(update={"overhead": {**self.overhead, **amounts}})
+        changed.__dict__.pop("request", None)  # as cached
+        return changed
+
     def requests(self, resource: str) -> Fraction:
         """The amount of a resource that the pod requests."""
         return Fraction(1) if resource == PODS else self.request.get(resource, Fraction(0))
@@ -169,22 +189,20 @@ class PodSpec(Placement):
         return bool(rules or self.resourceClaims or spread)
 
 
-class Pod(Object):
+class Pod(InNamespace):
     """A task. The ``spec`` of a finished pod is ignored."""
 
-    short_name: Name = at("metadata", "name")
-    namespace: Name = at("metadata", "namespace", default="default")
     uid: str = at("metadata", "uid", default="")
-    labels: dict[str, str] = at("metadata", "labels", default=dict)
     annotations: dict[str, Any] = at("metadata", "annotations", default=dict)
     owners: list[Owner] = at("metadata", "ownerReferences", default=list)
     spec: PodSpec = Field(default_factory=PodSpec)
     phase: str = at("status", "phase", default="")
 
-    @property
-    def name(self) -> str:
-        """Namespace and name, as ``web/nginx-1``."""
-        return f"{self.namespace}/{self.short_name}"
+    @model_validator(mode="before")
+    @classmethod
+    def _without_spec_if_finished(cls, data: Any) -> Any:
+        ended = isinstance(data, Mapping) and part(data, "status").get("phase") in _FINISHED
+        return {**data, "spec": None} if ended else data
 
     @property
     def finished(self) -> bool:
@@ -214,21 +232,32 @@ def is_extended(resource: str) -> bool:
 
 def read_nodes(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Node]:
     """The nodes in the output of ``kubectl get nodes -o json``, cordoned ones too; ``mixed`` as in `listed`."""
-    nodes: dict[str, tuple[Node, str]] = {}
-    for _, item, place in listed(document, name, ("Node",), "kubectl get nodes -o json", mixed):
-        add_unique(nodes, checked(Node, item, name, place), f"{name}: {place}")
-    return [node for node, _ in nodes.values()]
+    return [*read_objects([(document, name)], {"Node": Node}, "kubectl get nodes -o json", mixed)["Node"].values()]
 
 
 def read_pods(document: Mapping[str, Any], name: str, mixed: bool = False) -> list[Pod]:
     """The pods in the output of ``kubectl get pods -A -o json``, finished ones too; ``mixed`` as in `listed`."""
-    pods: dict[str, tuple[Pod, str]] = {}
-    for _, item, place in listed(document, name, ("Pod",), "kubectl get pods -A -o json", mixed):
-        status = item.get("status") if isinstance(item, Mapping) else None
-        if isinstance(status, Mapping) and status.get("phase") in _FINISHED:
-            item = {**item, "spec": None}
-        add_unique(pods, checked(Pod, item, name, place), f"{name}: {place}")
-    return [pod for pod, _ in pods.values()]
+    return [*read_objects([(document, name)], {"Pod": Pod}, "kubectl get pods -A -o json", mixed)["Pod"].values()]
+
+
+def read_objects(
+    documents: Iterable[tuple[Mapping[str, Any], str]],
+    models: Mapping[str, type[Object]],
+    command: str,
+    mixed: bool = False,
+    group: str = "",
+) -> dict[str, dict[str, Any]]:
+    """The objects of some kinds in lists, by kind and name; with a ``group`` those of this group of the API only."""
+    known: dict[str, dict[str, tuple[Any, str]]] = {kind: {} for kind in models}
+    for document, name in documents:
+        for kind, item, place in listed(document, name, models, command, mixed):
+            version = item.get("apiVersion") if isinstance(item, Mapping) and group and kind != "Namespace" else None
+            if not isinstance(version, str) or version.startswith(f"{group}/"):
+                add_unique(known[kind], checked(models[kind], item, name, place), f"{name}: {place}")
+            elif not mixed:  # Kubernetes has Workloads too
+                fix = f"give the {kind}s of {group}, as {command} gives them"
+                raise InvalidInstance(f"{name}: {place}.apiVersion is {shown(version)}; {fix}")
+    return {kind: {key: one for key, (one, _) in things.items()} for kind, things in known.items()}
 
 
 def listed(

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import nearest
 from fairopt.io.json_text import shown
@@ -28,7 +27,9 @@ from fairopt.io.kubernetes.objects import PODS, Node, Pod, PodSpec, is_extended
 from fairopt.io.kubernetes.placement import Taint, Toleration
 from fairopt.io.kubernetes.unread import queue_named
 from fairopt.io.notes import Notes
+from fairopt.io.queues.teams import labels_of, positive
 from fairopt.io.secured import Limit, Owed, Quota
+from fairopt.runtime.arrays import Bool, Float
 
 _WORKLOAD, _POD_GROUP = f"{GROUP}/workload", f"{GROUP}/pod-group-name"
 _CLUSTER_QUEUE = f"{GROUP}/cluster-queue-name"
@@ -43,7 +44,6 @@ _JOB_NAMES = (  # labels of pods with the name of the job that a Workload is of
     "ray.io/cluster",
     "ray.io/originated-from-cr-name",
 )
-_SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 _ROUNDED = 1 + 1e-9  # on capacities
 _POD_SET = f"{GROUP}/podset"
 _GATE = f"{GROUP}/admission"
@@ -51,7 +51,6 @@ _DEFAULT = "default"  # the LocalQueue of jobs that name none
 _ANY = ResourceFlavor.model_validate({"metadata": {"name": "any"}})  # for a flavor without an object
 _Link = tuple[str, ...]
 _Asked = tuple[str, str, str]
-Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,14 +329,9 @@ class Queues:
         """
         paths = {owner: self._cohorts.above(owner) for owner in sorted(owners)}
         names = {one: one + " (cohort)" * (one in paths) for path in paths.values() for one in path}
-        depth = max(map(len, paths.values()), default=0)
-        labels: dict[str, dict[str, str | None]] = {"team": {owner: owner for owner in paths}}
-        labels |= {_label(level): {} for level in range(1, depth + 1)}
-        for owner, path in paths.items():
-            for k, cohort in enumerate(reversed(path)):
-                labels[_label(depth - k)][owner] = names[cohort]
+        labels = labels_of({owner: [names[one] for one in path] for owner, path in paths.items()}, _label)
         alone = [owner for owner, path in paths.items() if not path and owner in self._found.cluster_queues]
-        if depth:
+        if names:
             self._notes.add("{cluster queue} in no cohort {counts} beside the cohorts at the top", *alone)
         missing = sorted(names.keys() - self._found.cohorts.keys())
         self._notes.add("{cohort} without an object {counts} as one without a parent, as in Kueue", *missing)
@@ -352,11 +346,8 @@ class Queues:
         for cohort, name in names.items():
             if cohort in self._found.cohorts:
                 given[name] = self._found.cohorts[cohort].fair_sharing.weight
-        least = min((weight for weight in given.values() if weight), default=Fraction(1)) * _SMALL
-        zero = [name for name, weight in given.items() if not weight]
         what = "{team} with a fair sharing weight of 0 {counts} with a thousandth of the smallest other weight"
-        self._notes.add(what, *zero)
-        return {name: float(weight or least) for name, weight in given.items()}
+        return positive(given, what, self._notes)
 
     # -- what is owed, and limits -------------------------------------------------------------------------------
 
@@ -695,7 +686,7 @@ class Servers:
 
     nodes: Sequence[Node]
     resources: Sequence[str] = ()
-    capacities: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    capacities: Float = field(default_factory=lambda: np.zeros((0, 0)))
     amount: Callable[[Fraction, str], float] = lambda amount, resource: float(amount)
     of_flavor: dict[str, Bool] = field(default_factory=dict)
     places: dict[str, dict[tuple[str, str], Bool]] = field(default_factory=dict)

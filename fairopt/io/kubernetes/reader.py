@@ -5,40 +5,43 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.arguments import Arguments
-from fairopt.io.capacity import capacity_of
 from fairopt.io.documents import Document, Objects, document_of, documents_in_folder, objects_of
 from fairopt.io.json_text import shown
-from fairopt.io.kubernetes.additions import Additions
+from fairopt.io.kubernetes.additions import (
+    Additions,
+    FullQuotas,
+    ResourceQuota,
+    of_resource_quotas,
+    read_resource_quotas,
+)
 from fairopt.io.kubernetes.capacity import given_server, servers_of_quotas
-from fairopt.io.kubernetes.full_quotas import FullQuotas, ResourceQuota, of_resource_quotas, read_resource_quotas
-from fairopt.io.kubernetes.gpu_slices import GPU, note_models, slice_of, with_slices
+from fairopt.io.kubernetes.gpus import GPU, note_models, slice_of, with_parts_of_gpus, with_slices
 from fairopt.io.kubernetes.kueue import COMMAND, LOCAL_QUEUE, KueueObjects, read_kueue
 from fairopt.io.kubernetes.manifests import READ, expanded, with_manifests
 from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
-from fairopt.io.kubernetes.queues import Bool, Queues, Servers, Tasks
-from fairopt.io.kubernetes.shared_gpus import with_parts_of_gpus
+from fairopt.io.kubernetes.queues import Queues, Servers, Tasks
 from fairopt.io.kubernetes.transformations import transformations_in, with_outputs
 from fairopt.io.kubernetes.unread import Other, note_unread, others_in, queue_named, unread_kinds
-from fairopt.io.notes import Notes, check_choice, counted
-from fairopt.io.queues.kubernetes_objects import most_used, owners_of, queues_of_groups, trees_of_objects
+from fairopt.io.notes import Arguments, Notes, check_choice, counted
+from fairopt.io.quantities import capacity_of, in_units, unit_of
+from fairopt.io.queues.kubernetes_objects import most_used, owners_of, trees_of_objects
 from fairopt.io.queues.reader import without_jobs
 from fairopt.io.queues.teams import arguments_of_tree, barred
 from fairopt.io.queues.tree import QueueTree
+from fairopt.io.secured import ROUNDING_FACTOR
 from fairopt.io.slurm.devices import ANY
 from fairopt.io.text_files import about
-from fairopt.io.work import ROUNDING_FACTOR, TASKS, Work, arguments_of_work
+from fairopt.io.work import TASKS, Work, arguments_of_work
+from fairopt.runtime.arrays import Bool, Float
 
-_GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl {} -o json"
@@ -54,72 +57,71 @@ _Objects = list[tuple[Mapping[str, Any], str]]
 
 
 @dataclass(frozen=True)
-class _Further:
-    """What is beside nodes and pods: queues of other schedulers, the queues of groups of pods, and a given capacity."""
-
-    tree: QueueTree | None = None
-    groups: Mapping[str, str] = field(default_factory=dict)
-    capacity: Any = None
-    objects: _Objects = field(default_factory=list)
-
-
-def read_kubernetes(
-    nodes: Document | None,
-    pods: Document,
-    *kueue: Document | None,
-    users: str | None = None,
-    tasks: str = "auto",
-    merge: bool = True,
-    resources: Sequence[str] | None = None,
-    full_demand: bool = False,
-    scale_quotas: bool = True,
-    capacity: Any = None,
-) -> Arguments:
-    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None.
+class _Options:
+    """The options of `fairopt.datasets.kubernetes`.
 
     With ``full_demand`` all have unlimited work; ClusterQueues without pods have that of all others.
     """
-    _check_options(users, tasks, resources)
+
+    users: str | None = None
+    tasks: str = "auto"
+    merge: bool = True
+    resources: Sequence[str] | None = None
+    full_demand: bool = False
+    scale_quotas: bool = True
+    capacity: Any = None
+
+    def __post_init__(self) -> None:
+        check_choice("tasks", self.tasks, TASKS)
+        if self.resources is not None:
+            names = self.resources if isinstance(self.resources, (list, tuple)) else ()
+            texts = [name for name in names if isinstance(name, str)]
+            if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
+                fix = "give a list of different names, as ['cpu', 'memory']"
+                raise InvalidInstance(f"resources is {self.resources!r}; {fix}")
+        of_label = isinstance(self.users, str) and self.users.startswith("label:") and self.users != "label:"
+        if not of_label and self.users not in (None, "namespace", _QUEUE):
+            raise InvalidInstance(
+                f"users is {shown(self.users)}; give 'namespace', 'queue' for the ClusterQueues of Kueue, or 'label:' "
+                "and the key of a label of the pods"
+            )
+
+
+def read_kubernetes(nodes: Document | None, pods: Document, *kueue: Document | None, **given: Any) -> Arguments:
+    """Read the output of kubectl; see `fairopt.datasets.kubernetes`. ``kueue`` are further outputs, or None."""
+    options = _Options(**given)
     found_nodes = None if nodes is None else document_of(nodes, "nodes", _EXPECTED.format("get nodes"))
     pods_data, pods_name = document_of(pods, "pods", _EXPECTED.format("get pods -A"))
     further = [document_of(one, "kueue", f"expected the output of {COMMAND}") for one in kueue if one is not None]
-    servers, found = [] if found_nodes is None else read_nodes(*found_nodes), read_pods(pods_data, pods_name)
     places = (*([] if found_nodes is None else [found_nodes[1]]), pods_name, *(name for _, name in further))
     quotas = read_resource_quotas(further)
     of_others = [(document, name) for document, name in further if _of_other_queues(document)]
     of_kueue = [one for one in further if not of_resource_quotas(one[0]) and one not in of_others]
+    servers = [] if found_nodes is None else read_nodes(*found_nodes)
     with about(*places):
-        objects = [one for document, name in of_others for one in _objects(document, name)]
+        listed = objects_of(of_others, "")
+        if of_others and isinstance(pods_data.get("items"), list):
+            added = Additions(listed, "")
+            pods_data = {**pods_data, "items": [added.to_pod(item) for item in pods_data["items"]]}
+        objects, found = [*zip(listed["items"], listed["items"].places, strict=True)], read_pods(pods_data, pods_name)
         values = _arguments(
             servers,
             found,
             read_kueue(of_kueue),
             quotas,
             {},
-            users,
-            tasks,
-            resources,
-            further=_further(objects, found, capacity),
-            full_demand=full_demand,
-            scale_quotas=scale_quotas,
-            notes=Notes(),
+            options,
+            Notes(),
+            most_used(trees_of_objects(objects), found),
+            objects,
         )
-    return Arguments(values, places, merge)
+    return Arguments(values, places, options.merge)
 
 
-def read_list(
-    document: Mapping[str, Any],
-    name: str,
-    users: str | None = None,
-    tasks: str = "auto",
-    merge: bool = True,
-    resources: Sequence[str] | None = None,
-    full_demand: bool = False,
-    scale_quotas: bool = True,
-    capacity: Any = None,
-) -> Arguments:
+def read_list(document: Mapping[str, Any], name: str, **given: Any) -> Arguments:
     """Read objects of any kinds, in one list or one alone, as `read_kubernetes` reads lists of one kind each."""
-    _check_options(users, tasks, resources)
+    options = _Options(**given)
+    capacity = options.capacity
     fix = "give one list with all, as kubectl get nodes,pods -A -o json prints it"
     if not isinstance(document.get("items"), Objects):
         document = objects_of([(document, "")], name)
@@ -130,16 +132,20 @@ def read_list(
     notes = Notes()
     pods, kueue = read_pods(document, name, mixed=True), read_kueue([(document, name)], mixed=True)
     kueue = with_manifests(kueue, document, name, notes)
-    more = _further(_objects(document, name), [*pods, *kueue.workloads.values()], capacity)
+    objects = [
+        (item, f"{name}: {at}" if at else name)
+        for item, at in zip(document["items"], document["items"].places, strict=True)
+    ]
+    tree = most_used(trees_of_objects(objects), [*pods, *kueue.workloads.values()])
     if not pods and not kueue.workloads:
-        if more.tree is not None:
-            raise without_jobs(more.tree, name, bool(servers or capacity))
+        if tree is not None:
+            raise without_jobs(tree, name, bool(servers or capacity))
         if kueue.cluster_queues:
             queues = f"{counted(len(kueue.cluster_queues), 'cluster queue')} of Kueue"
             raise InvalidInstance(f"{name} holds {queues} and no jobs; add the pods or the workloads of the queues")
         kind = "Pod" if servers or capacity is not None else "Node"
         raise InvalidInstance(f"{name}: there is no object of kind {kind}; {fix}")
-    if not servers and capacity is None and not kueue.cluster_queues and (more.tree is None or not more.tree.total()):
+    if not servers and capacity is None and not kueue.cluster_queues and (tree is None or not tree.total()):
         raise InvalidInstance(f"{name}: there is no object of kind Node; {fix}, or give --capacity cpu=64")
     with about(name):
         values = _arguments(
@@ -148,41 +154,28 @@ def read_list(
             kueue,
             read_resource_quotas([(document, name)]),
             _parents(document),
-            users,
-            tasks,
-            resources,
+            options,
+            notes,
+            tree,
+            objects,
             others_in(document, _READ),
-            more,
-            full_demand=full_demand,
-            scale_quotas=scale_quotas,
-            notes=notes,
         )
-    return Arguments(values, (name,), merge)
-
-
-def _objects(document: Mapping[str, Any], name: str) -> _Objects:
-    """The objects of a list, with their places."""
-    items = document["items"] if isinstance(document.get("items"), list) else [document]
-    places = items.places if isinstance(items, Objects) else [f"items[{k}]" for k in range(len(items))]
-    found = zip(items, places, strict=True)
-    return [(item, f"{name}: {at}" if at else name) for item, at in found if isinstance(item, Mapping)]
+    return Arguments(values, (name,), options.merge)
 
 
 def _of_other_queues(document: Mapping[str, Any]) -> bool:
     """Whether a document holds queues of other schedulers than Kueue, or nothing but ConfigMaps."""
-    return any(item.get("kind") in ("Queue", "PodGroup", "ConfigMap") for item, _ in _objects(document, ""))
+    items = document["items"] if isinstance(document.get("items"), list) else [document]
+    kinds = {item.get("kind") for item in items if isinstance(item, Mapping)}
+    return not kinds.isdisjoint(("Queue", "PodGroup", "ConfigMap"))
 
 
-def _further(objects: _Objects, pods: Sequence[Any], capacity: Any) -> _Further:
-    return _Further(most_used(trees_of_objects(objects), pods), queues_of_groups(objects), capacity, objects)
-
-
-def read_folder(folder: Path, **options: Any) -> Arguments:
+def read_folder(folder: Path, **given: Any) -> Arguments:
     """Read the objects in the files of a folder, as `read_list` with its options."""
     name = os.fspath(folder)
     documents = documents_in_folder(folder)
     with about(name):
-        return read_list(objects_of(documents, name), name, **options)
+        return read_list(objects_of(documents, name), name, **given)
 
 
 def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -196,59 +189,36 @@ def _parents(document: Mapping[str, Any]) -> dict[str, list[str]]:
     return out
 
 
-def _check_options(users: object, tasks: object, resources: object) -> None:
-    check_choice("tasks", tasks, TASKS)
-    _check_names(resources)
-    of_label = isinstance(users, str) and users.startswith("label:") and users != "label:"
-    if not of_label and users not in (None, "namespace", _QUEUE):
-        raise InvalidInstance(
-            f"users is {shown(users)}; give 'namespace', 'queue' for the ClusterQueues of Kueue, or 'label:' and the "
-            "key of a label of the pods"
-        )
-
-
-def _check_names(resources: object) -> None:
-    if resources is None:
-        return
-    names = resources if isinstance(resources, (list, tuple)) else ()
-    texts = [name for name in names if isinstance(name, str)]
-    if not texts or len(texts) < len(names) or len(set(texts)) < len(texts):
-        raise InvalidInstance(f"resources is {resources!r}; give a list of different names, as ['cpu', 'memory']")
-
-
 def _arguments(
     servers: list[Node],
     pods: list[Pod],
     kueue: KueueObjects,
     quotas: Sequence[ResourceQuota],
     parents: Mapping[str, Collection[str]],
-    users: str | None,
-    tasks: str,
-    resources: Sequence[str] | None,
-    others: tuple[Sequence[Other], Sequence[str]] = ((), ()),
-    further: _Further = _Further(),
-    *,
-    full_demand: bool,
-    scale_quotas: bool,
+    options: _Options,
     notes: Notes,
+    tree: QueueTree | None,
+    objects: _Objects,
+    others: tuple[Sequence[Other], Sequence[str]] = ((), ()),
 ) -> dict[str, Any]:
-    tree, found = further.tree, transformations_in(further.objects, notes)
+    users, resources, capacity = options.users, options.resources, options.capacity
+    found = transformations_in(objects, notes)
     pods, transformed, servers = with_outputs(found, pods, kueue.workloads, servers, notes)
     kueue = replace(kueue, workloads=transformed)
-    if further.capacity is not None and servers:
+    if capacity is not None and servers:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     if not servers:
         requested = {name for pod in pods for name in pod.spec.request}
         requested |= {
             name for one in kueue.workloads.values() for part in one.pod_sets for name in part.template.spec.request
         }
-        if further.capacity is not None:
-            servers = [given_server(capacity_of(further.capacity), requested)]
+        if capacity is not None:
+            servers = [given_server(capacity_of(capacity), requested)]
         else:
             servers, kueue = servers_of_quotas(kueue, tree, requested, notes)
     pods, workloads = with_parts_of_gpus(pods, kueue.workloads, servers, notes)
     kueue = replace(kueue, workloads=workloads)
-    queues = Queues(kueue, parents, notes, _amount, [taint for server in servers for taint in server.taints])
+    queues = Queues(kueue, parents, notes, in_units, [taint for server in servers for taint in server.taints])
     running = [pod for pod in pods if not pod.finished]
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
     of_owners = list(queues.tasks([pod for pod in running if not pod.belongs_to_server]))
@@ -263,12 +233,12 @@ def _arguments(
         of_owners, outside = queues.split(of_owners)
         of_owners = _on_closed(queues.admissible(of_owners), servers, queues, notes)
     if of_tree and tree is not None:
-        of_tasks = owners_of(tree, of_owners, {pod.name: pod.annotations for pod in running}, further.groups, notes)
+        of_tasks = owners_of(tree, of_owners, {pod.name: pod.annotations for pod in running}, notes)
         of_owners = _of_queues(of_owners, of_tasks, tree, notes)
     kept, closed = _kept_servers(servers, {one.runs_on for one in of_owners}, notes)
     if users == _QUEUE and (unpromised := queues.unpromised(Servers(kept))):
         notes.say(f"in nobody's quota, so that no queue may use them: {', '.join(unpromised)}")
-    of_owners += queues.of_idle(of_owners) if users == _QUEUE and full_demand else []
+    of_owners += queues.of_idle(of_owners) if users == _QUEUE and options.full_demand else []
     names = _resources(kept, of_owners, resources)
     if users == _QUEUE and resources is None and kueue.flavors_with(PODS):
         counted = all(PODS in server.has for server in kept)
@@ -298,7 +268,7 @@ def _arguments(
     capacities = _capacities(servers, kept, fixed, outside, names, notes)
     if PODS not in names:
         _note_number_of_pods(requesting, servers, running, notes)
-    requests = [tuple(_amount(one.spec.requests(name), name) for name in names) for one in requesting]
+    requests = [tuple(in_units(one.spec.requests(name), name) for name in names) for one in requesting]
     note_models(kept, names, kueue.flavors_with(GPU) if users == _QUEUE else (), notes)
     if users != _QUEUE:  # whose quotas are of nvidia.com/gpu
         tasks_with_places = zip((one.name for one in requesting), requests, allowed, strict=True)
@@ -314,9 +284,9 @@ def _arguments(
     if users == _QUEUE:
         owners = [str(one.queue) for one in requesting]
         labels, cohorts = queues.labels(set(owners))
-        there = Servers(kept, names, capacities, _amount)
+        there = Servers(kept, names, capacities, in_units)
         weights = queues.weights(set(owners), cohorts)
-        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, scale_quotas)
+        owed = queues.owed(list(zip(requesting, allowed, strict=True)), cohorts, there, options.scale_quotas)
         teams = dict(labels=labels, weights=weights, owed=replace(owed, weights=weights))
     elif users == _OTHERS and tree is not None:
         owners = [str(one.owner) for one in requesting]
@@ -370,12 +340,12 @@ def _arguments(
         resources=names,
         capacities=capacities,
         servers=[server.name for server in kept],
-        tasks=tasks,
+        tasks=options.tasks,
         server_types=types if all(types) else None,
-        units={name: _unit(name) for name in names if _unit(name)},
+        units={name: unit_of(name) for name in names if unit_of(name)},
         notes=notes,
         word="pod",
-        full_demand=full_demand,
+        full_demand=options.full_demand,
         says_what_runs=True,
         limiting=[name for name in names if name.endswith(f":{ANY}")],
         **teams,
@@ -472,8 +442,8 @@ def _hold_admitted(
     runs: list[dict[int, float]],
     tasks: Sequence[Tasks],
     allowed: Sequence[Bool],
-    requests: NDArray[np.float64],
-    capacities: NDArray[np.float64],
+    requests: Float,
+    capacities: Float,
     queues: Queues,
     servers: Servers,
     notes: Notes,
@@ -510,8 +480,8 @@ def _only_held(
     tasks: Sequence[Tasks],
     allowed: Sequence[Bool],
     runs: Sequence[Mapping[int, float]],
-    requests: NDArray[np.float64],
-    capacities: NDArray[np.float64],
+    requests: Float,
+    capacities: Float,
     notes: Notes,
 ) -> tuple[list[Tasks], list[Bool]]:
     """The tasks, and where they may run: those held where their queue has no quota now stay there, and get no more."""
@@ -527,7 +497,7 @@ def _only_held(
 
 def _capacities(
     servers: list[Node], kept: list[Node], fixed: list[Pod], outside: Sequence[Tasks], names: list[str], notes: Notes
-) -> NDArray[np.float64]:
+) -> Float:
     """Capacities less the pods that are part of servers or in no queue, shape (n_servers, n_resources)."""
     left: dict[str | None, Any] = {server.name: Counter(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]
@@ -543,7 +513,7 @@ def _capacities(
     notes.add(what, *(one.name for one in outside))
     negative = [f"{name} of {server.name}" for server in kept for name in names if left[server.name][name] < 0]
     notes.add("{capacity} below 0 after these pods were subtracted: set to 0", *negative)
-    return np.array([[_amount(max(left[server.name][name], Fraction(0)), name) for name in names] for server in kept])
+    return np.array([[in_units(max(left[server.name][name], Fraction(0)), name) for name in names] for server in kept])
 
 
 def _owners(pods: Sequence[Tasks], label: str | None, notes: Notes) -> list[str]:
@@ -585,14 +555,3 @@ def _of_named_queues(pods: Sequence[Tasks], notes: Notes) -> list[str]:
         return space if len(queues[space]) == 1 else f"{space}/{queue}"
 
     return [owner(pod.namespace, *of) for pod, of in zip(pods, found, strict=True)]
-
-
-def _unit(resource: str) -> str:
-    if resource == "cpu":
-        return "core"
-    return "GiB" if resource in _FIRST or resource.startswith("hugepages-") else ""
-
-
-def _amount(amount: Fraction, resource: str) -> float:
-    """An exact amount as a float in the resource's unit."""
-    return float(amount / _GIB if _unit(resource) == "GiB" else amount)

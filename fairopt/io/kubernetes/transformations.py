@@ -14,9 +14,8 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 from fairopt.io.kubernetes.kueue import Workload
 from fairopt.io.kubernetes.objects import Node, Pod, PodSpec
-from fairopt.io.kubernetes.quantities import quantity
 from fairopt.io.notes import Notes
-from fairopt.io.queues.amounts import part_of
+from fairopt.io.quantities import part_of, quantity_at
 from fairopt.io.yaml_documents import documents_of_yaml
 
 _GROUP, _FILE = "config.kueue.x-k8s.io", "controller_manager_config.yaml"
@@ -59,12 +58,7 @@ def _read(given: Any, place: str) -> Transformation:
     name, outputs = part_of(given, "input"), part_of(given, "outputs")
     if not isinstance(name, str) or not isinstance(outputs, Mapping):
         raise InvalidInstance(f"{place} is {shown(given)}; give an input, as cpu, and outputs, as cpu_credits: 1")
-    amounts = {}
-    for key, value in outputs.items():
-        try:
-            amounts[str(key)] = quantity(value)
-        except InvalidInstance as error:
-            raise InvalidInstance(f"{place}.outputs.{key} is {shown(value)}; {error}") from None
+    amounts = {str(key): quantity_at(value, f"{place}.outputs.{key}") for key, value in outputs.items()}
     return Transformation(name, amounts, str(part_of(given, "multiplyBy") or ""))
 
 
@@ -74,15 +68,7 @@ def with_outputs(
     """Pods and sets of pods that request outputs too, and servers that have as much of them as of their inputs."""
     if not found:
         return pods, dict(workloads), servers
-    made = {}
-    for name, workload in workloads.items():
-        sets = [
-            one.model_copy(
-                update={"template": one.template.model_copy(update={"spec": _with(one.template.spec, found)})}
-            )
-            for one in workload.pod_sets
-        ]
-        made[name] = workload.model_copy(update={"pod_sets": sets})
+    made = {name: one.with_specs(lambda of: _with(of.template.spec, found)) for name, one in workloads.items()}
     have = [one.model_copy(update={"allocatable": {**one.has, **_sum(one.has, found)}}) for one in servers]
     names = ", ".join(dict.fromkeys(name for one in found for name in one.outputs))
     notes.say(f"by Kueue's transformations pods request {names} too, and servers have as much as of what it is made of")
@@ -91,9 +77,7 @@ def with_outputs(
 
 def _with(spec: PodSpec, found: list[Transformation]) -> PodSpec:
     outputs = _sum(spec.request, found)
-    changed = spec.model_copy(update={"overhead": {**spec.overhead, **outputs}})
-    changed.__dict__.pop("request", None)  # as cached
-    return changed if outputs else spec
+    return spec.with_more(outputs) if outputs else spec
 
 
 def _sum(amounts: Amounts, found: list[Transformation]) -> dict[str, Fraction]:

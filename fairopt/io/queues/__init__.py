@@ -4,7 +4,5 @@
 * `reader`: the tree in a file, known by what it holds.
 * `kubernetes_objects`: the trees in lists of objects, and the queue of each pod.
 * `kai`, `volcano`: Queue objects. `yunikorn`: ``queues.yaml``, alone or in its ConfigMap.
-* `yarn_fair`, `yarn_capacity`: ``fair-scheduler.xml``, ``capacity-scheduler.xml``. `xml_text`: XML without DTD.
-* `slurm_accounts`: ``sacctmgr dump``, ``sshare -l -P`` and ``sshare --json``.
-* `amounts`: quantities and numbers whose errors name the place.
+* `yarn`: ``fair-scheduler.xml``, ``capacity-scheduler.xml``. Accounts of Slurm are in `fairopt.io.slurm.accounts`.
 """

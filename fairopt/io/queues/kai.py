@@ -11,7 +11,7 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
-from fairopt.io.queues.amounts import number, part_of
+from fairopt.io.quantities import number, part_of
 from fairopt.io.queues.tree import Queue
 
 GROUPS = ("scheduling.run.ai", "kai.scheduler")

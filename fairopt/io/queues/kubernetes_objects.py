@@ -8,8 +8,8 @@ from typing import Any
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown, shown_key
 from fairopt.io.notes import Notes
+from fairopt.io.quantities import part_of
 from fairopt.io.queues import kai, volcano, yunikorn
-from fairopt.io.queues.amounts import part_of
 from fairopt.io.queues.tree import Queue, QueueTree
 from fairopt.io.yaml_documents import documents_of_yaml
 
@@ -20,7 +20,6 @@ _SCHEDULERS: dict[str, tuple[tuple[str, ...], Callable[..., Queue]]] = {
 }
 LABELS = {"KAI": kai.LABELS, "Volcano": volcano.LABELS, "YuniKorn": yunikorn.LABELS}  # labels or annotations of pods
 _DEFAULT = {"KAI": kai.DEFAULT, "Volcano": volcano.DEFAULT}
-_GROUP_OF_POD = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
 
 
 def trees_of_objects(objects: _Objects) -> list[QueueTree]:
@@ -62,33 +61,18 @@ def _of_text(text: str, place: str) -> QueueTree:
     return yunikorn.tree_of(data, place)
 
 
-def queues_of_groups(objects: _Objects) -> dict[str, str]:
-    """The queue of each PodGroup, by its namespace and name."""
-    out = dict[str, str]()
-    for item, _ in objects:
-        queue, name = part_of(item, "spec", "queue"), part_of(item, "metadata", "name")
-        if item.get("kind") == "PodGroup" and isinstance(queue, str) and isinstance(name, str):
-            out[f"{part_of(item, 'metadata', 'namespace') or 'default'}/{name}"] = queue
-    return out
-
-
 def owners_of(
-    tree: QueueTree,
-    tasks: Iterable[Any],
-    annotations: Mapping[str, Mapping[str, Any]],
-    groups: Mapping[str, str],
-    notes: Notes,
+    tree: QueueTree, tasks: Iterable[Any], annotations: Mapping[str, Mapping[str, Any]], notes: Notes
 ) -> list[str]:
-    """The queue of each task: of its labels, annotations or group, else the scheduler's default, else its namespace.
+    """The queue of each task: of its labels or annotations, else the scheduler's default, else its namespace.
 
     ``annotations`` are those of pods by name.
     """
     out, known = list[str](), tree.by_name
     for one in tasks:
         marks = {**annotations.get(one.name, {}), **one.labels}
-        given = next((marks[key] for key in LABELS[tree.scheduler] if marks.get(key)), None)
-        of_group = (groups.get(f"{one.namespace}/{marks[key]}") for key in _GROUP_OF_POD if key in marks)
-        given = given or next(filter(None, of_group), None) or marks.get(volcano.LABELS[1])
+        keys = (*LABELS[tree.scheduler], volcano.LABELS[1])  # the last is also that of groups of pods
+        given = next((marks[key] for key in keys if marks.get(key)), None)
         if given is not None:
             out.append(tree.named(str(given)))
             continue

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
+from fairopt.io.documents import objects_of
 from fairopt.io.json_text import json_of_text, shown
-from fairopt.io.queues import slurm_accounts, yarn_capacity, yarn_fair
+from fairopt.io.queues import yarn
 from fairopt.io.queues.kubernetes_objects import trees_of_objects
 from fairopt.io.queues.tree import QueueTree
-from fairopt.io.queues.xml_text import place_of, root_of
+from fairopt.io.queues.yarn import place_of, root_of
+from fairopt.io.slurm import accounts
 from fairopt.io.text_files import read_text
 from fairopt.io.yaml_documents import documents_of_yaml
 
@@ -25,14 +27,14 @@ def tree_of_text(text: str, name: str) -> QueueTree | None:
     if text.lstrip().startswith("<"):
         root = root_of(text, name)
         if root.tag == "allocations":
-            return yarn_fair.tree_of(root, name)
-        if root.tag == "configuration" and yarn_capacity.is_capacity_scheduler(root):
-            return yarn_capacity.tree_of(root, name)
+            return yarn.tree_of(root, name)
+        if root.tag == "configuration" and yarn.is_capacity_scheduler(root):
+            return yarn.tree_of_capacities(root, name)
         raise InvalidInstance(f"{place_of(root, name)}: <{root.tag}> is not read; give YARN's {_XML}")
-    if slurm_accounts.is_dump(text):
-        return slurm_accounts.tree_of(slurm_accounts.of_dump(text, name), name)
-    if slurm_accounts.is_shares(text):
-        return slurm_accounts.tree_of(slurm_accounts.of_shares(text, name), name)
+    if accounts.is_dump(text):
+        return accounts.tree_of(accounts.of_dump(text, name), name)
+    if accounts.is_shares(text):
+        return accounts.tree_of(accounts.of_shares(text, name), name)
     return None
 
 
@@ -41,14 +43,11 @@ def tree_of_documents(documents: Iterable[tuple[Any, str]]) -> QueueTree | None:
     objects = list[tuple[Mapping[str, Any], str]]()
     found = list[QueueTree]()
     for data, place in documents:
-        if isinstance(data, Mapping) and (accounts := slurm_accounts.of_shares_in_json(data)) is not None:
-            found.append(slurm_accounts.tree_of(accounts, place))
-        elif isinstance(data, Mapping) and isinstance(data.get("items"), list):
-            objects += [
-                (one, f"{place}: items[{k}]") for k, one in enumerate(data["items"]) if isinstance(one, Mapping)
-            ]
+        if isinstance(data, Mapping) and (shares := accounts.of_shares_in_json(data)) is not None:
+            found.append(accounts.tree_of(shares, place))
         elif isinstance(data, Mapping):
-            objects.append((data, place))
+            items = objects_of([(data, "")], place)["items"]
+            objects += [(one, f"{place}: {at}" if at else place) for one, at in zip(items, items.places, strict=True)]
     found += trees_of_objects(objects)
     if len(found) > 1:
         names = " and ".join(tree.scheduler for tree in found)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.notes import Notes
 from fairopt.io.queues.tree import ALL, QueueTree
 from fairopt.io.quotas.quota import matching
-from fairopt.io.secured import Bool, Limit, Owed, Quota, Users, secured, without_rounding
+from fairopt.io.secured import Limit, Owed, Quota, Users, fitting, guarantees_of, members_of
 
-_ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
-_SMALL = 1e-3  # of the smallest other weight, for a weight of 0
+_SMALL = Fraction(1, 1000)  # of the smallest other weight, for a weight of 0
 
 
-def labels_of(paths: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str | None]]:
+def labels_of(
+    paths: Mapping[str, Sequence[str]], label: Callable[[int], str] = lambda level: f"parent{level}"
+) -> dict[str, dict[str, str | None]]:
     """The labels of owners, given with what is above each, the nearest first: ``team``, ``parent1``, ``parent2``, ...
 
     A queue has one label everywhere: those at the top have the last. Tasks of a queue that is above others are in no
@@ -27,26 +29,31 @@ def labels_of(paths: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str | N
     depth = max(map(len, paths.values()), default=0)
     inner = {name for path in paths.values() for name in path}
     labels: dict[str, dict[str, str | None]] = {"team": {}}
-    labels |= {f"parent{k}": {} for k in range(1, depth + 1)}
+    labels |= {label(level): {} for level in range(1, depth + 1)}
     for owner, path in paths.items():
         labels["team"][owner] = None if owner in inner else owner
         for k, name in enumerate([*reversed(path), *([owner] if owner in inner else [])]):
-            labels[f"parent{depth - k}"][owner] = name
+            labels[label(depth - k)][owner] = name
     return labels
+
+
+def positive(weights: Mapping[str, float | Fraction], what: str, notes: Notes) -> dict[str, float]:
+    """Weights with a small one in place of 0, and a note, ``what``, on these."""
+    least = min((weight for weight in weights.values() if weight), default=1) * _SMALL
+    notes.add(what, *(name for name, weight in weights.items() if not weight))
+    return {name: float(weight or least) for name, weight in weights.items()}
 
 
 def _weights(tree: QueueTree, owners: Collection[str], notes: Notes) -> dict[str, float]:
     """The weights of the owners of tasks, and of the queues above them."""
     known = tree.by_name
-    names = {name for owner in owners for name in (owner, *tree.above(owner)) if name in known}
-    given = {name: known[name].weight for name in sorted(names)}
-    least = min((weight for weight in given.values() if weight), default=1.0) * _SMALL
+    names = sorted({name for owner in owners for name in (owner, *tree.above(owner)) if name in known})
     what = "{queue} with a weight of 0 {counts} with a thousandth of the smallest other weight"
-    notes.add(what, *(name for name, weight in given.items() if not weight))
-    apart = [name for name in given if len({*known[name].weights.values()}) > 1]
+    weights = positive({name: known[name].weight for name in names}, what, notes)
+    apart = [name for name in names if len({*known[name].weights.values()}) > 1]
     what = "{queue} with different weights by resource {counts} with one, of GPUs if there are any"
     notes.add(what, *apart)
-    return {name: weight or least for name, weight in given.items()}
+    return weights
 
 
 def barred(tree: QueueTree, owner: str, requested: Collection[str]) -> str:
@@ -156,21 +163,16 @@ def with_queues(values: dict[str, Any], tree: QueueTree) -> dict[str, Any]:
         label: [None if team is None else of.get(team) for team in named] for label, of in found["labels"].items()
     }
     here, owed = {team for of in labels.values() for team in of}, found["owed"]
-    members: dict[str, list[int]] = {}
-    for of in labels.values():
-        for j, team in enumerate(of):
-            if team is not None:
-                members.setdefault(team, []).append(j)
     demands, capacities = np.asarray(values["demands"], dtype=float), np.asarray(values["capacities"], dtype=float)
     if demands.ndim != 2:
         raise InvalidInstance("demands by server are not read with queues; give demands in users.csv")
-    able: Bool = np.asarray((demands[:, None] <= capacities * _ROUNDING_FACTOR).all(axis=2))
-    if values.get("eligible") is not None:
-        able &= np.asarray(values["eligible"], dtype=np.bool_)
+    eligible = values.get("eligible")
+    may = np.ones((len(demands), len(capacities)), dtype=np.bool_) if eligible is None else np.asarray(eligible)
     most = np.asarray(values.get("task_limits", np.full(len(demands), np.inf)), dtype=float)
-    tasks, outer, _ = secured(owed, Users(demands, most, able, members, names, capacities * counts[:, None]))
-    of_users = {user: without_rounding(x) for user, x in zip(values["users"], tasks.tolist(), strict=True) if x > 0}
-    guarantees = {**_by_name(values, "guarantees"), **of_users, **outer}
+    able = fitting(demands, capacities, may)
+    work = Users(demands, most, able, members_of(labels.values()), names, capacities * counts[:, None])
+    of_owed, _ = guarantees_of(owed, work, values["users"])
+    guarantees = {**_by_name(values, "guarantees"), **of_owed}
     limits = [
         {"name": one.name, "resource": one.resource, "amount": one.amount, "of": list(one.of)} for one in owed.limits
     ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
-from fairopt.io.queues.amounts import part_of, quantities
+from fairopt.io.quantities import part_of, quantities
 from fairopt.io.queues.tree import Queue, QueueTree
 
 LABELS = ("yunikorn.apache.org/queue", "queue")

@@ -7,12 +7,10 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
-
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked, shown
 from fairopt.io.quotas.quota import Quota, by_team, is_memory
-from fairopt.io.slurm.fields import Amounts, Text, Trackable, tres, tres_of_list
+from fairopt.io.slurm.accounts import associations_in
+from fairopt.io.slurm.fields import Amounts, tres
 
 _NAME = re.compile(r"[^\s,='\"\\]+")
 _TRES = re.compile(r"[A-Za-z0-9_./:+-]+")
@@ -119,30 +117,7 @@ def cluster_of(document: Mapping[str, Any]) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-class _Total(Part):
-    total: list[Trackable] = Field(default_factory=list)
-
-
-class _Most(Part):
-    tres: _Total = Field(default_factory=_Total)
-
-
-class _Association(Part):
-    account: Text = ""
-    user: Text = ""
-    partition: Text = ""
-    max: _Most = Field(default_factory=_Most)
-
-
 def read_associations(document: Mapping[str, Any], name: str) -> list[Quota]:
     """The limits (``GrpTRES``) of accounts in the output of ``sacctmgr show associations --json``."""
-    entries = document.get("associations")
-    if not isinstance(entries, list):
-        what = "is missing" if entries is None else f"is {shown(entries)}"
-        raise InvalidInstance(f"{name}: associations {what}; give the output of sacctmgr show associations --json")
-    out: list[Quota] = []
-    for k, entry in enumerate(entries):
-        found = checked(_Association, entry, name, f"associations[{k}]")
-        if found.account and not found.user and not found.partition:
-            out += _quotas(found.account, tres_of_list(found.max.tres.total))
-    return out
+    accounts = (one for one in associations_in(document, name) if one.is_account)
+    return [quota for one in accounts for quota in _quotas(one.account, one.limits)]

@@ -34,10 +34,11 @@ from fairopt.io.kubernetes.kueue import (
     read_cluster_queues,
     read_kueue,
 )
-from fairopt.io.kubernetes.objects import Node, listed, read_nodes, read_pods
-from fairopt.io.kubernetes.quantities import quantity
+from fairopt.io.kubernetes.objects import Node, listed, part, read_nodes
 from fairopt.io.kubernetes.queues import Queues, Servers
 from fairopt.io.notes import Notes
+from fairopt.io.quantities import quantity
+from fairopt.io.quotas.gangs import pods_where
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 
@@ -146,20 +147,11 @@ def read_queues(source: Any) -> InputQueues:
 def left_out(source: Any, queues: InputQueues, counted: Collection[str]) -> dict[str, dict[str, Fraction]]:
     """What servers beside those counted, where no pod of a queue may run, have left of what runs there, by name."""
     others: dict[str, dict[str, Fraction]] = {name: {**has} for name, has in queues.has.items() if name not in counted}
-    expected = "expected the output of kubectl get pods -A -o json"
-    for document, name in documents_of(source, ["pods.json"], expected) if others else ():
-        items = [item for item in document.get("items", ()) if _server_of(item) in others]
-        for pod in read_pods({**document, "items": items}, name, mixed=True) if items else ():
-            for resource, amount in pod.spec.request.items() if pod.runs_on in others else ():
-                has = others[str(pod.runs_on)]
-                has[resource] = max(has.get(resource, Fraction(0)) - amount, Fraction(0))
+    for pod in pods_where(source, lambda item: part(item, "spec").get("nodeName") in others) if others else ():
+        for resource, amount in pod.spec.request.items() if pod.runs_on in others else ():
+            has = others[str(pod.runs_on)]
+            has[resource] = max(has.get(resource, Fraction(0)) - amount, Fraction(0))
     return others
-
-
-def _server_of(item: Any) -> Any:
-    """The server of a pod as given."""
-    spec = item.get("spec") if isinstance(item, Mapping) else None
-    return spec.get("nodeName") if isinstance(spec, Mapping) else None
 
 
 def to_cluster_queues(
@@ -270,8 +262,8 @@ def _changes(
     notes, given = list[str](), {team: list[Quota]() for team in teams if team in queues} | dict(by_team(rows))
     head = {"apiVersion": f"{_GROUP}/{version}", "kind": "ClusterQueue"}
     items = [_changed(team, head | dict(queues[team]), quotas, notes, untouched) for team, quotas in given.items()]
-    present = {(team, *key): limit for team in given for key, limit in _limits(queues[team])}
-    made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item)}
+    present = {(team, *key): limit for team in given for key, limit in _limits(queues[team]).items()}
+    made = {(item["metadata"]["name"], *key): limit for item in items for key, limit in _limits(item).items()}
     changes = [
         f"{team} {name} of {flavor} from {present[key] or 'none'} to {limit or 'none'}"
         for key, limit in made.items()
@@ -304,15 +296,13 @@ def _version(queues: Mapping[str, Raw], given: str | None) -> str:
 
 def cells_of(queue: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     """The flavor and the entry of each quota of a ClusterQueue."""
-    for _, flavor, entry in _entries(queue):
-        yield flavor, entry
+    return ((flavor, entry) for _, flavor, entry in _entries(queue))
 
 
-def _limits(queue: Raw) -> Iterator[tuple[tuple[str, str], str | None]]:
+def _limits(queue: Raw) -> dict[tuple[str, str], str | None]:
     """The limit on borrowing of each quota of a ClusterQueue, as text, by flavor and resource."""
-    for flavor, entry in cells_of(queue):
-        limit = entry.get("borrowingLimit")
-        yield (flavor, entry["name"]), None if limit is None else str(limit)
+    found = {(flavor, entry["name"]): entry.get("borrowingLimit") for flavor, entry in cells_of(queue)}
+    return {cell: None if limit is None else str(limit) for cell, limit in found.items()}
 
 
 def _changed(

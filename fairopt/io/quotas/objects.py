@@ -1,25 +1,21 @@
-"""Lists of objects of Kubernetes, written as YAML without a library, and their names and quantities."""
+"""Lists of objects of Kubernetes, as YAML, and their names and quantities."""
 
 from __future__ import annotations
 
 import copy
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED
+from fairopt.io.quantities import in_units, unit_of
 from fairopt.io.quotas.quota import Quota, is_memory
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")  # other text is written as in JSON, which YAML contains
-_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # of YAML 1.1, in any case
 _OWN = ("cpu", "memory", "ephemeral-storage", "pods")  # resources of Kubernetes without a domain
 _GPU = "nvidia.com/gpu"
-
-
 _OF_SERVER = ("status",)  # what the server of Kubernetes writes
 _OF_METADATA = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 
@@ -35,37 +31,10 @@ def as_applied(item: Mapping[str, Any]) -> dict[str, Any]:
 
 def yaml_list(items: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()) -> str:
     """A list of objects as YAML, below lines of comments."""
-    lines = [f"# {comment}" for comment in comments]
-    return "\n".join([*lines, *_lines({"apiVersion": "v1", "kind": "List", "items": list(items)}), ""])
+    from fairopt.io.yaml_file import yaml_text  # takes a twentieth of a second, which other formats need not spend
 
-
-def _lines(value: Any) -> Iterator[str]:
-    """A mapping or a list that is not empty as lines of YAML."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if isinstance(item, (Mapping, list)) and item:
-                yield f"{_scalar(key)}:"
-                yield from (line if isinstance(item, list) else f"  {line}" for line in _lines(item))
-            else:
-                yield f"{_scalar(key)}: {_scalar(item)}"
-        return
-    for item in value:
-        if isinstance(item, (Mapping, list)) and item:
-            yield from (f"{'  ' if k else '- '}{line}" for k, line in enumerate(_lines(item)))
-        else:
-            yield f"- {_scalar(item)}"
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
-        return value
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() or c in "\u200c\u200d" else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    """An escape of YAML, of four or eight digits."""
-    return f"\\U{ord(character):08x}" if ord(character) > 0xFFFF else f"\\u{ord(character):04x}"
+    lines = "".join(f"# {comment}\n" for comment in comments)
+    return lines + yaml_text({"apiVersion": "v1", "kind": "List", "items": list(items)})
 
 
 def object_name(name: str, kind: str, fix: str, dots: bool = False) -> str:
@@ -97,7 +66,7 @@ def quantity_of(row: Quota) -> str:
         return str(row.steps // 1000) if row.steps % 1000 == 0 else f"{row.steps}m"
     if is_memory(row.unit):
         return f"{row.steps // 1024}Gi" if row.steps % 1024 == 0 else f"{row.steps}Mi"
-    if row.resource in ("memory", "ephemeral-storage") or row.resource.startswith("hugepages-"):
+    if unit_of(row.resource) == "GiB":
         raise InvalidInstance(
             f"the unit of {row.resource!r} is {row.unit or 'unknown'!r}; give it in GiB or MiB, as the column "
             f"'{row.resource} [GiB]'"
@@ -107,6 +76,4 @@ def quantity_of(row: Quota) -> str:
 
 def quota_of(team: str, resource: str, flavor: str, amount: Fraction) -> Quota:
     """A quota in cores, GiB or pieces, given in cores, bytes or pieces."""
-    memory = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
-    unit = "GiB" if memory else "core" if resource == "cpu" else ""
-    return Quota(team, resource, flavor, float(amount / 2**30 if memory else amount), unit)
+    return Quota(team, resource, flavor, in_units(amount, resource), unit_of(resource))

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.documents import data_of_text, documents_of
+from fairopt.io.documents import data_of_text, documents_of, objects_of
 from fairopt.io.json_text import json_of_text, shown
+from fairopt.io.kubernetes.objects import at_places
 from fairopt.io.quotas.accounts import cluster_of, read_associations, read_sacctmgr
 from fairopt.io.quotas.cluster_queues import read_cluster_queue_quotas
-from fairopt.io.quotas.csv_table import read_csv
-from fairopt.io.quotas.quota import Quota
+from fairopt.io.quotas.quota import Quota, read_csv
 from fairopt.io.quotas.resource_quotas import read_resource_quotas
-from fairopt.io.standard_input import DASH
-from fairopt.io.text_files import read_text
+from fairopt.io.text_files import DASH, read_text
 
 EXPECTED = (
     "expected quotas that fairopt wrote, or the output of kubectl get resourcequotas -A -o json, kubectl get "
@@ -110,14 +109,8 @@ def _quotas_of(document: Mapping[str, Any], name: str, formats: list[str] | None
 
 def _items(document: Mapping[str, Any], name: str) -> Iterator[tuple[str, Mapping[str, Any], str]]:
     """The objects with their kinds and places."""
-    given, items = document.get("kind"), document.get("items")
-    if items is None and given in _READERS:
-        yield str(given), document, "the object"
-        return
-    if not isinstance(items, list):
+    items = document.get("items")
+    if not isinstance(items, list) and document.get("kind") not in _READERS:
         raise InvalidInstance(f"{name}: items {'is missing' if items is None else f'is {shown(items)}'}; {EXPECTED}")
-    of_list = str(given or "").removesuffix("List")
-    for k, item in enumerate(items):
-        if not isinstance(item, Mapping):
-            raise InvalidInstance(f"{name}: items[{k}] is {shown(item)}; {EXPECTED}")
-        yield str(item.get("kind") or of_list), item, f"items[{k}]"
+    for item, place in at_places(objects_of([(document, "")], name)):
+        yield str(item.get("kind") or ""), item, place or "the object"

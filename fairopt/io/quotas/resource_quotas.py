@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Name, Part, checked
-from fairopt.io.kubernetes.quantities import Quantity, quantity
+from fairopt.io.json_text import checked
+from fairopt.io.kubernetes.additions import ResourceQuota
+from fairopt.io.quantities import quantity, quantity_at
 from fairopt.io.quotas.objects import as_applied, object_name, quantity_of, quota_of, resource_name, yaml_list
 from fairopt.io.quotas.quota import Quota, by_team
 
@@ -49,14 +48,14 @@ def to_resource_quotas(
         )
     of_space: dict[str, list[dict[str, Any]]] = {}
     for item in present or ():
-        one = checked(_ResourceQuota, item, "present quotas", "items")
+        one = checked(ResourceQuota, item, "present quotas", "items")
         if one.is_scoped:
-            scoped.setdefault(one.metadata.namespace, []).append(one.metadata.name)
+            scoped.setdefault(one.namespace, []).append(one.name)
             continue
         given = as_applied({"metadata": {}, "spec": {}, **item})
-        given["metadata"] |= {"name": one.metadata.name, "namespace": one.metadata.namespace}
-        given["spec"] = {**(given["spec"] or {}), "hard": dict(one.spec.hard)}
-        of_space.setdefault(one.metadata.namespace, []).append(given)
+        given["metadata"] |= {"name": one.name, "namespace": one.namespace}
+        given["spec"] = {**(given["spec"] or {}), "hard": dict(one.hard)}
+        of_space.setdefault(one.namespace, []).append(given)
     for team, quotas in by_team(rows).items():
         object_name(team, "namespace", _FIX)
         new = {resource_name(row.resource): quantity_of(row) for row in quotas}
@@ -85,7 +84,9 @@ def to_resource_quotas(
         if team in scoped:
             notes.append(f"{team}: limits of {', '.join(scoped[team])}, which has scopes, stay in effect beside these")
     refused = [
-        name for name in ("cpu", "memory") if any(_requested(key) == name for item in items for key in _keys(item))
+        name
+        for name in ("cpu", "memory")
+        if any(_requested(key) == name for item in items for key in item["spec"]["hard"])
     ]
     if refused:
         what = f"Kubernetes then refuses pods there that request no {' or no '.join(refused)}, where it is limited,"
@@ -93,10 +94,6 @@ def to_resource_quotas(
     else:
         comments = [*comments, *notes, "Kubernetes then refuses pods beyond these amounts, which then appear nowhere."]
     return yaml_list(items, comments), notes
-
-
-def _keys(item: Raw) -> list[str]:
-    return [*item["spec"]["hard"]]
 
 
 def _beside(items: Sequence[Raw], new: Mapping[str, str], tasks: int | None) -> dict[str, list[str]]:
@@ -128,31 +125,6 @@ def _hard(name: str) -> str:
     return name if name == "pods" else f"{_REQUESTS}{name}"
 
 
-class _Metadata(Part):
-    name: Name = "fairopt"
-    namespace: Name = "default"
-
-
-class _Spec(Part):
-    hard: dict[str, Any] = Field(default_factory=dict)
-    scopes: list[Any] = Field(default_factory=list)
-    scopeSelector: Annotated[object, Field()] = None  # noqa: N815 - the name of Kubernetes
-
-
-class _ResourceQuota(Part):
-    metadata: _Metadata = Field(default_factory=_Metadata)
-    spec: _Spec = Field(default_factory=_Spec)
-
-    @property
-    def is_scoped(self) -> bool:
-        """Whether it is for some pods only."""
-        return bool(self.spec.scopes) or self.spec.scopeSelector is not None
-
-
-class _Amounts(Part):
-    hard: dict[str, Quantity]
-
-
 def present_amounts(items: Sequence[Raw]) -> list[Quota]:
     """The quotas in ResourceQuotas of an input."""
     return read_resource_quotas(((item, "items") for item in items), "present quotas")
@@ -166,13 +138,13 @@ def read_resource_quotas(items: Iterable[tuple[Mapping[str, Any], str]], name: s
     """
     found: dict[tuple[str, str], Quota] = {}
     for item, place in items:
-        one = checked(_ResourceQuota, item, name, place)
+        one = checked(ResourceQuota, item, name, place)
         if one.is_scoped:
             continue
-        kept = {key: amount for key, amount in one.spec.hard.items() if _requested(key)}
-        amounts = checked(_Amounts, {"hard": kept}, name, f"{place}.spec").hard
-        for key, amount in amounts.items():
-            quota = quota_of(one.metadata.namespace, _requested(key), "", amount)
+        for key, amount in one.hard.items():
+            if not (resource := _requested(key)):
+                continue
+            quota = quota_of(one.namespace, resource, "", quantity_at(amount, f"{name}: {place}.spec.hard.{key}"))
             other = found.setdefault((quota.team, quota.resource), quota)
             if quota.amount < other.amount:
                 found[quota.team, quota.resource] = quota

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
@@ -27,8 +27,6 @@ from fairopt.runtime.progress import steps
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
-
-__all__ = ["is_accounting", "read_accounting"]
 
 _EXPECTED = "expected the output of sacct --json, or of sacct -P with a header"
 _NEVER = {"", "Unknown", "None", "N/A"}
@@ -202,12 +200,7 @@ def _of_table(text: str, name: str, notes: Notes) -> Iterator[_Record]:
         return next((list(columns[one]) for one in names if one in columns), empty)
 
     def times(column: str) -> Any:
-        given = ["" if cell in _NEVER else cell for cell in cells(column)]
-
-        def refuse(row: int, problem: str) -> NoReturn:
-            table.refuse(row, column, problem)
-
-        return seconds_of(given, refuse, table.place)
+        return seconds_of(["" if cell in _NEVER else cell for cell in cells(column)], table, column)
 
     ids = cells("JobID", "JobIDRaw")
     requests, allocated = cells("ReqTRES"), cells("AllocTRES")

@@ -11,17 +11,16 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.io.notes import Notes
 from fairopt.io.slurm.fields import Amounts, Key
+from fairopt.runtime.arrays import Bool
 
 UNNAMED = "unnamed GPU"  # the type of GPUs without one
 ANY = "any"  # as a type: one device of any type, whole or a slice
 _SLICE = re.compile(  # 1g.10gb, a100_1g.5gb, 1c.2g.10gb+me; shared-8 of Kubernetes
     r"(^|[^0-9A-Za-z])\d+g[._]?\d+gb|^shared-\d+$", re.IGNORECASE
 )
-Bool = NDArray[np.bool_]
 
 
 def is_slice(kind: str) -> bool:

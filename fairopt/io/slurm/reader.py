@@ -8,24 +8,21 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.arguments import Arguments
-from fairopt.io.capacity import NAME, by_requested, capacity_of
 from fairopt.io.documents import Document, document_of
 from fairopt.io.json_text import shown
-from fairopt.io.notes import Notes, check_choice
-from fairopt.io.queues.slurm_accounts import tree_of
-from fairopt.io.queues.teams import note_rest, owed_to
-from fairopt.io.slurm.accounts import read_accounts
+from fairopt.io.notes import Arguments, Notes, check_choice
+from fairopt.io.quantities import NAME, by_requested, capacity_of
+from fairopt.io.queues.teams import owed_to
+from fairopt.io.slurm.accounts import teams_of, tree_of, without_share
 from fairopt.io.slurm.devices import UNNAMED, Devices, devices_of, is_slice, untyped
-from fairopt.io.slurm.fields import Amounts, Key
+from fairopt.io.slurm.fields import Amounts, Key, satisfies
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
-from fairopt.io.slurm.places import satisfies
 from fairopt.io.slurm.texts import slurm_document
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
+from fairopt.runtime.arrays import Bool
 from fairopt.runtime.hostlists import hosts, names_of
 
 _Named = tuple[dict[str, Any], str]  # a document and its name
@@ -37,61 +34,46 @@ _NO_SERVERS = "there are no servers; add nodes.json (scontrol show node --json) 
 _ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
 
-def read_slurm(
-    nodes: Document | None,
-    jobs: Document,
-    associations: Document | None = None,
-    users: str = "account",
-    tasks: str = "auto",
-    merge: bool = True,
-    full_demand: bool = False,
-    capacity: Any = None,
-) -> Arguments:
-    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`.
+@dataclass(frozen=True)
+class _Options:
+    """The options of `fairopt.datasets.slurm`.
 
     With ``full_demand`` all have unlimited work; accounts without jobs and without accounts below have that of all
     others.
     """
-    tree = None if associations is None or users != "account" else associations
+
+    users: str = "account"
+    tasks: str = "auto"
+    merge: bool = True
+    full_demand: bool = False
+    capacity: Any = None
+
+    def __post_init__(self) -> None:
+        check_choice("tasks", self.tasks, TASKS)
+        check_choice("users", self.users, _OWNERS)
+
+
+def read_slurm(nodes: Document | None, jobs: Document, associations: Document | None = None, **given: Any) -> Arguments:
+    """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
+    options = _Options(**given)
+    tree = None if options.users != "account" else associations
     return _arguments(
         None if nodes is None else slurm_document(nodes, "nodes", _NODES),
         document_of(jobs, "jobs", _JOBS),
         None if tree is None else slurm_document(tree, "associations", _ASSOCIATIONS),
-        users,
-        tasks,
-        merge,
-        full_demand,
-        capacity,
+        options,
     )
 
 
-def read_together(
-    document: dict[str, Any],
-    name: str,
-    users: str = "account",
-    tasks: str = "auto",
-    merge: bool = True,
-    full_demand: bool = False,
-    capacity: Any = None,
-) -> Arguments:
+def read_together(document: dict[str, Any], name: str, **given: Any) -> Arguments:
     """Read one document with the keys ``nodes``, ``jobs`` and perhaps ``associations``."""
-    tree = (document, name) if "associations" in document and users == "account" else None
-    nodes = (document, name) if "nodes" in document else None
-    return _arguments(nodes, (document, name), tree, users, tasks, merge, full_demand, capacity)
+    options, named = _Options(**given), (document, name)
+    tree = named if "associations" in document and options.users == "account" else None
+    return _arguments(named if "nodes" in document else None, named, tree, options)
 
 
-def _arguments(
-    nodes: _Named | None,
-    jobs: _Named,
-    associations: _Named | None,
-    users: str,
-    tasks: str,
-    merge: bool,
-    full_demand: bool,
-    capacity: Any,
-) -> Arguments:
-    check_choice("tasks", tasks, TASKS)
-    check_choice("users", users, _OWNERS)
+def _arguments(nodes: _Named | None, jobs: _Named, associations: _Named | None, options: _Options) -> Arguments:
+    users, capacity, full_demand = options.users, options.capacity, options.full_demand
     if nodes is not None and capacity is not None:
         raise InvalidInstance("a capacity is given, and there are nodes, which say it; leave out --capacity")
     notes = Notes()
@@ -114,48 +96,45 @@ def _arguments(
     weights: dict[str, float] = {}
     idle: list[str] = []
     if associations is not None:
-        accounts = read_accounts(*associations)
-        without = {owner for owner in {owner for owner, *_ in owned} if accounts.without_share(owner)}
+        tree = tree_of(*associations)
+        without = {owner for owner in {owner for owner, *_ in owned} if without_share(tree, owner)}
         left_out = [name for owner, name, *_ in owned if owner in without]
         notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
         owned = [one for one in owned if one[0] not in without]
         busy = {owner for owner, *_ in owned}
-        idle = accounts.idle(busy) if full_demand else []
+        others = sorted({one.name for one in tree.leaves} - busy) if full_demand else []
+        idle = [one for one in others if not without_share(tree, one)]
         notes.add("{account} without jobs {counts} with those of all others together", *idle)
-        labels, weights = accounts.teams(sorted({*busy, *idle}), notes)
+        limits_count = bool(associations[0].get("limits"))
+        labels, weights = teams_of(tree, sorted({*busy, *idle}), associations[1], limits_count, notes)
     allowed = _places(servers, [(name, job) for _, name, job, _ in owned], notes)
     parts = list(_parts(owned, allowed, servers, closed, notes))
     generic = ([server.generic for server in servers], [server.generic for server in closed])
-    devices = devices_of(*generic, [(part.name, part.generic, part.servers) for part in parts], notes)
-    plain = [name for name in ("cpu", "memory") if any(part.plain[name] for part in parts)]
+    devices = devices_of(*generic, [(one.name, of_task, np.asarray(one.servers)) for one, _, of_task in parts], notes)
+    plain = [name for name in ("cpu", "memory") if any(of_plain[name] for _, of_plain, _ in parts)]
     labels_of = [*plain, *(_label(key) for key in devices.keys)]
-    demands = [_amounts(plain, part.plain, devices, devices.of_task(part.generic, part.servers)) for part in parts]
     capacities = [_amounts(plain, server.plain, devices, devices.of_server(server.generic)) for server in servers]
     n, in_closed = len(servers), np.zeros((len(closed), len(labels_of)))
     work = []
-    for part, demand in zip(parts, demands, strict=True):
-        may = part.servers
-        if closed:
-            may = np.concatenate([may, np.array([n + k in part.held for k in range(len(closed))], dtype=np.bool_)])
-        staying = [s - n for s in part.held if s >= n]
-        for s in staying:
-            in_closed[s] += demand
-        place, stays = (part.place, part.place), float(len(staying))
-        work.append(Work(part.owner, demand, may, part.count, part.name, place, part.held, staying=stays))
+    for one, of_plain, of_task in parts:
+        may = np.asarray(one.servers)
+        demand = _amounts(plain, of_plain, devices, devices.of_task(of_task, may))
+        may = np.append(may, [n + k in one.held for k in range(len(closed))]) if closed else may
+        staying = [s - n for s in one.held if s >= n]
+        in_closed[staying] += demand
+        work.append(replace(one, request=demand, servers=may, staying=float(len(staying))))
     work += [one for account in idle for one in _of_all(work, account, n)]
     servers = [*servers, *closed]
     owed = None
-    if associations is not None and associations[0].get("limits"):
-        tree = tree_of(*associations)
+    if associations is not None and limits_count:
         owed = owed_to(tree, {one.owner for one in work}, labels_of, len(servers), notes)
-        note_rest(tree, notes)
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
             work,
             resources=labels_of,
             capacities=[*capacities, *in_closed.tolist()],
             servers=[server.name for server in servers],
-            tasks=tasks,
+            tasks=options.tasks,
             server_types=_types(servers),
             units={"cpu": "core", "memory": "GiB"},
             notes=notes,
@@ -168,7 +147,7 @@ def _arguments(
             says_what_runs=True,
         )
     values["notes"].append(_RULE)
-    return Arguments(values, (nodes_name, jobs_name), merge)
+    return Arguments(values, (nodes_name, jobs_name), options.merge)
 
 
 def _given_server(capacity: Any, generic: Collection[str]) -> SlurmServer:
@@ -231,28 +210,14 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
     return owner or f"no {users}"
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Equal tasks of a job, all waiting or all running."""
-
-    owner: str
-    name: str
-    place: str
-    servers: NDArray[np.bool_]
-    count: float
-    plain: dict[str, Fraction]
-    generic: Amounts
-    held: dict[int, float]
-
-
 def _parts(
     owned: list[tuple[str, str, SlurmJob, int]],
-    places: list[NDArray[np.bool_]],
+    places: list[Bool],
     servers: list[SlurmServer],
     closed: list[SlurmServer],
     notes: Notes,
-) -> Iterator[_Part]:
-    """The tasks of jobs: those that run take what is allocated on each server, and others what they request.
+) -> Iterator[tuple[Work, dict[str, Fraction], Amounts]]:
+    """The tasks of jobs, with what they take: of those that run what is allocated on each server, of others as asked.
 
     Servers are counted on by those that start no jobs, where the tasks that run there may run.
     """
@@ -267,7 +232,8 @@ def _parts(
             if any(one != (job.plain, job.generic) for one in given):
                 notes.add("{running job} {is} allocated other amounts than requested, and {counts} with these", name)
             for host, one in zip(hosts_of, given, strict=True):
-                yield _Part(owner, name, job.place, allowed, 1.0, *one, {at[host]: 1.0} if host in at else {})
+                running = {at[host]: 1.0} if host in at else dict[int, float]()
+                yield Work(owner, (), allowed, 1.0, name, (job.place, job.place), running), *one
             continue
         if job.servers > max(1, int(allowed.sum())):
             notes.add("{job} that {needs} more servers than it may use {was} left out", name)
@@ -277,10 +243,10 @@ def _parts(
             if key not in smallest:
                 smallest[key] = _smallest(job, allowed, servers)
         found = smallest[key] if job.takes_servers else None
-        yield _Part(owner, name, job.place, allowed, float(count), *job.requested(found), {})
+        yield Work(owner, (), allowed, float(count), name, (job.place, job.place)), *job.requested(found)
 
 
-def _smallest(job: SlurmJob, allowed: NDArray[np.bool_], servers: list[SlurmServer]) -> SlurmServer | None:
+def _smallest(job: SlurmJob, allowed: Bool, servers: list[SlurmServer]) -> SlurmServer | None:
     """The server with the fewest generic resources and cores that has what a task requests; None if there is none."""
     fitting = [
         server
@@ -319,9 +285,9 @@ def _label(key: Key) -> str:
     return (f"gres/{name}" if name in ("cpu", "memory") else name) + (f":{kind}" if kind else "")
 
 
-def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[NDArray[np.bool_]]:
+def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[Bool]:
     """Eligible servers of each job; a constraint that is not understood excludes none."""
-    known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
+    known: dict[Any, tuple[Bool, bool]] = {}
     out = []
     for name, job in jobs:
         key = (*job.placement, min(job.servers, len(servers) + 1) if job.required_nodes else 0)
@@ -335,7 +301,7 @@ def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes:
     return out
 
 
-def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[NDArray[np.bool_], bool]:
+def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[Bool, bool]:
     """Servers that a job may use, and whether all its rules were understood."""
     feature_rule = satisfies(job.features) if job.features else lambda features: True
     required = hosts(job.required_nodes) if job.required_nodes else None

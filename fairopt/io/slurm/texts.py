@@ -1,7 +1,7 @@
 """Texts of Slurm as the documents that its commands print with ``--json``: of ``slurm.conf`` and ``scontrol``.
 
 ``slurm.conf`` and ``scontrol show node`` have records such as ``NodeName=n[1-4] CPUs=64``; those of ``scontrol`` go on
-in lines that are indented. Accounts are read by `fairopt.io.queues.slurm_accounts`.
+in lines that are indented. Accounts are read by `accounts`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.documents import YAML, Document, document_of
 from fairopt.io.json_text import json_of_text, shown
 from fairopt.io.notes import Notes
-from fairopt.io.queues import slurm_accounts
+from fairopt.io.slurm import accounts
 from fairopt.io.slurm.fields import whole
 from fairopt.io.text_files import is_path, read_text
 from fairopt.runtime.hostlists import names_of
@@ -55,7 +55,7 @@ def slurm_document(source: Document, argument: str, expected: str) -> tuple[dict
         return document_of(source, argument, expected)
     if os.fspath(source).lower().endswith((".json", *YAML)):
         data, name = document_of(source, argument, expected)
-        return slurm_accounts.of_shares_in_json(data) or data, name
+        return accounts.of_shares_in_json(data) or data, name
     name, text = os.fspath(source), read_text(source, expected)
     found = document_of_text(text, name)
     return (json_of_text(text, name, expected) if found is None else found), name
@@ -65,11 +65,11 @@ def document_of_text(text: str, name: str) -> dict[str, Any] | None:
     """The document that a text of Slurm stands for, None for JSON and other texts."""
     if text.lstrip().startswith("{"):
         data = json_of_text(text, name, "expected output of Slurm")
-        return slurm_accounts.of_shares_in_json(data) or data
-    if slurm_accounts.is_dump(text):
-        return slurm_accounts.of_dump(text, name)
-    if slurm_accounts.is_shares(text):
-        return slurm_accounts.of_shares(text, name)
+        return accounts.of_shares_in_json(data) or data
+    if accounts.is_dump(text):
+        return accounts.of_dump(text, name)
+    if accounts.is_shares(text):
+        return accounts.of_shares(text, name)
     lines = list(_lines(text))
     if not any(_RECORD.match(line) for line, _ in lines):
         if _CONFIG.search(text):

@@ -13,7 +13,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
-from fairopt.policies.parse import parse_policy, parse_share
+from fairopt.policies.parse import parse_block, parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.properties.audit.audit import search_instance, witness_of
@@ -243,7 +243,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _share_from(text: str, path: Path) -> Share:
     """The share that a file names; `InvalidInstance` for one that is not fairopt's."""
     try:
-        return parse_share(text)
+        return parse_block(text, Share, "a share", "DominantShare()")
     except FairoptError as error:
         raise InvalidInstance(
             f"{path}: users compared by {text[:120]!r}, which is not one of fairopt's shares; give it: --share "

@@ -2,9 +2,9 @@
 
 * `leximin`: leximin level by level, and in fractions where floating point is not enough, with `level_program`, the
   linear program of a level in HiGHS.
-* `alpha_fair`: alpha-fairness and max-min, by prices per server row and resource.
+* `alpha_fair`: alpha-fairness, max-min, and sums of one concave function per user, by prices per server row and
+  resource.
 * `responses`: the same for many users and few prices, by best responses, where shares differ by server.
-* `sums`: sums of one concave function per user.
 * `fixed_sum`: the most even shares of a fixed sum.
 * `interior_point`: the primal-dual interior point of these, with `utilities`, marginal utilities of levels, and
   `lower_bounds` on levels.

@@ -1,9 +1,12 @@
-"""Alpha-fairness and max-min on several different servers, by prices per server row and resource (chapter 5).
+"""Alpha-fairness, max-min and other sums on several servers, by prices per server row and resource (chapter 5).
 
 The problem is ``max sum_j w_j u(z_j)`` with ``u'(z) = z^-alpha``, or ``max min_j z_j``, where a unit of level of user j
 on server s needs ``G_jsi`` of each resource. At prices p it costs ``k_js = sum_i G_jsi p_si``; an optimum uses the
 cheapest servers only, and ``w_j u'(z_j)`` is that cost (plus the multiplier of a limit). The interior point finds
 prices, and a point for them; the gap is that of the dual bound (Proposition 5.1), which any prices give.
+
+Of a sum ``sum_j f_j(x_j)`` with f_j concave and increasing, ``f_j'(x_j)`` is the cost of a task at the cheapest server,
+plus the multiplier of the limit: the central path with another marginal utility (Proposition 5.14).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 
 import numpy as np
 
+from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.certificate import Try
 from fairopt.proof.evidence.prices import RowPrices
 from fairopt.proof.proposal import Proposal
@@ -21,7 +25,7 @@ from fairopt.runtime.progress import tell
 from fairopt.solve import infeasible
 from fairopt.solve.cluster.interior_point import Interior
 from fairopt.solve.cluster.responses import solve_by_responses
-from fairopt.solve.cluster.utilities import Powers, Utilities
+from fairopt.solve.cluster.utilities import Curves, Powers, Utilities
 from fairopt.solve.form.program import Program
 from fairopt.solve.settings import Proposals, Settings
 
@@ -61,6 +65,30 @@ def prices_on_servers(program: Program) -> bool:
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())
 
 
+def sum_on_servers_applies(program: Program) -> bool:
+    """Whether the program is a sum of one increasing, curved function per user on several servers, under bounds only.
+
+    Users of functions with linear pieces would tie.
+    """
+    if program.term.alpha is not None or not prices_on_servers(program):
+        return False
+    marginal = program.marginal
+    return marginal is not None and _curved(marginal, program.size, program.most)
+
+
+def _curved(marginal: Marginal, size: Float, most: Float) -> bool:
+    """Whether all functions increase and have curvature at typical numbers of tasks and at the largest."""
+    if isinstance(marginal, PowerMarginal):
+        curved = [(factor, alpha) for factor, _, alpha in marginal.curved]
+        known = all(SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA and (factor > 0).all() for factor, alpha in curved)
+        return known and len(curved) > 0
+    for x in (np.minimum(size, most), most):
+        slope, curvature = marginal.both(x)
+        if not ((slope > 0) & (curvature < 0) & (slope < np.inf)).all():
+            return False
+    return True
+
+
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
     """Tasks and prices by Newton's method: one proposal, even if steps or time run out.
 
@@ -84,6 +112,19 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
                 return
         utilities = Powers(groups, alpha)
         yield by_steps(units, utilities, limits, 1.0, settings, begun)
+
+
+def solve_sum_on_servers(program: Program, settings: Settings) -> Proposals:
+    """Tasks and prices by Newton's method: one proposal, even if steps or time run out."""
+    begun = time.perf_counter()
+    marginal = program.marginal
+    assert marginal is not None
+    with np.errstate(all="ignore"):  # NaN stops the steps
+        units = RowUnits(program, program.size[:, None])
+        size = program.size
+        unit = float(marginal.slope(size) @ size)
+        utilities = Curves(marginal, size, unit, units.reach)
+    yield by_steps(units, utilities, units.limits, unit, settings, begun)
 
 
 def by_steps(

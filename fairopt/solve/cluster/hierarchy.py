@@ -36,7 +36,6 @@ ROOM = 2e-6  # of the tasks that a user could run alone: room for more; proofs a
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
 NEARLY_WHOLE = 16 * float(np.finfo(float).eps)
 MAX_ROWS_PER_LEAF = 10  # rows per leaf: at most 1 was needed
-LONGEST = 64  # steps between two tries to place the tasks
 
 # prices by server and resource, then of limits of the instance (None and their index), then by team and resource
 Row = list[tuple[int | str | None, int, float]]
@@ -74,32 +73,31 @@ def fill(
         table = _on_one(instance, tree, made.run())
         return Filled(table, entry | {"states": tree.entries(made), "events": tree.events(made, known)})
     programs = _Placements(instance, known, tree, forest, clock)
-    rows = _Rows(programs)
-    start = np.array(forest.starts)
-    if (over := programs.place(start)[0]) > VIOLATION_TOLERANCE:
+    rows: list[Row] = []
+    if (over := programs.place(np.array(forest.starts))[0]) > VIOLATION_TOLERANCE:
         refuse_unfit(Program(instance, Total(Tasks()), ()))
         raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; {FIT}")
-    if several:
-        _explore(forest, programs, rows, start, more)
     while True:
-        check("filling the tree", len(rows.prices))
-        made = filling(rows.of(forest), more, watch=several)
-        found = made.run()
-        over, row, table = programs.place(np.array(found))
-        if over > FITS and (over > NEARLY or row not in rows.prices):
-            rows.add(row)
-            continue
-        placements, missing = [], None
-        for before, waiting in made.waited:
+        check("filling the tree", len(rows))
+        made = filling(forest, more, watch=several)
+        tasks = made.run()
+        over, row, table = programs.place(np.array(tasks))
+        placements, missing = [], row if over > FITS and (over > NEARLY or row not in rows) else None
+        for before, waiting in made.waited if missing is None else ():
             placement, missing = programs.room(np.array(before), np.array(waiting))
             if missing is not None:
                 break
             placements.append(placement)
         if missing is None:
-            entry |= {"rows": [[list(price) for price in row] for row in rows.prices], "placements": placements}
+            entry |= {"rows": [[list(price) for price in row] for row in rows], "placements": placements}
             entry |= {"states": tree.entries(made), "events": tree.events(made, known)}
-            return Filled(table if several else _on_one(instance, tree, found), entry)
-        rows.add(missing)
+            return Filled(table if several else _on_one(instance, tree, tasks), entry)
+        if missing in rows or len(rows) > MAX_ROWS_PER_LEAF * len(tree.leaves):
+            refuse_unfit(Program(instance, Total(Tasks()), ()))
+            raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
+        rows.append(missing)
+        costs, taken = programs.costs(missing)
+        forest = forest._replace(rows=[*forest.rows, costs], taken=[*forest.taken, taken])
 
 
 def filling(forest: Forest, more: Sequence[float], watch: bool = False) -> Filling:
@@ -124,68 +122,6 @@ def _on_one(pool: Instance, tree: Tree, tasks: Sequence[float]) -> Float:
     used = out @ pool.ratios
     fitting: Float = np.minimum(out / max(float(used.max()), 1.0), pool.task_limits)
     return fitting[:, None]
-
-
-def _explore(forest: Forest, programs: _Placements, rows: _Rows, start: Float, more: Sequence[float]) -> None:
-    """Find rows in the order in which they stop users, from the tasks at which they start.
-
-    The filling goes on until tasks cannot be placed. Within the step in which that begins, the first row is found as by
-    Newton's method; from there the tree is filled again, as what comes depends on the tasks reached only.
-    """
-    while True:
-        check("filling the tree", len(rows.prices))
-        made = filling(rows.of(forest)._replace(starts=start.tolist()), more)
-        seen, wait = [start], 1
-        for _ in made.steps():
-            check()
-            seen.append(np.array(made.now()))
-            if len(seen) > wait and programs.place(seen[-1])[0] > FITS:
-                break
-            if len(seen) > wait:
-                seen, wait = [seen[-1]], min(2 * wait, LONGEST)
-        else:
-            if programs.place(seen[-1])[0] <= FITS:
-                return
-        fits, over = 0, len(seen) - 1
-        while over - fits > 1:
-            middle = (fits + over) // 2
-            fits, over = (fits, middle) if programs.place(seen[middle])[0] > FITS else (middle, over)
-        start, end, part, known = seen[fits], seen[over], 1.0, len(rows.prices)
-        while (found := programs.place(start + part * (end - start)))[0] > FITS and found[1] not in rows.prices:
-            row, taken = rows.add(found[1])
-            cost = np.array(row)
-            here, rise = taken + float(cost @ start), float(cost @ (end - start))
-            if rise <= 0 or not 1 - here < part * rise:
-                break  # as full as rounding tells
-            part = max((1 - here) / rise, 0.0)
-        if len(rows.prices) == known:
-            return
-        start = start + part * (end - start)
-
-
-class _Rows:
-    """The rows known: prices, costs per task of each leaf, and what is taken at first."""
-
-    def __init__(self, programs: _Placements) -> None:
-        self.programs = programs
-        self.prices: list[Row] = []
-        self.costs: list[Any] = []
-        self.taken: list[Any] = []
-
-    def of(self, forest: Forest) -> Forest:
-        """A forest with these rows."""
-        return forest._replace(rows=self.costs, taken=self.taken)
-
-    def add(self, row: Row) -> tuple[list[float], float]:
-        """The costs of a new row, and what of it is taken at first."""
-        if row in self.prices or len(self.prices) > MAX_ROWS_PER_LEAF * len(self.programs.users):
-            refuse_unfit(Program(self.programs.instance, Total(Tasks()), ()))
-            raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
-        costs, taken = self.programs.costs(row)
-        self.prices.append(row)
-        self.costs.append(costs)
-        self.taken.append(taken)
-        return costs, taken
 
 
 class _Placements:

@@ -66,7 +66,7 @@ class _LeximinPrograms:
         self.share = program.term.share
         self.level = self.cone.model.level(self.share)
         unit = program.instance.weights * self.level
-        c = self.share.coefficients(program.instance)
+        c = self.share.coefficients(program.instance, levelled=True)
         self.by_server = c.ndim == 2
         self.c = c / unit[:, None] if self.by_server else c / unit
         self.cap = np.full(len(unit), np.inf)  # each user's level at its limit

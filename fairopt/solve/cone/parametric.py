@@ -30,9 +30,8 @@ from fairopt.runtime.arrays import Float
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 from fairopt.runtime.tolerances import GAP_TOLERANCE, SUM_ROUNDING
-from fairopt.solve.cluster.alpha_fair import prices_on_servers
+from fairopt.solve.cluster.alpha_fair import prices_on_servers, solve_sum_on_servers
 from fairopt.solve.cluster.fixed_sum import most_even
-from fairopt.solve.cluster.sums import solve_sum_on_servers
 from fairopt.solve.cone.solve import by_chain, solve_problem
 from fairopt.solve.dispatch import ask
 from fairopt.solve.form.compiled import Posed

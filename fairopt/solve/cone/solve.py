@@ -97,15 +97,12 @@ def solve_number(program: Program, settings: Settings, names: Sequence[str] | No
 
 
 def solve_cone_program(program: Program, settings: Settings) -> Proposals:
-    """`solve_number` without SCS, which comes after Newton's method, or what `Prepared` has in its place.
+    """`solve_number` without SCS, which comes after Newton's method.
 
     One proposal if a search along the sum of shares follows.
     """
-    if settings.general is not None:
-        proposals = settings.general(program, settings)
-    else:
-        names = chain_of(settings, linear=True)
-        proposals = solve_number(program, settings, [name for name in names if name != "SCS" or settings.solver])
+    names = chain_of(settings, linear=True)
+    proposals = solve_number(program, settings, [name for name in names if name != "SCS" or settings.solver])
     return _first(proposals) if parametric_applies(program) else proposals
 
 
@@ -168,7 +165,6 @@ def solve_problem(
     explain: Callable[[], None] | None = None,
     objective: Objective | None = None,
     looser: bool = False,
-    keep: bool = False,
     left: Left | None = None,
 ) -> tuple[Try, bool]:
     """Solve within the time left; return the attempt, and whether the unknowns have finite values.
@@ -184,7 +180,6 @@ def solve_problem(
             time_limit=settings.clock.left,
             verbose=settings.verbose,
             looser=looser,
-            keep=keep,
             left=left,
         )
     except SolverUnavailable:  # another solver of the chain may take it

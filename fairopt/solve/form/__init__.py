@@ -1,10 +1,8 @@
 """Blocks and an instance prepared for solving: what methods and proofs read.
 
-* `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`). `program_data`:
-  what it compares and allows, in arrays.
+* `program`: active users, merged servers, combined bounds (`Program`); the same in CVXPY (`ConeModel`).
 * `program_rows`: capacities and linear constraints as rows, by block and name.
 * `equilibration`: units of unknowns, for the rows that users write.
-* `own_values`: the best values of blocks' variables at given tasks.
 * `above`: one pool above a base, as a plain program. `rising`: who can rise above the base of a surplus.
 * `alike`: users who are alike as one.
 * `bundle_program`: programs whose unknowns are bundles. `division`: those with a closed form (MLF-DRS, FFMRA, H-FFMRA).

@@ -58,18 +58,18 @@ class Cones:
 class Compiled:
     """A problem compiled for a solver by CVXPY's chain: its ``data``, the chain and its inverse data."""
 
-    def __init__(self, problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool) -> None:
+    def __init__(self, problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> None:
         self.problem = problem = whole(problem)
-        self.data, self.chain, self.inverse = problem.get_problem_data(solver, ignore_dpp=not keep, solver_opts=options)
+        self.data, self.chain, self.inverse = problem.get_problem_data(solver, ignore_dpp=True, solver_opts=options)
 
     @staticmethod
-    def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any], keep: bool = False) -> Compiled:
-        """A compiled problem; with ``keep`` for all values of its parameters."""
+    def of(problem: cp.Problem | Posed, solver: str, options: dict[str, Any]) -> Compiled:
+        """A compiled problem."""
         (objective,) = problem.objective.args
         squares = solver == "CLARABEL" and objective.has_quadratic_term() and not objective.is_affine()
         squares = bool(squares and options.get("use_quad_obj", True))
-        written = None if keep or solver not in BY_CONES else Written.made(problem, solver, squares)
-        return written or Compiled(problem, solver, options, keep)
+        written = None if solver not in BY_CONES else Written.made(problem, solver, squares)
+        return written or Compiled(problem, solver, options)
 
     def columns(self) -> dict[int, Indices]:
         """The columns of the problem's variables by their ids."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.shares import Share, require_level, takes_windows
 from fairopt.instance.parts import window
 from fairopt.runtime.arrays import Float, Indices
+from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Program
 
@@ -161,6 +162,12 @@ class Pool:
                 chunk = Chunk(self, rows, self.demands[rows], buffer)
                 out.append(function(chunk))
         return out
+
+
+def refuse_unfit_bounds(program: Program, load: Float, crossed: bool) -> None:
+    """Raise `Infeasible` with the lower bounds on tasks of one pool that conflict, if they do not fit."""
+    if not bounds_fit(load, crossed, program.usable):
+        later("fairopt.solve.infeasible:explain")(program)
 
 
 def bounds_fit(load: Float, crossed: bool, usable: Float) -> bool:

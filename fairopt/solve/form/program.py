@@ -37,26 +37,33 @@ from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.instance.parts import taking_part
+from fairopt.instance.validation import distinct
 from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, later, sp
-from fairopt.runtime.tolerances import ROUNDING, TINY
+from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
+from fairopt.solve.form import solvers
 from fairopt.solve.form.compiled import Left, affine_slopes
 from fairopt.solve.form.digests import NewConditions
 from fairopt.solve.form.equilibration import equilibrated
-from fairopt.solve.form.program_data import ProgramData
-from fairopt.solve.form.program_rows import BlockRows, rows_of
-from fairopt.solve.form.rising import of_those_who_rise
+from fairopt.solve.form.program_rows import BlockRows, ProgramRows, rows_of
+
+CHUNK = 16_384  # users
+RISES = 1e-8  # of what a number could be alone: less is no rise
 
 # `warn_of_loops` replaces this warning by one that names the block and the fix
 warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")
 
 
-class Program(ProgramData):
+class Program:
     """An objective and constraints on an instance as a program in the tasks of `Pairs`.
 
     With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint requires tasks of
     a user whose task limit is 0.
+
+    ``low`` and ``high`` (n_users,) bound tasks, ``usable`` (n_resources,) are fractions of capacities, and ``rest`` are
+    the other constraints. ``given`` is the instance of all users, ``instance`` that of those who take part. If
+    ``nobody_rises`` above the base of a surplus, the objective is of nobody, and its value 0.
     """
 
     def __init__(
@@ -71,10 +78,10 @@ class Program(ProgramData):
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
         self.empty = self.instance.n_users == 0
-        self.low = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
-        self.high = self.instance.task_limits
-        self.usable = np.ones(self.instance.n_resources)
-        self.rest = []
+        self.low: Float = np.broadcast_to(np.float64(0.0), (self.instance.n_users,))
+        self.high: Float = self.instance.task_limits
+        self.usable: Float = np.ones(self.instance.n_resources)
+        self.rest: list[Constraint] = []
         self.nobody_rises = False
         self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
@@ -107,10 +114,75 @@ class Program(ProgramData):
         if not (in_passes or self.is_above_base):
             self.objective.check(self.instance)
         if not (self.of_users or self.empty):
-            given, self.objective = self.objective, of_those_who_rise(self)
-            self.nobody_rises = isinstance(self.objective, Total) and self.objective is not given
+            before, self.objective = self.objective, later("fairopt.solve.form.rising:of_those_who_rise")(self)
+            self.nobody_rises = isinstance(self.objective, Total) and self.objective is not before
             self.__dict__.pop("of_users")
             self.__dict__.pop("term", None)
+
+    @cached_property
+    def active(self) -> Indices:
+        """Indices of the active users: those with a positive task limit."""
+        return np.flatnonzero(self.given.task_limits > 0)
+
+    @cached_property
+    def unlimited(self) -> bool:
+        """Whether no user has an upper bound."""
+        return bool(distinct(self.high).min(initial=np.inf) == np.inf)
+
+    @cached_property
+    def least_load(self) -> Float:
+        """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
+        demands, low = self.instance.per_server_demands[:, 0], self.low
+        load = np.zeros(self.instance.n_resources)
+        for start in range(0, len(low) if distinct(low).any() else 0, CHUNK):
+            load += low[start : start + CHUNK] @ demands[start : start + CHUNK]
+        whole = self.whole_capacities[0]
+        return np.divide(load, whole, out=np.zeros(len(load)), where=whole > 0)
+
+    @cached_property
+    def room(self) -> Bool:
+        """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
+        everyone = np.broadcast_to(True, self.low.shape)
+        room: Bool = everyone if self.unlimited else self.high > self.low * (1 + NOISE)
+        full = self.least_load >= self.usable * (1 - NOISE)
+        if full.any():  # up to rounding, which may leave enough for those who need little
+            left = np.maximum(self.usable - self.least_load, 0.0)[full] * self.whole_capacities[0][full]
+            needed = self.instance.per_server_demands[:, 0, full] * (RISES * self.most)[:, None]
+            room = room & ~(left < needed).any(axis=1)
+        return room
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The (user, server) pairs of eligible users."""
+        return Pairs(self.instance)
+
+    @cached_property
+    def most(self) -> Float:
+        """A proven upper bound on each user's tasks, shape (n_users,)."""
+        return np.minimum(self.high, self.instance.derived.tasks_alone_within(self.usable).sum(axis=1))
+
+    @cached_property
+    def capacity_rows(self) -> NDArray[np.int64]:
+        """Rows of `Pairs.loads` with a nonzero coefficient."""
+        loads = self.pairs.loads
+        return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
+
+    @cached_property
+    def whole_capacities(self) -> Float:
+        """Capacities of the server rows, counts included, shape (n_servers, n_resources)."""
+        return self.instance.capacities * self.instance.counts[:, None]
+
+    @cached_property
+    def usable_rows(self) -> Float:
+        """The usable fraction of each row of `Pairs.loads`."""
+        return np.tile(self.usable, self.instance.n_servers)
+
+    @cached_property
+    def rows(self) -> ProgramRows:
+        """Capacities and linear constraints, as bounds use them."""
+        return ProgramRows(
+            self.pairs, self.usable_rows, lambda: [one for block in self.rest for one in self.rows_of(block) or ()]
+        )
 
     @property
     def decides_tasks(self) -> bool:
@@ -212,11 +284,14 @@ class Program(ProgramData):
         """Tasks per unknown of each user in cone programs, shape (n_users,): `size`, equilibrated for users' own rows.
 
         Rows whose right side is 0 compare tasks with each other. A condition that all tasks are within twice each other
-        leaves little of sizes that differ by 7,000.
+        leaves little of sizes that differ by 7,000. A constraint that sizes do not break says nothing against
+        these.
         """
         own = [block for block in self.rest if not is_ours(block)]
         found = [one.rows for block in own for one in self.rows_of(block) or ()]
+        at_size = self.size[self.pairs.user]
         tables = [rows.per_task[rows.right == 0] for rows in found]
+        tables = [table for table, rows in zip(tables, found, strict=True) if rows.equal or (table @ at_size > 0).any()]
         if not any(table.nnz for table in tables):
             return self.size
         units = equilibrated(sp.csr_array(sp.vstack(tables)), self.pairs.user, self.size)
@@ -338,7 +413,7 @@ class Program(ProgramData):
             return lambda: variables
         if self.objective.is_known:
             return None
-        return lambda: later("fairopt.solve.form.own_values:best_values")(ConeModel(self), tasks)
+        return lambda: ConeModel(self).best_values(tasks)
 
 
 class ConeModel:
@@ -405,7 +480,10 @@ class ConeModel:
         pairs = self.program.pairs
         self.scale = self.program.units[pairs.user]
         self.unknowns = cp.Variable(len(pairs), name="tasks in units", nonneg=True)
-        return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
+        model = Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
+        if self.program.units is not self.program.size:
+            model.near = (self.program.size / self.program.units)[pairs.user]
+        return model
 
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
         """The constraint that rows of `Pairs.loads` stay within whole capacities."""
@@ -468,6 +546,25 @@ class ConeModel:
         found = cp.sum(self.program.objective.expression(self.model))
         del self.model.required[before:]
         return found
+
+    def best_values(self, tasks: Float) -> dict[str, Float]:
+        """The values of blocks' variables, by key, that maximise the objective at tasks; empty if no solver finds them.
+
+        They are left in the model, with the tasks.
+        """
+        own = self.model.own
+        form = cp.Constant(0.0) if self.program.objective.is_known else self.maximand[0]
+        variables = {one.variable.id for one in own.held.values()}
+        if not variables:
+            return {}
+        at = tasks / self.scale
+        conditions = [*(condition for _, _, condition in self.rest), *self.required]
+        some = [c for c in conditions if variables & {v.id for v in c.variables()}]
+        problem = cp.Problem(cp.Maximize(form), [self.unknowns == at, *some])
+        solved = (status in solvers.SOLVED for status in solvers.statuses(problem))
+        known = any(one and len(own.values()) == len(variables) for one in solved)
+        self.unknowns.save_value(np.array(at))
+        return own.values() if known else {}
 
     def tasks(self) -> Float:
         """Tasks by pair of the solver, at least 0."""
@@ -630,7 +727,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
         form = cp.sum(expression_of(objective, model))
         refuse_whole_numbers(objective, form, model.unknowns)
         warn_of_loops(objective, [form])
-        factor = _scale(form, unknowns)
+        factor = _scale(form, unknowns, model.near)
         form = form / factor
     if not form.is_concave():
         parts = [t for _, t in objective.summands() if not cp.sum(t.expression(model)).is_concave()]
@@ -641,16 +738,16 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     return form, factor
 
 
-def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
-    """The slope of an expression in unknowns near 1; dividing by it makes tolerances of solvers relative.
+def _scale(form: cp.Expression, unknowns: cp.Variable, typical: Float | float) -> float:
+    """The slope of an expression where unknowns are typical; dividing by it makes tolerances of solvers relative.
 
-    If it is not finite at 1, then at the first of 2, 1/2, 4, 1/4, ... where it is.
+    If it is not finite there, then at the first of 2, 1/2, 4, 1/4, ... times these where it is.
     """
     found = 1.0
     for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
         values = []
         for part in (at, at * (1.0 - 1e-4)):
-            unknowns.save_value(np.full(unknowns.shape, part))
+            unknowns.save_value(np.full(unknowns.shape, part * typical))
             with np.errstate(all="ignore"):
                 values.append(form.value)
         if values[0] is None:  # auxiliary variables

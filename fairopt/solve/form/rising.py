@@ -22,13 +22,13 @@ from fairopt.instance.validation import distinct
 from fairopt.runtime.arrays import Bool, Float
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
-from fairopt.solve.form.program_data import RISES, ProgramData
+from fairopt.solve.form.program import RISES, Program
 from fairopt.solve.form.program_rows import BlockRows
 
 STARVED = 1e-6  # of what a number could be alone: answers with less are asked whether more is possible
 
 
-def of_those_who_rise(program: ProgramData) -> Objective:
+def of_those_who_rise(program: Program) -> Objective:
     """The objective of those who can rise above their base; if nobody can, the total of shares that nobody changes."""
     objective, changed = program.objective, dict[Share, Share]()
     for term in objective.terms():
@@ -66,7 +66,7 @@ def of_those_who_rise(program: ProgramData) -> Objective:
     return found
 
 
-def names_at_base(program: ProgramData, share: Surplus) -> set[str]:
+def names_at_base(program: Program, share: Surplus) -> set[str]:
     """The names of users or teams that cannot rise above the base of a surplus, and have left the objective."""
     every = {*map(str, share._names(program.given))}
     if program.nobody_rises:
@@ -77,7 +77,7 @@ def names_at_base(program: ProgramData, share: Surplus) -> set[str]:
     return set()
 
 
-def who_rises(program: ProgramData, share: Surplus) -> Bool | None:
+def who_rises(program: Program, share: Surplus) -> Bool | None:
     """Which users or teams of a surplus can rise above their base, shape (n_numbers,); None if that is not certain."""
     of_pool = program.single and not program.rest
     if of_pool and share.share._is_plain:
@@ -94,7 +94,7 @@ def who_rises(program: ProgramData, share: Surplus) -> Bool | None:
     return None if found is None else found.rises
 
 
-def refuse_starved(program: ProgramData, tasks: Float | None) -> None:
+def refuse_starved(program: Program, tasks: Float | None) -> None:
     """`OutOfDomain` if an objective is minus infinity, as the constraints leave a number that it compares nothing.
 
     Linear programs decide, if some number is nearly 0 at ``tasks``, by pair: an answer that breaks constraints by no
@@ -138,13 +138,13 @@ class Staying(NamedTuple):
     further: list[tuple[BlockRows, Float]]
 
 
-def who_stays(program: ProgramData, share: Surplus) -> Staying | None:
+def who_stays(program: Program, share: Surplus) -> Staying | None:
     """The proof of who stays at the base of a surplus, and who can rise above it; None if none was found."""
     numbers = share._numbers(program.instance)
     return _by_programs(program, numbers, best_server(numbers.per_task, program.instance))
 
 
-def at_base(program: ProgramData, share: Surplus, tasks: Float) -> Bool:
+def at_base(program: Program, share: Surplus, tasks: Float) -> Bool:
     """Which numbers of a surplus are at their base at tasks by pair, but for what is tiny beside what they could be."""
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
@@ -152,12 +152,12 @@ def at_base(program: ProgramData, share: Surplus, tasks: Float) -> Bool:
     return found
 
 
-def _at(program: ProgramData, numbers: Numbers, tasks: Float) -> Float:
+def _at(program: Program, numbers: Numbers, tasks: Float) -> Float:
     """The numbers at tasks by pair."""
     return numbers.at(Point(program.instance, program.pairs.table(tasks)))
 
 
-def _all_fit(program: ProgramData) -> bool:
+def _all_fit(program: Program) -> bool:
     """Whether the lower bounds, spread in proportion to tasks alone, leave room for every user everywhere."""
     alone = program.instance.tasks_alone
     part = program.low / np.maximum(alone.sum(axis=1), program.low)
@@ -169,7 +169,7 @@ def _all_fit(program: ProgramData) -> bool:
     )
 
 
-def _by_programs(program: ProgramData, numbers: Numbers, c: Float, noise: bool = True) -> Staying | None:
+def _by_programs(program: Program, numbers: Numbers, c: Float, noise: bool = True) -> Staying | None:
     """Those whom linear programs can raise, if prices prove that the others stay; None if they do not.
 
     A possible rise of others is negligible if it is rounding, or (with ``noise``) tiny beside those of all who rise.
@@ -202,7 +202,7 @@ def _by_programs(program: ProgramData, numbers: Numbers, c: Float, noise: bool =
 class _Linear:
     """Linear programs over all placements: the largest sum of the rises of some numbers, each at most 1."""
 
-    def __init__(self, program: ProgramData, numbers: Numbers, unit: Float) -> None:
+    def __init__(self, program: Program, numbers: Numbers, unit: Float) -> None:
         pairs = program.pairs
         self.program, self.numbers, self.unit = program, numbers, unit
         self.per_task = pairs.of(numbers.per_task) / unit[numbers.of_pairs(pairs.user)]

@@ -155,17 +155,16 @@ def run(
     time_limit: float | None = None,
     verbose: bool = False,
     looser: bool = False,
-    keep: bool = False,
     left: Left | None = None,
 ) -> Try:
     """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
 
     ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
     (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
-    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
-    compiled for all values of its parameters. ``left`` keeps what else there is. There is no warm start, since options
-    leak between two solves of one problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the
-    solver cannot take this kind of problem, `InvalidBlock` for invalid options.
+    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. ``left`` keeps what
+    else there is. There is no warm start, since options leak between two solves of one problem. The ``time_limit``
+    includes CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of problem, `InvalidBlock` for
+    invalid options.
 
     A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
     different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
@@ -191,9 +190,9 @@ def run(
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
                 until = start + time_limit
-                status = _solve_in_time(problem, solver, verbose, settings, keep, until, looser, left)
+                status = _solve_in_time(problem, solver, verbose, settings, until, looser, left)
             else:
-                compiled = Compiled.of(problem, solver, settings, keep)
+                compiled = Compiled.of(problem, solver, settings)
                 status = _solve_data(problem, solver, verbose, settings, looser, compiled, left)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
@@ -296,7 +295,6 @@ def _solve_in_time(
     solver: str,
     verbose: bool,
     settings: dict[str, Any],
-    keep: bool,
     until: float,
     looser: bool,
     left: Left | None,
@@ -306,14 +304,13 @@ def _solve_in_time(
     place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
     check("writing programs for CVXPY")
     long = compiling(problem) > (until - time.perf_counter()) * _MOST_COMPILING
-    overruns = not keep and (long or may_overrun(solver, size(problem)))
-    if overruns:
+    if long or may_overrun(solver, size(problem)):
         try:
             return _solve_in_subprocess(problem, solver, verbose, settings, place, until)
         except subprocesses._CannotSend as error:
             log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    compiled = Compiled.of(problem, solver, settings, keep)
+    compiled = Compiled.of(problem, solver, settings)
     seconds = until - time.perf_counter()
     if seconds <= 0:
         return LATE

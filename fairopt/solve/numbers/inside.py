@@ -1,10 +1,10 @@
 """The leximin of members' shares inside teams whose totals are kept.
 
 A team whose members touch no row that binds is filled by itself: its members rise together until they have its total.
-Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and what they do not connect is
-solved apart. There the members that are still free rise together, each up to its own team's level, until rows stop some
-of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is found by Newton's
-method on linear programs which differ in one column and in bounds, from the last basis.
+Rows are added as they are broken (a relaxation whose optimum is feasible is optimal), and on one pool what they do not
+connect is solved apart. There the members that are still free rise together, each up to its own team's level, until
+rows stop some of them: those whose multipliers are positive stay where they are (Danna et al. 2012). That level is
+found by Newton's method on linear programs which differ in one column and in bounds, from the last basis.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairopt.runtime.lazy import csgraph, sp
 from fairopt.runtime.tolerances import NOISE, ROUNDING
 from fairopt.solve.cone.levels import SIZES
 from fairopt.solve.cone.solve import _SolverFailed
-from fairopt.solve.form.simplex import DUAL, PRIMAL, Simplex
+from fairopt.solve.form.simplex import BASIC, DUAL, PRIMAL, Simplex
 from fairopt.solve.form.solvers import LATE
 from fairopt.solve.settings import Settings
 
@@ -77,9 +77,10 @@ class Split:
             self.floor, self.free = inside.lowest.copy(), np.ones(len(inside.users), dtype=bool)
             self.reached = inside.tasks.copy()  # from where programs are feasible
             self.fill_parts(every[active], columns, inside.low, inside.high)
-            before, active = active, active | self.broken(self.tasks, every, columns, inside.low, inside.high)
-            if (active == before).all():
+            broken = ~active & self.broken(self.tasks, every, columns, inside.low, inside.high)
+            if not broken.any():
                 return
+            active |= broken | (len(columns) <= MAX_COLUMNS)
 
     def fill_parts(self, rows: Indices, columns: Indices, low: Float, high: Float) -> None:
         """Fill the teams of some columns, apart where no row connects them, between these bounds of all rows."""
@@ -154,7 +155,11 @@ class _Part:
         teams, self.team = np.unique(inside.team[self.members], return_inverse=True)
         self.teams = teams
         self.c, self.w = inside.c[columns], inside.w[self.members]
-        bare = np.zeros(len(self.members), dtype=bool) if not inside.single else ~inside.limited[self.members]
+        bare = (
+            np.zeros(len(self.members), dtype=bool)
+            if not inside.single
+            else ~inside.limited[self.members] & (inside.lowest[self.members] <= 0)
+        )
         self.bare, self.others = bare[self.user], np.flatnonzero(~bare)  # those with a row of their own
         unit = np.maximum(inside.equal_parts, NOISE * inside.equal_parts.max(initial=0.0))[self.members]
         self.unit = np.where(unit > 0, unit, 1.0)
@@ -181,18 +186,20 @@ class _Part:
         mine = np.flatnonzero(~self.bare)
         place = np.searchsorted(self.others, self.user[mine]), mine
         shares = sp.csr_array(((self.c * self.scale)[mine], place), shape=(len(self.others), len(self.columns)))
-        self.own = shares
-        blocks = [
-            sp.diags_array(self.of_rows) @ rows,
-            sp.diags_array(self.of_teams) @ self.totals_table @ scale,
-            sp.diags_array(1.0 / self.unit[self.others]) @ shares,
-        ]
-        table = sp.csr_array(sp.vstack(blocks))
-        self.template = sp.csc_array(sp.hstack([table, sp.csr_array(np.ones((table.shape[0], 1)))]))
+        of_teams = sp.diags_array(self.of_teams) @ self.totals_table @ scale
+        self.blocks = of_teams, sp.diags_array(1.0 / self.unit[self.others]) @ shares
+        self.scaled, used = sp.csr_array(sp.diags_array(self.of_rows) @ rows), self.table @ self.tasks
+        self.kept = np.flatnonzero((used >= self.high - NEAR / self.of_rows) | (used <= self.low + NEAR / self.of_rows))
         self.simplex = Simplex(self.split.settings.verbose)
         self.basis: tuple[Indices, Indices] | None = None
-        self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
         self.sizes: tuple[float, ...] = SIZES
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Write the rows that are kept below those of teams and members, with a column for z."""
+        table = sp.csr_array(sp.vstack([*self.blocks, self.scaled[self.kept]]))
+        self.template = sp.csc_array(sp.hstack([table, sp.csr_array(np.ones((table.shape[0], 1)))]))
+        self.simplex.highs.setOptionValue("simplex_iteration_limit", STEPS * sum(self.template.shape))
 
     def fill(self) -> None:
         """Fix members level by level; without the teams that are settled once these are many."""
@@ -235,57 +242,49 @@ class _Part:
         The multipliers bound that level; there are none if all are at their end.
         """
         free, w = self.free, self.w
-        top, dual = float((end / w)[free].max()), None
-        start, first = (self.floor / w)[free], np.zeros(int(free.sum()), dtype=np.intp)
-        ends = np.maximum((end / w)[free], start)
+        highest, dual = float((end / w)[free].max()), None
+        top, first = float((end / w)[free].min()), np.zeros(int(free.sum()), dtype=np.intp)
         for _ in range(MOST_STEPS):
-            target = np.where(free, np.maximum(np.minimum(top * w, end), self.floor), self.floor)
-            rates, reached = target - self.floor, self.floor
-            if float((rates / self.unit).max()) <= CLOSE:
-                break
-            part, found = self.solve(self.floor, rates)
-            reached = self.floor + part * rates
+            start = np.where(free, (self.floor / w)[free].min() * w, self.floor)  # lower bounds are rows of their own
+            rates = np.where(free, np.maximum(np.minimum(top * w, end) - start, 0.0), 0.0)
+            if (start + rates <= self.floor + CLOSE * self.unit).all():
+                if dual is not None or top == highest:
+                    break
+                top = highest  # where the first team ends can be reached
+                continue
+            part, found = self.solve(start, rates)
+            reached = np.maximum(start + part * rates, self.floor)
             if (1 - part) * float((rates / self.unit).max()) <= CLOSE:
+                self.floor = reached
+                continue
+            pi, low = found.of_members[self.members][free], (self.floor / w)[free]
+            ends = np.maximum((end / w)[free], low)
+            root = float(risen(first, pi * w[free], low, ends, np.array([pi @ (start + part * rates)[free]]))[0])
+            rounded, top, dual = root >= top * (1 - NEAR), root, found
+            if rounded or (np.minimum(root * w, end) <= reached + CLOSE * self.unit)[free].all():
+                self.floor = reached
                 break
-            pi = found.of_members[self.members][free]
-            root = float(risen(first, pi * w[free], start, ends, np.array([pi @ reached[free]]))[0])
-            if root >= top * (1 - NEAR):  # by rounding
-                break
-            top, dual = root, found
-        self.floor = reached
         return dual
 
     def solve(self, floor: Float, rates: Float) -> tuple[float, SplitDual]:
         """The largest z <= 1 such that all members have ``floor + rates z``, and its dual solution.
 
-        The last column is z in units of the largest rise.
+        Rows are added as they are broken. The last column is z in units of the largest rise.
         """
-        check("the solver HIGHS (and giving it programs)")
-        split, inside, simplex = self.split, self.inside, self.simplex
-        if split.settings.clock.late:
-            raise _SolverFailed(LATE)
-        split.programs += 1
+        inside, simplex = self.inside, self.simplex
         largest = float((rates / self.unit).max())
         rates = rates / largest
         here = self.c * self.tasks
         based = np.where(self.bare, np.minimum(floor[self.user], here) / self.c, 0.0)  # so that z = 0 is feasible
         rate = np.where(self.bare, rates[self.user] / self.c, 0.0)
         used, of_teams = self.table @ self.tasks, self.totals_table @ self.tasks
-        low = (np.minimum(self.low, used) - self.table @ based) * self.of_rows
-        high = (np.maximum(self.high, used) - self.table @ based) * self.of_rows
+        low, high = np.minimum(self.low, used), np.maximum(self.high, used)
         totals = (of_teams - self.totals_table @ based) * self.of_teams
         shares = sums_by(self.user, here, len(self.members))[self.others]
         above = np.minimum(floor[self.others], shares) / self.unit[self.others]
-        rows = np.concatenate([low, totals, above]), np.concatenate([high, totals, np.full(len(above), np.inf)])
-        entries = self.template.data.copy()
-        entries[self.template.indptr[-2] :] = np.concatenate(
-            [
-                self.table @ rate * self.of_rows,
-                self.totals_table @ rate * self.of_teams,
-                -(rates / self.unit)[self.others],
-            ]
-        )
-        matrix = sp.csc_array((entries, self.template.indices, self.template.indptr), shape=self.template.shape)
+        common = np.concatenate([totals, above]), np.concatenate([totals, np.full(len(above), np.inf)])
+        beside = np.concatenate([self.totals_table @ rate * self.of_teams, -(rates / self.unit)[self.others]])
+        fixed, rising = self.table @ based, self.table @ rate * self.of_rows
         p = len(self.columns)
         least, most = inside.least_tasks[self.columns], inside.most_tasks[self.columns]
         free = self.bare | (not inside.single) & (most > 0)
@@ -294,29 +293,57 @@ class _Part:
             np.append(smallest, 0.0),
             np.append(np.where(free, np.inf, np.maximum(most, self.tasks) / self.scale), largest),
         )
-        costs = np.append(np.zeros(p), -1.0)
+        first = DUAL if self.basis is None else PRIMAL
+        while True:
+            kept = self.kept
+            rows = [
+                np.append(start, ((side - fixed) * self.of_rows)[kept])
+                for start, side in zip(common, (low, high), strict=True)
+            ]
+            self._optimise(bounds, (rows[0], rows[1]), np.append(beside, rising[kept]), first)
+            z = min(max(float(simplex.values[p]), 0.0), largest)
+            tasks = np.maximum(simplex.values[:p], 0.0) * self.scale + based + rate * z
+            used = self.table @ tasks
+            broken = np.maximum(used - high, low - used) * self.of_rows > NEAR
+            broken[kept] = False
+            if not broken.any():
+                break
+            added, first = np.flatnonzero(broken), DUAL
+            self.kept = np.append(kept, added)
+            self.basis = simplex.of_columns, np.append(simplex.of_rows, np.full(len(added), BASIC))
+            self._assemble()
+        duals = -simplex.duals
+        duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
+        self._keep(tasks)
+        y = np.zeros(len(inside.low))
+        mu, pi = np.zeros(inside.n_teams), np.zeros(len(inside.users))
+        t, n = len(self.teams), len(self.teams) + len(self.others)
+        y[self.rows[kept]], mu[self.teams] = duals[n:] * self.of_rows[kept], duals[:t] * self.of_teams
+        cost = self.table.T @ y[self.rows] + self.totals_table.T @ mu[self.teams]
+        pi[self.members[self.user[self.bare]]] = np.maximum(cost, 0.0)[self.bare] / self.c[self.bare]
+        pi[self.members[self.others]] = np.maximum(-duals[t:n], 0.0) / self.unit[self.others]
+        return z / largest, SplitDual(np.zeros(0, dtype=np.intp), y, mu, pi)
+
+    def _optimise(self, bounds: tuple[Float, Float], rows: tuple[Float, Float], of_z: Float, first: int) -> None:
+        """Maximise z, with these entries in its column."""
+        check("the solver HIGHS (and giving it programs)")
+        split, simplex = self.split, self.simplex
+        if split.settings.clock.late:
+            raise _SolverFailed(LATE)
+        split.programs += 1
+        entries = self.template.data.copy()
+        entries[self.template.indptr[-2] :] = of_z
+        matrix = sp.csc_array((entries, self.template.indices, self.template.indptr), shape=self.template.shape)
+        costs = np.append(np.zeros(len(self.columns)), -1.0)
         for size in self.sizes:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
-            if simplex.run(split.settings.clock, DUAL if self.basis is None else PRIMAL):
+            if simplex.run(split.settings.clock, first):
                 self.sizes = SIZES[SIZES.index(size) :]
                 break
         else:
             raise _SolverFailed(LATE if split.settings.clock.late else f"no optimum of program {split.programs}")
         self.basis = simplex.of_columns, simplex.of_rows
         simplex.refine()
-        z = min(max(float(simplex.values[p]), 0.0), largest)
-        tasks = np.maximum(simplex.values[:p], 0.0) * self.scale + based + rate * z
-        duals = -simplex.duals
-        duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
-        self._keep(tasks)
-        y = np.zeros(len(inside.low))
-        mu, pi = np.zeros(inside.n_teams), np.zeros(len(inside.users))
-        n, t = len(self.rows), len(self.teams)
-        y[self.rows], mu[self.teams] = duals[:n] * self.of_rows, duals[n : n + t] * self.of_teams
-        cost = self.table.T @ y[self.rows] + self.totals_table.T @ mu[self.teams]
-        pi[self.members[self.user[self.bare]]] = np.maximum(cost, 0.0)[self.bare] / self.c[self.bare]
-        pi[self.members[self.others]] = np.maximum(-duals[n + t :], 0.0) / self.unit[self.others]
-        return z / largest, SplitDual(np.zeros(0, dtype=np.intp), y, mu, pi)
 
     def _keep(self, tasks: Float) -> None:
         """Keep tasks as the point from which the next program is feasible, with the totals as given."""

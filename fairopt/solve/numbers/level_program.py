@@ -102,10 +102,7 @@ class NumberPrograms:
         self.fixed, self.low, self.high = sp.vstack(parts), np.concatenate(low), np.concatenate(high)
 
     def _matrix(self, units: Float, rates: Float) -> sp.csc_array:
-        """The rows of all levels and those of numbers, in units that stay as long as they are about the present ones.
-
-        Levels then differ in entries of z alone, which HiGHS changes without a new factorisation.
-        """
+        """The rows of all levels and those of numbers, in units that stay while they are about the present ones."""
         if self.template is None or not (self.units / FAR < units).all() or not (units < self.units * FAR).all():
             n, self.units = len(units), units
             own = sp.hstack([sp.diags_array(1.0 / units) @ self.by_number, sp.csr_array(np.ones((n, 1)))])

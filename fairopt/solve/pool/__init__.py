@@ -1,6 +1,5 @@
 """Exact methods on one pool.
 
-* `solve`: the proposals of most, with evidence.
 * `waterfilling`: leximin and max-min, by water-filling.
 * `envy`: the same under envy-freeness.
 * `alpha_fair`: alpha-fairness, by Newton's method in prices.

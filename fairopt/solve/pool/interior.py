@@ -9,17 +9,23 @@ The sum of shares may be fixed as well, with a multiplier of either sign.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
+from fairopt.certificate import Try
 from fairopt.instance.parts import window
+from fairopt.proof.evidence.prices import UserPrices
+from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float
 from fairopt.runtime.progress import tell
-from fairopt.runtime.tolerances import NOISE, TINY
+from fairopt.runtime.tolerances import NOISE, ROUNDING, TINY
+from fairopt.solve.form.pool_users import refuse_unfit_bounds
 from fairopt.solve.form.program import Program
+from fairopt.solve.settings import Proposals, Settings
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 STEPS = 80  # from equal prices; 10 to 25 are usual
@@ -32,7 +38,31 @@ COLD, WARM = 0.1, 1e-3  # first products, relative to the marginal value of a us
 SINGULAR = 1e-14  # smaller singular values are zero: prices of resources that are full for the same users
 SAMPLE = 500  # users whose prices are a first guess
 LEAST = 1e-6  # of an equal part: first tasks of users whose best response is none
+EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
+UNSOLD = 1e-9  # of all capacities at their prices: more than this and best responses leave too much
 HALVINGS = 14  # of the logarithm of common prices
+
+
+def solve_sum(program: Program, settings: Settings) -> Proposals:
+    """A sum of one concave function per user, with prices; raises `Infeasible` if the lower bounds do not fit."""
+    begun = time.perf_counter()
+    assert program.marginal is not None
+    if program.low.any():
+        crossed = bool(np.any(program.low > program.high * (1 + ROUNDING)))
+        refuse_unfit_bounds(program, program.pairs.loads @ program.low, crossed)
+    with np.errstate(all="ignore"):  # NaN stops the steps
+        problem = of_program(program, program.marginal)
+        found = solve_pool(problem, sample_of(program, problem))
+        attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
+        if found is None:
+            yield Proposal("prices", attempt=attempt)
+            return
+        # if the best responses to the prices fill what has a price, they are more precise for single users
+        response = problem.response(found.prices, found.tasks)
+        left, worth = problem.usable - problem.ratios @ response, float(found.prices @ problem.usable)
+        fills = bool((left >= -EXCESS * problem.usable).all()) and float(found.prices @ left) <= UNSOLD * worth
+    tasks = problem.whole(response if fills else found.tasks)
+    yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,47 @@ users can make up for the residual loads. Then the restricted program gives the 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.certificate import Try
+from fairopt.proof.evidence.pool import TotalPrices
+from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Float, Indices
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.tolerances import ROUNDING, TINY
 from fairopt.solve.batch.max_sum import Simplex
-from fairopt.solve.form.pool_users import Chunk, Pool, cost, summed
+from fairopt.solve.form.pool_users import Chunk, Pool, cost, refuse_unfit_bounds, summed
+from fairopt.solve.form.program import Program
 from fairopt.solve.form.solvers import TIGHT
+from fairopt.solve.settings import Proposals, Settings
 
 GAP = 1e-13  # relative gap at which to stop, also in a restricted program
 FEW = 1_000  # kept users of one round
 MAX_KEPT_USERS = 3_000  # kept users of a restricted program, with those of earlier rounds
 ROUNDS = 100  # 2 to 5 are usual
+
+
+def solve_max_sum(program: Program, settings: Settings) -> Proposals:
+    """The largest total with prices as evidence; raises `Infeasible` if the lower bounds do not fit."""
+    assert program.pool_share is not None
+    begun = time.perf_counter()
+    pool = Pool(program, program.pool_share)
+    least, crossed = pool.least()
+    refuse_unfit_bounds(program, least, crossed)
+    users = MaxSumPool(pool, least)
+    mix = find_mix(users)
+    if mix is None:
+        yield Proposal("linear", attempt=Try("linear", "no prices found", time.perf_counter() - begun))
+        return
+    tasks = np.empty(pool.n)
+    pool.each(partial(users.settle, mix=mix, tasks=tasks))
+    evidence = TotalPrices(pool, mix.prices)
+    yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
 
 
 class UserColumns(NamedTuple):

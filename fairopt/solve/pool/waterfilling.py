@@ -17,15 +17,55 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from fairopt.blocks.shares import Share
+from fairopt.errors import NotCertified
+from fairopt.proof.evidence.pool import Bottlenecked
+from fairopt.proof.pool_gaps import bottlenecks, rounding_decides
+from fairopt.proof.proposal import Proposal
 from fairopt.runtime.arrays import Bool, Float, Indices
+from fairopt.runtime.lazy import later
 from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.pool_users import Chunk, Pool, bounds_fit
+from fairopt.solve.form.program import Program
+from fairopt.solve.settings import Proposals, Settings
 
 MOST_RESOURCES = 6  # for which rates are kept by set of resources: at most 64 sets
 FULL = 1e-14  # of a capacity: rounding of sums over users
 NEAR = 0.03  # relative distance from the level of the last sum within which differences lose no digits
 KINK = 1e-15  # relative rounding of the level at which a user reaches a bound
 SMALL = 1e-3  # part of the slope of the last sum below which differences have lost digits
+
+
+def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
+    """Leximin or max-min with the order of bottlenecks as evidence; raises `Infeasible` if lower bounds do not fit."""
+    assert program.pool_share is not None
+    pool = Pool(program, program.pool_share)
+    users = WaterfillingPool(pool)
+    filled = find_events(users, pool.usable)
+    if filled is None:
+        later("fairopt.solve.infeasible:explain")(program)
+        raise NotCertified("the lower bounds do not fit, though no conflict was found; loosen them a little")
+    events, order = filled.events, [event.resource for event in filled.events]
+    pool.each(lambda chunk: users.settle(chunk, events))
+    evidence = Bottlenecked(pool, order, filled.prices)
+    answer = yield Proposal("water-filling", users.tasks, evidence)
+    if answer is None or answer.ok:
+        return
+    if rounding_decides(program, bottlenecks(pool, answer.tasks, order)):
+        tasks = later("fairopt.exact.pool:fill")(program)
+        if tasks is not None:
+            yield Proposal("water-filling", tasks, evidence)
+
+
+def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
+    """Tasks with the leftover of the given ones shared out by water-filling; None if those do not fit."""
+    pool = Pool(program, share, low=tasks)
+    users = WaterfillingPool(pool)
+    filled = find_events(users, pool.usable)
+    if filled is None:
+        return None
+    pool.each(lambda chunk: users.settle(chunk, filled.events))
+    return users.tasks
 
 
 class Event(NamedTuple):

@@ -11,7 +11,6 @@ import mmap
 import os
 import re
 import sys
-import threading
 import tokenize
 import zlib
 from abc import ABC, abstractmethod
@@ -138,17 +137,8 @@ def _content(array: Any) -> Any:
     return array.ravel("K").view(np.uint8)
 
 
-class _Scratch(threading.local):
-    """A thread's buffer for chunks, which stays in the processor's cache."""
-
-    memory: Any = np.empty(0, dtype=np.uint8)
-
-
-_SCRATCH = _Scratch()
-
-
 class FileRows:
-    """Rows of a file, read in order in chunks, each into the same buffer: half the time of one array per shard.
+    """Rows of a file, read in order in chunks: half the time of one array per shard.
 
     Raises `NotCertified` if size, time or, if ``compares``, checksum differ from those of the first reading.
     """
@@ -187,7 +177,7 @@ class FileRows:
         return out
 
     def chunks(self) -> Iterator[Float]:
-        """All rows; a chunk is valid until the next one."""
+        """All rows."""
         step = rows_in_a_chunk(self.shape[1])
         for start in range(0, len(self), step):
             yield self[start : start + step]
@@ -237,28 +227,18 @@ class FileRows:
         self._stat = now
 
     def _read(self, start: int, stop: int) -> Any:
-        m, (by_row, by_column), size = self.shape[1], self.shard.strides, self.shard.dtype.itemsize
-        count = (stop - start) * m
-        if len(_SCRATCH.memory) < count * size:
-            _SCRATCH.memory = np.empty(count * size, dtype=np.uint8)
-        memory = _SCRATCH.memory[: count * size]
-        flat = memory.view(self.shard.dtype)
+        n, m, (by_row, by_column) = stop - start, self.shape[1], self.shard.strides
         where = self.shard.offset + start * by_row
-        if by_column == size:
-            self._fill(memory, where)
-            return flat.reshape(stop - start, m)
-        for i, column in enumerate(memory.reshape(m, -1)):
-            self._fill(column, where + i * by_column)
-        return flat.reshape(m, stop - start).T
+        if by_column == self.shard.dtype.itemsize:
+            return self._numbers(where, n * m).reshape(n, m)
+        return np.stack([self._numbers(where + i * by_column, n) for i in range(m)]).T
 
-    def _fill(self, memory: Any, where: int) -> None:
+    def _numbers(self, where: int, count: int) -> Any:
         self._file.seek(where)
-        view, done = memoryview(memory), 0
-        while done < len(view):
-            got = self._file.readinto(view[done:])
-            if not got:
-                raise changed()
-            done += got
+        content = self._file.read(count * self.shard.dtype.itemsize)
+        if len(content) < count * self.shard.dtype.itemsize:
+            raise changed()
+        return np.frombuffer(content, self.shard.dtype)
 
 
 def changed() -> NotCertified:

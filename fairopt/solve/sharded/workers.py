@@ -34,7 +34,7 @@ from fairopt.runtime.progress import tell
 from fairopt.solve.form.pool_users import Chunk, Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool.alpha_fair import AlphaFairPool, Response
-from fairopt.solve.pool.waterfilling import Event, Start, WaterfillingPool
+from fairopt.solve.pool.waterfilling import MOST_RESOURCES, Event, Start, WaterfillingPool
 from fairopt.solve.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.solve.sharded.waiting import gathered, named_errors
 
@@ -54,6 +54,12 @@ class ShardedProblem:
         """The program of objective and constraints on some users."""
         return Program(instance, self.objective, self.constraints)
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether files are read into arrays in every round, as constraints, or leximin of many resources, need it."""
+        by_set = self.objective.term.alpha is not None or len(self.resources) <= MOST_RESOURCES
+        return bool(self.constraints) or not by_set
+
 
 class LoadedShard:
     """A shard in memory. Its errors name the shard and the row."""
@@ -62,8 +68,7 @@ class LoadedShard:
         self.shard, self.problem = shard, problem
         self.users: WaterfillingPool | AlphaFairPool | None = None
         with shard.named():
-            whole = bool(problem.constraints)
-            instance, self._checksum = shard.instance(problem.capacities, problem.resources, whole)
+            instance, self._checksum = shard.instance(problem.capacities, problem.resources, problem.reads_whole)
             self.program = problem.program(instance)
             self.program.refuse_infinite_objective()
             if not self.program.empty:
@@ -199,8 +204,7 @@ class InProcess:
     """Shards read one after the other in this process, in every round.
 
     Shards whose demands are views or in files are kept, with a number or two per user: 3 million users of a file take a
-    half (DRF) to a third (alpha-fairness) of the time of loading them again. Under constraints it would be several, so
-    they are loaded again.
+    half (DRF) to a third (alpha-fairness) of the time of loading them again. What must be read whole is loaded again.
     """
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem) -> None:
@@ -220,8 +224,10 @@ class InProcess:
     def _loaded(self, k: int) -> LoadedShard:
         loaded = self.kept.get(k)
         if loaded is None:
-            loaded = LoadedShard(self.shards[k], self.problem)
-            if self.shards[k].is_view and not self.problem.constraints:
+            shard, problem = self.shards[k], self.problem
+            loaded = LoadedShard(shard, problem)
+            copied = bool(problem.constraints) or (problem.reads_whole and not isinstance(shard, ArrayShard))
+            if shard.is_view and not copied:
                 self.kept[k] = loaded
         return loaded
 

@@ -3,7 +3,7 @@
 import pytest
 
 import fairopt as fo
-from fairopt.io.kubernetes.gpu_slices import slice_of
+from fairopt.io.kubernetes.gpus import slice_of
 from fairopt.io.kubernetes.objects import Node
 from fairopt.operate.quotas import quotas_of
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part, checked
-from fairopt.io.kubernetes.quantities import Quantity
+from fairopt.io.quantities import Quantity
 
 
 class One(Part):

@@ -12,10 +12,9 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.kubernetes.kueue import APPLIED, LENT, lent_of, own_limit
 from fairopt.io.quotas.accounts import to_sacctmgr
 from fairopt.io.quotas.cluster_queues import to_cluster_queues, to_patches
-from fairopt.io.quotas.csv_table import to_csv
 from fairopt.io.quotas.objects import yaml_list
 from fairopt.io.quotas.present import quotas_of_input, read_quotas
-from fairopt.io.quotas.quota import Quota
+from fairopt.io.quotas.quota import Quota, to_csv
 from fairopt.io.quotas.resource_quotas import to_resource_quotas
 
 ROWS = [
@@ -54,11 +53,11 @@ def test_resource_quotas_are_one_for_each_namespace(tmp_path):
         "and pods beyond these amounts, which then appear nowhere.\n"
         "apiVersion: v1\nkind: List\nitems:\n"
         "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: vision\n"
-        '  spec:\n    hard:\n      requests.cpu: "1500m"\n      requests.memory: "2560Mi"\n'
-        '      requests.nvidia.com/gpu: "4"\n'
+        "  spec:\n    hard:\n      requests.cpu: '1500m'\n      requests.memory: '2560Mi'\n"
+        "      requests.nvidia.com/gpu: '4'\n"
         "- apiVersion: v1\n  kind: ResourceQuota\n  metadata:\n    name: fairopt\n    namespace: nlp\n"
-        '  spec:\n    hard:\n      requests.cpu: "0"\n      requests.memory: "3Gi"\n'
-        '      requests.nvidia.com/gpu: "0"\n'
+        "  spec:\n    hard:\n      requests.cpu: '0'\n      requests.memory: '3Gi'\n"
+        "      requests.nvidia.com/gpu: '0'\n"
     )
     (tmp_path / "q.yaml").write_text(text)
     assert read_quotas(tmp_path / "q.yaml") == (in_kubernetes(ROWS), "kubernetes")
@@ -464,7 +463,7 @@ def test_an_input_has_its_own_present_quotas(tmp_path):
             "q.json",
             '{"items": [{"kind": "ClusterQueue", "metadata": {"name": "a"}, "spec": {"resourceGroups": [{"flavors": '
             '[{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "4x"}]}]}]}}]}',
-            r'items\[0\]\.spec\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota is "4x"',
+            r'items\[0\] \(a\)\.spec\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota is "4x"',
         ),
         ("q.json", '{"items": [{"kind": "ClusterQueue", "metadata": 1}]}', r"items\[0\]\.metadata is 1"),
     ],

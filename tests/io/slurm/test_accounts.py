@@ -114,7 +114,10 @@ def test_a_folder_with_associations_is_read(tmp_path):
             {"associations": [account("bio"), account("bio", "x", cluster="d")]},
             'the account "bio" differs between the clusters "c" and "d"; give the associations of one',
         ),
-        ({"associations": [account("bio", "x"), account("x", "bio")]}, 'the account "bio" is above itself'),
+        (
+            {"associations": [account("bio", "x"), account("x", "bio")]},
+            "the queue 'bio' is in a circle of parents, bio -> x -> bio",
+        ),
     ],
 )
 def test_wrong_associations_are_refused(tree, message):

@@ -179,6 +179,7 @@ def all_held(value: Any, seen: set[int]) -> Iterator[Any]:
         yield from all_held(one, seen)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(("kind", "policy", "instance"), OF_EACH_KIND)
 def test_evidence_holds_nothing_that_can_be_called(
     kind: str, policy: fo.Policy, instance: fo.Instance, monkeypatch: pytest.MonkeyPatch

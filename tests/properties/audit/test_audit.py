@@ -792,6 +792,7 @@ class Wide(fo.Share):
         return np.ones(1)
 
 
+@pytest.mark.fast_methods
 def test_an_audit_by_throughput_refutes_equal_hours_as_fractions_confirm() -> None:
     report = audit(HOURS, ["pe", "si", "ef"], share=fo.ThroughputShare(), servers=2, limits=True, max_examples=60)
     assert str(report).startswith("Policy(Leximin(Tasks())), by ThroughputShare()")
@@ -812,6 +813,7 @@ def test_without_limits_throughput_is_efficient_and_no_worse_than_own_slices() -
     assert report.ok and report["pe"].instances == 12
 
 
+@pytest.mark.fast_methods
 def test_given_instances_are_judged_by_the_share_and_left_out_where_a_user_has_none() -> None:
     rates = fo.Instance([[1], [1]], [[1], [1]], task_limits=2, rates=[[1, 10], [1, 1.1]])
     found = audit(HOURS, ["pe"], [rates], share=fo.ThroughputShare())["pe"].witness

@@ -42,6 +42,7 @@ def test_binding_integers_have_pools_with_one_two_and_all_resources_full() -> No
     assert set(full) == {1, 2, 3}
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda p: p.name)
 @pytest.mark.parametrize("name", NAMES)
 def test_measures_agree_with_the_checks(policy: fo.Policy, name: str) -> None:

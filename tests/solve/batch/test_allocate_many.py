@@ -259,6 +259,7 @@ def test_identical_users_and_a_resource_that_no_user_needs(policy: fo.Policy) ->
             np.testing.assert_allclose(found.tasks, 1, rtol=1e-9)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.FDS(5)], ids=str)
 def test_weights_over_six_decades(policy: fo.Policy) -> None:
     weights = 10.0 ** np.random.default_rng(0).uniform(-3, 3, size=(50, 4))

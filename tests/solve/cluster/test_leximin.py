@@ -55,7 +55,7 @@ def answered(
 ) -> tuple[Answer, np.ndarray]:
     """The answer, and each user's share per weight."""
     program = Program(instance, fo.Leximin(share), constraints, merge=merge)
-    assert levels_apply(program)
+    assert levels_apply(program), "'levels' does not apply"
     answer = best(program, solve_leximin_on_servers(program, Settings()))
     tasks = program.expand(answer.tasks).sum(axis=1)
     return answer, share.coefficients(instance) * tasks / instance.weights
@@ -536,6 +536,7 @@ def moved(answer: fo.Allocation) -> float:
     return float(found[1]) if found else 0.0
 
 
+@pytest.mark.fast_methods
 def test_beyond_their_size_the_certificate_says_how_far_rounding_may_move_levels() -> None:
     given, more = chain(106), 760  # and one user on servers of its own
     n, m, servers = *given["demands"].shape, len(given["capacities"])

@@ -170,6 +170,7 @@ def test_no_prices_bound_below_the_optimum(seed: int) -> None:
             assert judge(program, wrong).gap >= 0.1 - 1e-5  # a tenth less than the best, or its logarithm
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("k", range(2))
 def test_many_users_are_solved_by_their_responses(k: int) -> None:
     instance, rate = jobs(MANY, 3, 2)

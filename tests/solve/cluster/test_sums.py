@@ -23,7 +23,7 @@ from fairopt.proof.evidence.prices import RowPrices, UserPrices
 from fairopt.proof.proposal import Proposal
 from fairopt.proof.server_bounds import LevelUnits, RowUnits
 from fairopt.solve.cluster import fixed_sum
-from fairopt.solve.cluster.sums import sum_on_servers_applies
+from fairopt.solve.cluster.alpha_fair import sum_on_servers_applies
 from fairopt.solve.cluster.utilities import Curves, Powers
 from fairopt.solve.form.program import Program
 
@@ -95,11 +95,13 @@ def test_a_user_for_whom_nothing_is_worth_its_cost_ends_with_nothing() -> None:
     assert a.certificate.method == "prices" and a.tasks[2] < 1e-6 < a.tasks[1]
 
 
+@pytest.mark.fast_methods
 def test_many_equal_users_share_one_price() -> None:
     a = fo.Policy(Logs(2.0) + Logs()).allocate(fo.Instance(np.ones((40, 1)), [[3.0], [7.0]], weights=np.arange(1, 41)))
     np.testing.assert_allclose(a.tasks, 0.25, rtol=1e-6)
 
 
+@pytest.mark.fast_methods
 def test_wrong_derivatives_of_a_block_prove_nothing() -> None:
     instance = limited(5, 6)
     a = fo.Policy(Logs(claimed=1.7)).allocate(instance)
@@ -107,6 +109,7 @@ def test_wrong_derivatives_of_a_block_prove_nothing() -> None:
     assert a.objective == pytest.approx(fo.Policy(Logs()).allocate(instance).objective, rel=1e-6)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("factor", [0.5, 0.999, 1.001, 2.0])
 @pytest.mark.parametrize("objective", [SUMS[0], SUMS[2], SUMS[-2]], ids=repr)
 def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objective, factor: float) -> None:

@@ -146,3 +146,29 @@ def test_all_entries_are_at_most_about_one_and_a_cone_has_one_factor():
         assert np.ptp(found.rows[at : at + size]) == 0
         at += size
     assert at == len(found.rows)
+
+
+@dataclass(frozen=True, repr=False)
+class Loose(fo.Constraint):
+    """Each user's tasks are at most some multiple of those of the next one."""
+
+    multiples: tuple[float, ...]
+
+    def rows(self, pairs):
+        users = np.arange(len(self.multiples))
+        after = (users + 1) % len(users)
+        return {"pairs": Rows(pairs.totals[users] - sparse.diags_array(self.multiples) @ pairs.totals[after])}
+
+
+def test_rows_that_sizes_do_not_break_leave_them_as_they_are():
+    instance = fo.datasets.log_uniform(8, 3, seed=1)
+    size = Program(instance, fo.AlphaFair(1), []).size
+    loose = Program(instance, fo.AlphaFair(1), [Loose(tuple(10 * size / np.roll(size, -1)))])
+    assert loose.units.tolist() == size.tolist()
+
+
+def test_powers_are_near_one_though_tasks_must_be_alike():
+    """In units of rows alone some terms were 1e10 times others: no solver had a gap below 0.4."""
+    instance = fo.datasets.log_uniform(60, 3, seed=1)
+    policy = fo.Policy(fo.AlphaFair(5) + 1e6 * fo.Total(fo.Tasks()), [Loose((10.0,) * 60)])
+    assert policy.allocate(instance, solver="CLARABEL").certificate.gap <= 1e-6

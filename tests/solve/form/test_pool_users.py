@@ -55,17 +55,20 @@ def peak(work: Callable[[], object]) -> int:
 # -- memory ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ("DRF", "2-DF", "alpha 0.5", "alpha 1", "alpha 2"))
 def test_beside_the_demands_it_takes_less_than_half_as_much(name: str) -> None:
     instance = simple(400_000, 4)
     assert peak(lambda: POLICIES[name].allocate(instance)) < 0.5 * instance.demands.nbytes
 
 
+@pytest.mark.fast_methods
 def test_a_pass_takes_a_few_chunks_beside_the_tasks() -> None:
     instance = simple(400_000, 4)
     assert peak(lambda: fo.FDS(2).allocate(instance)) < 8 * instance.n_users + 4 * 8 * pool_users.CHUNK
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ("DRF", "alpha 2"))
 def test_single_precision_is_not_copied_to_double(name: str) -> None:
     instance = simple(400_000, 8, np.float32)
@@ -85,6 +88,7 @@ def test_what_comes_back_shares_nothing_with_the_passes() -> None:
 # -- the same, however it is cut ------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("limits", (0.0, 0.3))
 @pytest.mark.parametrize("name", POLICIES)
 def test_samples_change_the_way_and_not_the_answer(name: str, limits: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +113,7 @@ def test_the_size_of_chunks_changes_rounding_only(name: str, size: int, monkeypa
     np.testing.assert_allclose(POLICIES[name].allocate(instance).tasks, right.tasks, rtol=1e-10)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ("DRF", "alpha 2"))
 def test_demands_may_lie_in_any_order(name: str) -> None:
     instance = many(3_000, 4, 0.3)
@@ -170,6 +175,7 @@ def test_an_error_in_one_chunk_comes_out(monkeypatch: pytest.MonkeyPatch) -> Non
         pool_of(fo.Instance(demands, [1, 1]), fo.KDominantShare(2)).each(look)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", ("DRF", "alpha 2"))
 def test_a_share_that_must_see_all_users_at_once_is_asked_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = {"user3": (5.0, 1.0)}

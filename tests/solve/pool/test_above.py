@@ -37,6 +37,7 @@ def drawn(rng):
     return demands, capacities, rng.lognormal(0, 1, n), base, limits
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", [0, 1, 2, None])
 def test_surplus_is_the_plain_answer_on_what_the_base_leaves(alpha):
     rng = np.random.default_rng(1)

@@ -19,7 +19,7 @@ from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import alpha_fair as prices_module
-from fairopt.solve.pool.solve import solve_alpha_fair
+from fairopt.solve.pool.alpha_fair import solve_alpha_fair
 from fairopt.solve.settings import Settings
 
 ALPHAS = (0.1, 0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 20.0)
@@ -89,6 +89,7 @@ def assert_optimal(
     assert held.all(), "a user could get more at no cost to others"
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data())
 @settings(max_examples=8)
@@ -213,6 +214,7 @@ def test_examples_of_joe_wong_et_al(policy: fo.Policy, demands: Any, capacities:
     np.testing.assert_allclose(a.tasks, tasks, rtol=1e-11)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", (*ALPHAS, *EXTREME))
 def test_one_resource_has_a_formula(alpha: float) -> None:
     g, w = np.array([1.0, 2.0, 5.0]) / 8, np.array([1.0, 3.0, 0.5])
@@ -229,6 +231,7 @@ def test_identical_users_get_the_same(alpha: float) -> None:
     assert np.ptp(a.tasks) == 0
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("name", SHARES)
 @pytest.mark.parametrize("seed", range(3))
 def test_alpha_towards_infinity_tends_to_water_filling(name: str, seed: int) -> None:
@@ -407,6 +410,7 @@ def test_single_precision_demands_give_the_same_answer(alpha: float) -> None:
     assert load.max() >= 1 - 1e-9  # summed in single precision, it would be off by 1e-5
 
 
+@pytest.mark.fast_methods
 def test_a_resource_that_no_sample_needs_is_shared_all_the_same() -> None:
     rng = np.random.default_rng(0)
     demands = np.column_stack([rng.uniform(1, 2, size=(70_000, 2)), np.zeros(70_000)])
@@ -421,6 +425,7 @@ def test_a_resource_that_no_sample_needs_is_shared_all_the_same() -> None:
 # -- prices ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", (0.5, 0.9, 1.0, 2.0, 5.0))
 @pytest.mark.parametrize("name", SHARES)
 def test_prices_are_the_derivative_of_the_objective_by_capacity(name: str, alpha: float) -> None:
@@ -451,6 +456,7 @@ def test_fairness_and_efficiency_on_the_edge_has_the_value_and_prices_of_the_con
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-4, atol=1e-6 * b.prices.max())
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("alpha", (20.0, 100.0))
 def test_numbers_beyond_floats_are_infinite_or_zero_never_none(alpha: float) -> None:
     instance = fo.Instance([[1, 1], [1, 2]], [4, 9], task_limits=[1e-200, 1])
@@ -521,6 +527,7 @@ def test_a_user_without_the_share_is_named_in_a_large_instance_too() -> None:
         fair(2, fo.KDominantShare(2)).allocate(fo.Instance(demands, [9, 18]))
 
 
+@pytest.mark.fast_methods
 def test_few_users_of_many_resources_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """An interior point knows which resources are free, whose prices took most of the steps."""
     made, state = [], prices_module._PriceState.__init__

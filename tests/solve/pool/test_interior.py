@@ -22,7 +22,7 @@ from fairopt.proof.proposal import Proposal
 from fairopt.solve.dispatch import best
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import interior
-from fairopt.solve.pool.solve import solve_sum
+from fairopt.solve.pool.interior import solve_sum
 from fairopt.solve.settings import Settings
 
 Float = Any
@@ -117,6 +117,7 @@ def test_bounds_without_a_range_hold_users() -> None:
         fo.Policy(fo.AlphaFair(1) + fo.Total(), [fo.MinTasks(4)]).allocate(instance)
 
 
+@pytest.mark.fast_methods
 def test_wrong_derivatives_of_a_block_prove_nothing() -> None:
     instance = log_uniform(np.random.default_rng(5), 4, 2)
     right = fo.Policy(Roots()).allocate(instance)
@@ -138,6 +139,7 @@ def test_an_expression_that_is_not_concave_is_refused() -> None:
         fo.Policy(Squares()).allocate(fo.Instance([[1], [2]], [4]))
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -158,6 +160,7 @@ def test_derivatives_of_another_form_are_refused(given: Any, said: str) -> None:
         fo.Policy(Odd()).allocate(fo.Instance([[1], [2]], [4]))
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("factor", [0.5, 0.999, 1.001, 2.0])
 @pytest.mark.parametrize("objective", SUMS[:4] + SUMS[-2:], ids=repr)
 def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objective, factor: float) -> None:

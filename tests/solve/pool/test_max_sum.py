@@ -24,7 +24,6 @@ from fairopt.solve.dispatch import best
 from fairopt.solve.form.pool_users import Pool
 from fairopt.solve.form.program import Program
 from fairopt.solve.pool import max_sum
-from fairopt.solve.pool import solve as pool_module
 from fairopt.solve.settings import Settings
 from fairopt.solve.table import TABLE
 
@@ -45,9 +44,9 @@ def applies(program: Program) -> bool:
 def solve(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Constraint) -> Answer:
     """The answer of the method."""
     program = Program(instance, objective, constraints)
-    assert applies(program)
+    assert applies(program), "'linear' does not apply"
     with np.errstate(all="ignore"):
-        return best(program, pool_module.solve_max_sum(program, Settings()))
+        return best(program, max_sum.solve_max_sum(program, Settings()))
 
 
 def by_duality(program: Program, share: fo.Share) -> float:
@@ -321,6 +320,7 @@ def test_a_vertex_that_its_duals_do_not_prove_is_found_again_by_a_solver(monkeyp
         assert x == pytest.approx([1 / 3, 1 / 3]) and duals == pytest.approx([1 / 3, 1 / 3])
 
 
+@pytest.mark.fast_methods
 def test_it_is_for_totals_on_one_pool_with_nothing_but_bounds() -> None:
     pool = fo.Instance([[1, 2], [2, 1]], [4, 4])
     servers = fo.Instance([[1, 2], [2, 1]], [[4, 4], [1, 3]])
@@ -344,7 +344,7 @@ def test_extra_memory_stays_under_half_of_the_demands() -> None:
     demands = rng.uniform(1, 10, (n, 4))
     program = Program(fo.Instance(demands, demands.sum(axis=0) * 0.3, task_limits=np.ones(n)), fo.Total(), ())
     tracemalloc.start()
-    answer = best(program, pool_module.solve_max_sum(program, Settings()))
+    answer = best(program, max_sum.solve_max_sum(program, Settings()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert answer.gap <= 1e-12

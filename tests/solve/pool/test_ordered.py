@@ -45,6 +45,7 @@ def test_many_users_with_weights_that_all_differ_and_bounds(limits, low):
     assert a.objective == pytest.approx(by_hand(instance, v, low), rel=1e-7)
 
 
+@pytest.mark.fast_methods
 @pytest.mark.parametrize("n", [100, 3_000])
 def test_users_are_not_too_many_for_the_proof(n):
     rng = np.random.default_rng(n)

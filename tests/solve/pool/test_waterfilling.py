@@ -16,7 +16,7 @@ from fairopt.proof.evidence.pool import Bottlenecked, pool_of
 from fairopt.proof.gate import judge
 from fairopt.proof.proposal import Proposal
 from fairopt.solve.form.program import Program
-from fairopt.solve.pool.solve import fill_leftover
+from fairopt.solve.pool.waterfilling import fill_leftover
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),

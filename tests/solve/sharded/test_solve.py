@@ -259,6 +259,15 @@ def test_what_a_worker_left_unfinished_is_not_in_the_folder(tmp_path: Path) -> N
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "out", tmp_path / "out" / "summary.json", *a.files]
 
 
+def test_a_file_of_many_resources_gives_the_answer_in_memory(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    demands = rng.uniform(0.1, 1, (3000, 8)) * (rng.random((3000, 8)) < 0.5) + np.eye(8)[0]
+    np.save(tmp_path / "users.npy", demands)
+    answer = fo.allocate_sharded(fo.DRF(), tmp_path / "users.npy", capacities=np.arange(1, 9) * 100)
+    tasks = fo.DRF().allocate(fo.Instance(demands, np.arange(1, 9) * 100)).tasks
+    assert answer.tasks(0) == pytest.approx(tasks)
+
+
 def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demands = instance_of().demands
     monkeypatch.chdir(tmp_path)

@@ -275,6 +275,7 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
     assert "a better whole answer may exist" in a.certificate.note
 
 
+@pytest.mark.fast_methods
 def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "late", property(lambda self: True))
     a = fo.DRF().allocate(PAIR, integral=True)

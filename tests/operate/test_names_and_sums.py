@@ -1,0 +1,60 @@
+"""Names of servers, resources and hosts in words, and sums over teams and servers."""
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.operate.gpu_types import counts_gpus
+from fairopt.operate.server_names import server_kinds, server_names
+from fairopt.operate.server_sums import part_of
+from fairopt.operate.team_sums import guaranteed_units, team_sums
+from fairopt.runtime.display import of_units, unit_shown, without_vendor
+from fairopt.runtime.hostlists import names_of
+
+
+def test_long_labels_of_servers_are_named_after_the_first_one_without_its_domain():
+    names = [f"nvidia-ip-10-0-1-{k}.internal" for k in (2, 4, 5, 6, 9, 13)]
+    merged = fo.Instance([[1]], [[8]] * 3 + [[4]] * 3, servers=names).merged()
+    assert server_names(merged) == ["nvidia-ip-10-0-1-2", "nvidia-ip-10-0-1-6"]
+    short = ["a100-[01-09]", "cpu"]
+    assert server_names(fo.Instance([[1]], [[8], [4]], servers=short)) == short
+
+
+def test_servers_are_described_by_their_type_or_by_what_differs():
+    cluster = fo.Instance([[1, 1]], [[96, 8], [64, 8], [64, 0]], resources=["cpu", "gpu"])
+    assert server_kinds(cluster) == ["8 gpu, 96 cpu", "8 gpu, 64 cpu", "64 cpu"]
+    assert server_kinds(fo.Instance([[1]], [[8], [4]], server_types=["A100", "T4"])) == ["A100", "T4"]
+
+
+def test_resources_are_named_without_vendors_that_say_nothing():
+    assert without_vendor(["nvidia.com/gpu", "a.com/rdma", "b.com/rdma"]) == ["gpu", "a.com/rdma", "b.com/rdma"]
+    assert of_units(["cpu", "memory", "nvidia.com/gpu"], ["core", "GiB", ""]) == ["cpu", "GiB of memory", "gpu"]
+    assert (unit_shown("GiB"), unit_shown("cores")) == ("GiB", "")
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "gpu:a100", "gres/gpu", "GPUs"])
+def test_gpus_of_all_types_or_of_one_are_gpus(name):
+    assert counts_gpus(name) and not counts_gpus("gpu_memory") and not counts_gpus("cpu")
+
+
+def test_lists_of_hosts_are_read_in_order():
+    assert names_of("a100-[01-03,07],login") == ["a100-01", "a100-02", "a100-03", "a100-07", "login"]
+
+
+def test_parts_of_groups_of_servers_are_of_their_capacity_and_unknown_of_none():
+    cluster = fo.Instance([[1, 1]], [[4, 2], [4, 2], [8, 0]], counts=[1, 2, 1])
+    used = np.array([[1.0, 1.0], [5.0, 5.0], [2.0, 0.0]])
+    assert np.array_equal(part_of(cluster, cluster.derived.server_classes, used), [[0.5, 1], [0.25, np.nan]], True)
+
+
+def test_sums_of_teams_leave_out_users_without_one():
+    cluster = fo.Instance(
+        [[4, 1], [1, 0], [2, 1]],
+        [20, 10],
+        resources=["cpu", "gpu"],
+        teams={"team": ["vision", "vision", None]},
+        guarantees=[2, 0, 0],
+    )
+    sums = team_sums(fo.DRF().allocate(cluster.replace(guarantees=None)), "team")
+    assert sums.names == ("vision",) and sums.dominant == pytest.approx([2 / 3])
+    assert guaranteed_units(cluster) == {"vision": {"cpu": 8.0, "gpu": 2.0}}

@@ -118,7 +118,8 @@ def test_a_saved_allocation_is_loaded_and_certified(name: str) -> None:
     assert_array_equal(loaded.tasks_by_server, data["tasks_by_server"])
     assert_array_equal(loaded.bundles if data["bundles"] is not None else [], data["bundles"] or [])
     assert loaded.tasks == pytest.approx(TASKS[Path(name).stem.removeprefix("first-")], rel=1e-6, abs=1e-12)
-    assert repr(loaded.policy) == data["policy"] and loaded.objective == data["objective"]
+    assert repr(loaded.policy) == data["policy"]
+    assert loaded.objective == pytest.approx(data["objective"], rel=1e-14)  # summed in other ways since it was saved
 
 
 @pytest.mark.parametrize("name", ALLOCATIONS)

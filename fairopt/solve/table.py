@@ -372,13 +372,6 @@ TABLE += [
         under=("cone",),
         due=doubtful,
     ),
-    Method(  # where prices of cone programs are too rough, and programs in fractions too large
-        "levels of numbers",
-        "",
-        lambda program, _: not _is_bounded(program) and _linear_levels(program),
-        at("numbers.leximin:solve_leximin_of_numbers"),
-        under=("cone",),
-    ),
     Method(
         "cone",
         "",

@@ -50,6 +50,7 @@ def test_the_column_that_the_order_is_by_is_shown(run: Any) -> None:
         assert result.exit_code == 0 and f"resource  {header}" in result.stdout
 
 
+@pytest.mark.fast_methods
 def test_servers_together_ranges_by_solving_again_and_reasons_are_told(run: Any) -> None:
     demands, capacities = [[1, 4, 0], [3, 1, 0], [1, 1, 1]], [[9, 18, 0], [20, 10, 3]]
     names: dict[str, Any] = {"resources": ["cpu", "memory", "gpu"], "servers": ["big", "fast"]}

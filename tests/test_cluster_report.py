@@ -115,6 +115,7 @@ def test_tables_have_what_teams_and_users_get(report: ClusterReport, page: str) 
     assert held["vision"][1:6] == ["holds more", "10.667", "24.000", "+13.333", "24"]
 
 
+@pytest.mark.fast_methods
 def test_what_teams_are_entitled_to_stands_beside_what_they_get_now() -> None:
     names = {"users": ["a", "b"], "resources": ["gpu"], "task_limits": [2, 20]}
     pool = fo.Instance([[1], [1]], [12], **names)

@@ -141,6 +141,7 @@ def test_a_solver_that_lacks_a_cone_is_not_applicable_and_the_cone_is_named(here
         fo.NashWelfare().allocate(GHODSI, solver="HIGHS")
 
 
+@pytest.mark.fast_methods
 def test_a_method_that_is_not_exact_for_a_notion_is_not_applicable_and_makes_no_claim(here: None) -> None:
     found = bench("prices", "water-filling")
     assert (found["prices"].outcome, found["water-filling"].outcome) == ("not applicable", "certified")
@@ -189,6 +190,7 @@ def test_a_solver_that_hangs_is_stopped_in_its_process(tmp_path: Any, monkeypatc
     assert hung.reason == hung.claim_reason == "time limit of 0.2 s"
 
 
+@pytest.mark.fast_methods
 def test_missing_and_unknown_solvers_are_errors_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(league_process, "within", None)
     with pytest.raises(fo.errors.SolverUnavailable, match="solver GUROBI is not installed; installed: "):

@@ -492,12 +492,34 @@ class Allocation:
         return later("fairopt.report.pages:allocation_latex")(self)
 
     @overload
-    def quotas(self, format: None = None, **options: Any) -> Quotas: ...
+    def quotas(
+        self,
+        format: None = None,
+        *,
+        by: str | None = ...,
+        teams: Sequence[str] | None = ...,
+        resources: Sequence[str] | None = ...,
+        queues: Any = ...,
+        api_version: str | None = ...,
+        integral: bool | str = ...,
+        time_limit: float | None = ...,
+    ) -> Quotas: ...
 
     @overload
-    def quotas(self, format: str, **options: Any) -> str: ...
+    def quotas(
+        self,
+        format: str,
+        *,
+        by: str | None = ...,
+        teams: Sequence[str] | None = ...,
+        resources: Sequence[str] | None = ...,
+        queues: Any = ...,
+        api_version: str | None = ...,
+        integral: bool | str = ...,
+        time_limit: float | None = ...,
+    ) -> str: ...
 
-    def quotas(  # type: ignore[misc]  # the overloads leave its options to this signature
+    def quotas(
         self,
         format: str | None = None,
         *,

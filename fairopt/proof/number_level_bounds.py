@@ -14,6 +14,9 @@ the price of each earlier number times its possible rise, and for all numbers of
 of them can have whole, at most the largest of these products. A number near zero is judged in units of the typical
 level, or of the most that it can be if that is less. Where it exists above its base only through the 1e-7 that
 constraints, such as those that keep earlier tiers, may be missed by, it may rise by as much.
+
+If earlier numbers could, by their possible rises, take more than the tolerance of what later ones use of a capacity,
+levels above the first are the largest given the lower ones as returned, and the certificate says that it assumes so.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ import numpy as np
 
 from fairopt.proof.bound import rounded_up_sum
 from fairopt.proof.lagrangian import Multipliers
-from fairopt.proof.level_bounds import SLICE
-from fairopt.runtime.arrays import Float, Indices
+from fairopt.proof.level_bounds import GIVEN_LOWER, SLICE
+from fairopt.runtime.arrays import Bool, Float, Indices
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, NOISE, ROUNDING, TERM_ROUNDING
 from fairopt.solve.form.program import Program
@@ -116,8 +119,8 @@ class NumberBounds:
         reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
         return np.where(self.program.zero_pairs, np.inf, reduced)
 
-    def at_reduced_cost(self, dual: NumberDual, tasks: Float) -> Float:
-        """What numbers hold where tasks cost more than is paid for them, shape (n_numbers,).
+    def at_reduced_cost(self, dual: NumberDual, tasks: Float) -> tuple[Float, Bool]:
+        """What numbers hold where tasks cost more than is paid for them, shape (n_numbers,), and where they do.
 
         By complementary slackness it is nothing at an optimum of the level. What is held there may fix the level within
         rounding, and let later levels differ from those of the optimum.
@@ -129,8 +132,9 @@ class NumberBounds:
         above_low = np.where(program.low > 0, np.maximum(pairs.sum(tasks) - program.low, 0.0), np.inf)
         beyond = pairs.sum(np.where((reduced > COST_TIE * size) & ~full, tasks, 0.0))
         reduced = reduced - pairs.min(reduced)[pairs.user]  # full, at its limit, or at a lower bound: the cheapest pair
-        elsewhere = pairs.sum(np.where(reduced > COST_TIE * size, tasks, 0.0))
-        return self.numbers.sums(np.maximum(np.minimum(beyond, above_low), elsewhere) * -pairs.min(-self.c))
+        dear = reduced > COST_TIE * size
+        elsewhere = pairs.sum(np.where(dear, tasks, 0.0))
+        return self.numbers.sums(np.maximum(np.minimum(beyond, above_low), elsewhere) * -pairs.min(-self.c)), dear
 
     def held_on_worse_servers(self, tasks: Float) -> Float:
         """What numbers hold where a task counts less than on another server, below the highest, shape (n_numbers,).
@@ -141,6 +145,35 @@ class NumberBounds:
         held = self.numbers.sums(self.pairs.sum(np.where(self.c < best * (1 - COST_TIE), self.c * tasks, 0.0)))
         levels = self.at(tasks) / self.numbers.weights
         return np.where(levels * (1 + ABOVE) < levels.max(initial=0.0), held, 0.0)
+
+    def displaced(self, level_of: Indices, rise: Float, is_open: Bool, tasks: Float) -> float:
+        """The largest part of what later numbers use of a capacity that earlier ones could take by their rises.
+
+        ``level_of`` (n_numbers,) are ranks of levels; a number rises on one open pair. With demands that are traces,
+        1e-11 of a level can be worth a tenth of a later one.
+        """
+        loads = sp.coo_array(self.pairs.loads)
+        row, pair, load = loads.row, loads.col, loads.data
+        number, n = self.number[pair], len(rise)
+        if not len(load):
+            return 0.0
+        place, of_pair = np.unique(row.astype(np.int64) * n + number, return_inverse=True)
+        takes, used = np.zeros(len(place)), np.bincount(of_pair, load * tasks[pair], len(place))
+        per = np.divide(load, self.c[pair], out=np.zeros(len(load)), where=is_open[pair] & (self.c[pair] > 0))
+        np.maximum.at(takes, of_pair, per * rise[number])
+        row, number = np.divmod(place, n)
+        order = np.lexsort((level_of[number], row))
+        row, level, takes, used = row[order], level_of[number[order]], takes[order], used[order]
+        starts = np.flatnonzero(np.diff(np.append([-1], row) * n + np.append([-1], level)) != 0)
+        takes, used = np.add.reduceat(takes, starts), np.add.reduceat(used, starts)
+        row = row[starts]
+        left = np.maximum(self.program.usable_rows - loads @ tasks, 0.0)
+        by_earlier = np.cumsum(takes) - takes
+        by_earlier -= by_earlier[np.searchsorted(row, row)]  # from the first level of each row
+        later = np.cumsum(used[::-1])[::-1]
+        later -= np.append(later, 0.0)[np.searchsorted(row, row, "right")]
+        over = np.maximum(by_earlier - left[row], 0.0)
+        return float(np.max(over / later, initial=0.0, where=later > 0))
 
     def scarcest(self, prices: Float) -> Float:
         """The value of the scarcest capacity that each number's users need wherever they run, shape (n_numbers,)."""
@@ -199,17 +232,18 @@ def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
 @np.errstate(all="ignore")  # zero prices are expected
 def judge_number_levels(
     program: Program, duals: Sequence[NumberDual], tasks: Float
-) -> tuple[float, tuple[float, ...], Float]:
-    """The largest gap of any level, the gap of each, and how far each number can rise, in its unit."""
+) -> tuple[float, tuple[float, ...], str]:
+    """The largest gap of any level, the gap of each, and what these assume."""
     bounds = NumberBounds(program)
     z, w = bounds.at(tasks), bounds.numbers.weights
     unit = bounds.units(z)
     excess = np.maximum(bounds.most - z, 0.0)
     level_of, by_slack, gaps = np.full(len(z), -1), np.zeros(len(z)), list[float]()
-    by_prices = np.full(len(z), np.inf)
+    levels, by_prices = np.zeros(max(len(duals), 1)), np.full(len(z), np.inf)
+    is_open = np.ones(len(program.pairs), dtype=bool)
     for k, dual in enumerate(duals):  # in the order in which numbers were fixed
         mine, pi = dual.numbers, np.maximum(dual.of_numbers, 0.0)
-        level = float((z / w)[mine].min(initial=np.inf))
+        levels[k] = level = float((z / w)[mine].min(initial=np.inf))
         floors = np.minimum(z, np.maximum(level * w, bounds.lowest))
         terms = pi * floors
         slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
@@ -221,7 +255,8 @@ def judge_number_levels(
             part = max(slack, 0.0) / bounds.scarcest(dual.prices)
             excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
             rise = np.where(near, np.minimum(rise, excused), rise)
-        at_reduced_cost = float(np.max(bounds.at_reduced_cost(dual, tasks) / unit, initial=0.0))
+        held, dear = bounds.at_reduced_cost(dual, tasks)
+        at_reduced_cost, is_open = float(np.max(held / unit, initial=0.0)), is_open & ~dear
         earlier = (level_of >= 0) | ((z / w < level) & (bounds.most > z))  # also those that no level has fixed yet
         earlier[mine] = False
         paid = float((pi * unit)[mine].sum())
@@ -236,4 +271,6 @@ def judge_number_levels(
         gaps.append(float(np.max([displaced, at_reduced_cost, *(excess / unit)[mine]])))
     on_worse = np.where(by_prices <= GAP_TOLERANCE * unit, 0.0, bounds.held_on_worse_servers(tasks))
     gap = float(np.max([0.0, *gaps, *((excess + on_worse) / unit)]))  # a NaN stays NaN
-    return gap if np.isfinite(gap) else np.inf, tuple(gaps), excess
+    order = np.unique(np.where(level_of < 0, z / w, levels[level_of]), return_inverse=True)[1]  # some are at their most
+    depend = gap <= GAP_TOLERANCE < bounds.displaced(order, excess, is_open, tasks)
+    return gap if np.isfinite(gap) else np.inf, tuple(gaps), GIVEN_LOWER if depend else ""

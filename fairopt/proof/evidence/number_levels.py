@@ -41,9 +41,9 @@ class NumberLevels(Evidence):
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.without_rounding(program, conditions.repair(program, tasks))
-        gap, gaps, _ = judge_number_levels(program, self.duals, tasks)
+        gap, gaps, assumed = judge_number_levels(program, self.duals, tasks)
         of_blocks = conditions.violation_at(program, tasks)
-        return Measured(tasks, gap, of_blocks, program.term.factor * self.prices, gaps=gaps or (gap,))
+        return Measured(tasks, gap, of_blocks, program.term.factor * self.prices, gaps=gaps or (gap,), assumed=assumed)
 
     def entry(self, program: Program, tasks: Float, names: Named) -> dict[str, Any]:
         labels, levels = program.term.share._names(program.instance), []

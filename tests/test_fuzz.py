@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.errors import NotCertified
 from fairopt.proof import gate
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 import fuzz
-from fuzz_blocks import NAMES, Draw, pasted
+from fuzz_blocks import NAMES, Draw, pasted, spoilt
 from fuzz_draws import CATEGORIES, draw_of
 
 SEED = 8
@@ -164,3 +165,8 @@ def test_a_run_counts_each_draw_once_and_gives_each_category_its_number() -> Non
     tallies, bad = fuzz.run(["pools", "bundles"], 12, 0.0, SEED, 1, 0.0)
     assert {category: tally.words.total() for category, tally in tallies.items()} == {"pools": 12, "bundles": 12}
     assert not [one for one in bad if one["word"] == "wrong"]
+
+
+def test_tasks_of_zero_are_refused_where_evenness_is_not_defined() -> None:
+    with spoilt("tasks", 0.0, by_user=False), pytest.raises(NotCertified, match="gap inf"):
+        fo.Policy(fo.FairnessEfficiency(2, -1)).allocate(fo.Instance([[1]], [1]))

@@ -642,6 +642,8 @@ def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, task
     point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
     c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
     levels = point.share(measure.share) / point.weights
+    if not levels.any():
+        raise ValueError("nobody runs anything, where evenness is not defined")
     size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
     slope = -second * size / (first * float(levels @ w))
     relative = (c.T / (point.weights * size)).T

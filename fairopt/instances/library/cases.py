@@ -73,16 +73,23 @@ class Source:
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
-class Answers(dict[str, Answer]):
+class Answers(Mapping[str, Answer]):
     """The answers of a case by notion."""
 
     def __init__(self, answers: Mapping[str, Answer], case: str) -> None:
-        super().__init__(answers)
-        self._case = case
+        self._answers, self._case = dict(answers), case
 
-    def __missing__(self, notion: str) -> Answer:
-        known = nearest(notion, self) if self else "generated instances have none"
-        raise UnknownName(f"{self._case!r} has no answer of {notion!r}; {known}")
+    def __getitem__(self, notion: str) -> Answer:
+        if notion not in self._answers:
+            known = nearest(notion, self._answers) if self._answers else "generated instances have none"
+            raise UnknownName(f"{self._case!r} has no answer of {notion!r}; {known}")
+        return self._answers[notion]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
 
     def __repr__(self) -> str:
         return f"Answers({', '.join(self)})"

@@ -42,7 +42,7 @@ def library() -> Library:
     return Library({entry["name"]: Case(entry, partial(_read, entry)) for entry in read_data("index")["cases"]})
 
 
-class Library(dict[str, Case]):
+class Library(Mapping[str, Case]):
     """Named instances: a mapping from names to cases.
 
     Parameters
@@ -59,10 +59,18 @@ class Library(dict[str, Case]):
     """
 
     def __init__(self, cases: Mapping[str, Case]) -> None:
-        super().__init__(cases)
+        self._cases = dict(cases)
 
-    def __missing__(self, name: str) -> Case:
-        raise UnknownName(f"the library has no {name!r}; {nearest(name, self)}")
+    def __getitem__(self, name: str) -> Case:
+        if name not in self._cases:
+            raise UnknownName(f"the library has no {name!r}; {nearest(name, self._cases)}")
+        return self._cases[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._cases)
+
+    def __len__(self) -> int:
+        return len(self._cases)
 
     @property
     def tags(self) -> dict[str, int]:

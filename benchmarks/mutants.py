@@ -7,7 +7,7 @@ tested in a copy of the checkout, up to the first test that fails, by the packag
 statement when nothing is changed, fast ones first; by all of the package's tests where none does, as for constants. A
 test that takes a minute longer than before counts as failed. Changes that survived are listed below the table.
 
-Run: python benchmarks/mutants.py [--packages proofs,pool,properties --each 60 --seed 1]
+Run: python benchmarks/mutants.py [--packages proof,pool,properties --each 60 --seed 1]
      python benchmarks/mutants.py --again  (the changes that survived the last run, by all tests of the package)
      python benchmarks/mutants.py --answers 200 [--parts exact,hierarchy,gate --seed 1]
 

@@ -38,6 +38,7 @@ ORDER = (
     ("report",),
     ("cli", "__main__"),
 )
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
 LOADING = "fairopt.policies.loading"  # of saved answers, which the checker reads first
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
@@ -370,6 +371,20 @@ def test_package_docstrings_name_every_file() -> None:
             text = ast.get_docstring(parsed(SOURCES[package].read_text(encoding="utf-8"))) or ""
             missing += [module] * (f"`{name}`" not in text and module not in readers)
     assert missing == []
+
+
+def test_package_docstrings_name_no_file_that_went() -> None:
+    """What an entry is about, before its colon, is a file or a name of the package."""
+    gone = []
+    for package, path in SOURCES.items():
+        if path.name == "__init__.py":
+            text = ast.get_docstring(parsed(path.read_text(encoding="utf-8"))) or ""
+            inside = [one for module, one in SOURCES.items() if module.startswith(f"{package}.")]
+            defined = {node.name for one in inside for node in nodes_of(one) if isinstance(node, DEFINITIONS)}
+            for entry in re.findall(r"(?:^\*|[.;])\s+((?:`\w+`[, and\s]*)+):", text, re.M):
+                named = set(re.findall(r"\w+(?=`)", entry)) - defined
+                gone += [f"{package}: {name}" for name in sorted(named) if f"{package}.{name}" not in SOURCES]
+    assert gone == []
 
 
 def test_functions_of_later_modules_are_there() -> None:

@@ -131,10 +131,10 @@ def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
 
 
 def test_without_names_a_lie_is_told_in_numbers() -> None:
-    lie = fo.properties.Misreport.on(
-        fo.Instance([[1, 3], [3, 1]], [2, 4]), 1, (2.0, 3.0), truthful=1.0, lying=1.5, family="near"
-    )
+    pool, tasks = fo.Instance([[1, 3], [3, 1]], [2, 4]), {"truthful": 1.0, "lying": 1.5}
+    lie = fo.properties.Misreport.on(pool, 1, (2.0, 3.0), **tasks, family="near")
     assert str(lie).startswith("user 'user2' reports (2, 3) and runs")
+    assert lie == fo.properties.Misreport.on(pool, 1, (2.0, 3.0), **tasks, gain=0.5, family="near")
 
 
 def test_a_witness_of_a_given_instance_speaks_its_names() -> None:

@@ -4,8 +4,7 @@
 * `shares`: stacked shares by resource. `dominant`: sorted dominant shares. `envy`: the envy matrix.
 * `use_bars`: utilisation by class of servers. `price_bars`: prices of resources. `servers`: tasks and use by type.
 * `held`: what runs now beside what policies give.
-* `gains`: what each team or user gains and loses by a change.
-* `purchase_bars`: additional tasks for more of each resource.
+* `gains`: what each team or user gains and loses by a change; additional tasks for more of each resource.
 * `demands`: demands in the plane of two resources. `region`: feasible tasks of two users, and points of policies.
 * `tradeoff`: pictures of a `Frontier`.
 * `timeline`: pictures of one or several `Timeline` objects.

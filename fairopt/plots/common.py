@@ -89,7 +89,7 @@ def size_of(ax: Any) -> Inches:
 def plain(ax: Any) -> None:
     """Remove the top and right spines and shorten the ticks."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(length=2, labelsize=8)
+    ax.tick_params(which="both", length=2, labelsize=8)  # logarithmic axes name minor ticks too
 
 
 def colour(k: int) -> str:

@@ -81,10 +81,8 @@ def bars(purchases: Sequence[Purchase], policy: str, by_cost: bool, ax: Any = No
     """Bars of purchases, the best first, under the name of a policy, by tasks or by a resource that leads."""
     matplotlib_or_missing()
     known = [row for row in purchases if not row.reason]
-    rows, fewer = (
-        known[:MOST_PURCHASES],
-        f" (the best {MOST_PURCHASES} of {len(known):,})" if len(known) > MOST_PURCHASES else "",
-    )
+    rows = known[:MOST_PURCHASES]
+    fewer = f" (the best {MOST_PURCHASES} of {len(known):,})" if len(known) > len(rows) else ""
     if not rows:
         raise InvalidBlock("there are no rates to draw: no resource is full, or derivatives are not known")
     ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots() if ax is None else ax
@@ -115,7 +113,7 @@ def _bars(
     ``space`` for the texts is relative to the length of the axis.
     """
     ax.barh(range(len(values)), values, color=[COLOURS[0] if x >= 0 else COLOURS[5] for x in values], height=0.7)
-    low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
+    low, high = min([0.0, *values]), max([0.0, *values])
     span = (high - low) or 1.0
     for k, (value, text) in enumerate(zip(values, texts, strict=True)):
         ax.text(max(value, 0.0) + 0.02 * span, k, text, va="center", fontsize=7, color="#404040")

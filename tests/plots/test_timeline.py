@@ -135,6 +135,15 @@ def test_waiting_over_decades_has_a_log_axis_on_which_zeros_count(crowd: fo.onli
     assert first >= 100 * (few.waiting == 0).mean() > 0
 
 
+def test_ticks_within_a_decade_have_words_of_the_usual_size() -> None:
+    jobs = [fo.Job("a", [1], 30.0), fo.Job("a", [1], 3.0, arrival=20.0)]
+    jobs += [fo.Job("a", [1], 0.01, arrival=100.0 + k) for k in range(9)]
+    ax = fo.simulate([1], jobs).plot("waiting")
+    assert ax.get_xscale() == "log"
+    ticks = [*ax.xaxis.get_major_ticks(), *ax.xaxis.get_minor_ticks()]
+    assert len(ax.xaxis.get_minor_ticks()) > 1 and {tick.label1.get_size() for tick in ticks} == {8}
+
+
 def test_distance_is_in_order_of_time_and_within_the_part_drawn(run: fo.online.Timeline) -> None:
     ax = run.plot("distance")
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), sorted(FAIR_AT))

@@ -129,6 +129,8 @@ def test_not_certified_holds_the_best_found_and_what_was_tried() -> None:
         ("zzz", [f"n{k}" for k in range(40)], ", ..."),
         (3, [1, 2], "known: 1, 2"),
         ("ghodsi", ["kash-2014", "ghodsi-2011-example"], "did you mean 'ghodsi-2011-example'?"),
+        ("gpu", ["cpu", "memory", "nvidia.com/gpu"], "did you mean 'nvidia.com/gpu'?"),
+        ("gavel", ["mesos-disk", "gavel-many", "gavel-few"], "did you mean 'gavel-many' or 'gavel-few'?"),
     ],
 )
 def test_unknown_names_are_answered_with_the_nearest(name: object, known: list[object], end: str) -> None:

@@ -69,9 +69,8 @@ class Constraint(Block):
 
     instead: ClassVar[str] = "give constraints in a list: Policy(objective, [MinShare(0.1), MaxTasks(5)])"
     added: ClassVar[bool] = False  # True if methods, not policies, add it: conflicts do not name it
-    _relaxed_by: ClassVar[tuple[str, int] | None] = (
-        None  # a parameter, and 1 if it relaxes as that grows, -1 as it shrinks
-    )
+    # A parameter, and 1 if the constraint relaxes as that grows, -1 as it shrinks.
+    _relaxed_by: ClassVar[tuple[str, int] | None] = None
     _holds_at_zero: ClassVar[bool] = False  # whether no tasks at all meet it, so that it conflicts with no other such
 
     def __init_subclass__(cls, **given: Any) -> None:

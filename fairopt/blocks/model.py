@@ -113,7 +113,8 @@ class Pairs(_View):
 
     def by_user(self, per_pair: Float) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
-        return self.by_number(per_pair, Numbers(per_pair, self.instance.weights))
+        p = len(self)
+        return sp.csr_array((per_pair, (self.user, np.arange(p))), shape=(self.instance.n_users, p))
 
     @cached_property
     def totals(self) -> sp.csr_array:

@@ -269,15 +269,13 @@ class Power(Kind):
         return cp.log_sum_exp(power * cp.log(u) + power * np.log(factor) + np.log(relative)) / power
 
     def value(self, share: Share, point: Point) -> float:
-        """Minus infinity if a share is zero (alpha >= 1) or the value overflows."""
-        unit, shift = self._natural(point.level(share), point.weights_of(share).sum())
-        (curve,), power = self.majorant(share, point).curves, 1.0 - self.alpha
+        """Minus infinity if a share is zero (alpha >= 1) or the value overflows; `OutOfDomain` as for `level`."""
+        point.level(share)
+        w, power = point.weights_of(share), 1.0 - self.alpha
+        z = point.share(share) / w
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            if power:  # without Box-Cox's constant, beside which powers of levels far from the unit are rounding
-                value = unit / power * np.sum(curve.factor * curve.at(point) ** power, where=curve.factor > 0)
-            else:
-                value = unit * curve.values(curve.at(point)).sum() + shift
-        return float(value) if np.isfinite(value) else -np.inf
+            value = float((w * (z**power / power if power else np.log(z))).sum())
+        return value if np.isfinite(value) else -np.inf
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The function itself, in units of the max-min level."""

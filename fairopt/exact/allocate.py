@@ -110,14 +110,14 @@ def refuse_irrational(policy: Any, instance: Instance) -> None:
 
 
 @contextmanager
-def explained(policy: Any, instance: Instance, what: str = "an exact answer") -> Iterator[None]:
+def explained(policy: Any, instance: Instance, what: str = "exact answer") -> Iterator[None]:
     """Say of which policy and instance there is no such answer."""
     try:
         yield
     except OutOfDomain as error:
-        raise OutOfDomain(f"{label(policy)} has no {what.removeprefix('an ')}: {error}") from error
+        raise OutOfDomain(f"{label(policy)} has no {what}: {error}") from error
     except _NoPoint as error:
-        of = "" if what == "an exact answer" else f"{what} of "
+        of = "" if what == "exact answer" else f"{what} of "
         raise Infeasible(f"{of}{label(policy)} on {instance!r}: {_NoPoint.why}") from error
     except _Unlimited as error:
         raise Unbounded(f"{label(policy)} on {instance!r}: in rational numbers the objective has no maximum") from error

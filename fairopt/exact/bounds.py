@@ -46,6 +46,7 @@ from fairopt.runtime.tolerances import ROUNDING
 from fairopt.solve.form.program import Program
 from fairopt.solve.form.rising import names_at_base
 
+SMALLEST = 1e-300  # width
 EDGE = ROUNDING  # relative distance from the edge of alpha-fairness that counts as on it, as for `allocate`
 
 
@@ -303,9 +304,6 @@ def objective_of(policy: Any) -> tuple[Objective, str]:
         first = objective.tiers[0]
         return first, "the first level of the first tier" if isinstance(first, Leximin) else "the first tier"
     return objective, "the first level" if isinstance(objective, Leximin) else "the objective"
-
-
-SMALLEST = 1e-300  # width
 
 
 def exact_bounds(allocation: Allocation, width: float, time_limit: float | None) -> ExactBounds:

@@ -137,12 +137,13 @@ def why_irrational(objective: Objective) -> Iterator[str]:
             yield f"{term} has powers and logarithms, whose optimum is not rational in general; {BOUNDS}"
 
 
-Imposed = tuple[Rows, list[tuple[Goal, Rational]]]  # rows, and goals with their lower levels
+KeptGoal = tuple[Goal, Rational]  # a goal, and the level that it keeps
+Imposed = tuple[Rows, list[KeptGoal]]
 
 
 def impose(cluster: Cluster, conditions: Sequence[Constraint]) -> Imposed:
     """Apply constraints: bounds and reserves change the cluster; rows and levels of objectives are returned."""
-    rows, kept = Rows(), list[tuple[Goal, Rational]]()
+    rows, kept = Rows(), list[KeptGoal]()
     for condition in conditions:
         if isinstance(condition, AtLeast):
             found = _level(cluster, condition)
@@ -241,7 +242,7 @@ def bound_shares(cluster: Cluster, share: Share, levels: Sequence[Rational | Non
     return rows
 
 
-def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]:
+def _level(cluster: Cluster, condition: AtLeast) -> Rows | KeptGoal:
     """A lower level of an objective: rows if it is a sum of shares or the smallest one, else a goal and its level."""
     objective, level = condition.objective, cluster.number(condition.level)
     if (found := smallest(objective)) is not None:
@@ -256,9 +257,6 @@ def _level(cluster: Cluster, condition: AtLeast) -> Rows | tuple[Goal, Rational]
     if not is_linear(objective):
         return goal, level
     return [Row({pair: -v for pair, v in goal.linear.items()}, goal.constant - level)]
-
-
-KeptGoal = tuple[Goal, Rational]  # a goal, and the level that it keeps
 
 
 class Tier(NamedTuple):

@@ -27,6 +27,12 @@ from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.display import label
 
+README, OURS = "README.txt", "Linear programs of a fairopt answer, and proofs of their optima in VIPR's format"
+OF_FILLING = (
+    "levels of branches at events are largest shares, which no linear program compares; that tasks follow from levels, "
+    "that no row is full before its event, and that users stop at their limits is arithmetic, which verify repeats"
+)
+SHOWN = 5  # names, before "and 7 more"
 WIDTH = 110
 LARGEST = 2**53  # of the integers that all readers of LP text take exactly
 Terms = Mapping[int, Rational]  # coefficients by column
@@ -164,14 +170,6 @@ def _shown(value: Rational) -> str:
 
 def _comment(text: str) -> list[str]:
     return [f"\\ {line}" for line in wrap(text, WIDTH, break_long_words=False)]
-
-
-README, OURS = "README.txt", "Linear programs of a fairopt answer, and proofs of their optima in VIPR's format"
-OF_FILLING = (
-    "levels of branches at events are largest shares, which no linear program compares; that tasks follow from levels, "
-    "that no row is full before its event, and that users stop at their limits is arithmetic, which verify repeats"
-)
-SHOWN = 5  # names, before "and 7 more"
 
 
 class _Writer:

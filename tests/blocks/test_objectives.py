@@ -137,6 +137,15 @@ def test_a_share_of_nothing_is_worth_minus_infinity_from_alpha_1_on(share):
     assert np.isfinite(fo.AlphaFair(0.9, share).value(at))
 
 
+@pytest.mark.parametrize("alpha", [0, 0.5, 2, 100, 1000, 10_000])
+def test_values_of_powers_do_not_depend_on_the_range_of_the_max_min_level(alpha):
+    """The level is 2, whose powers underflow, and those of shares relative to it overflow."""
+    pool = fo.Instance([[1], [1]], [4])
+    value = fo.AlphaFair(alpha, fo.Tasks()).value(Point(pool, np.array([[1.0], [2.0]])))
+    expected = (1 + 2.0 ** (1 - alpha)) / (1 - alpha)
+    assert value == pytest.approx(expected, rel=1e-13, abs=0)
+
+
 @pytest.mark.parametrize("measure", [fo.FairnessEfficiency(2, -0.5), fo.FairnessEfficiency(2, -2)])
 def test_a_share_of_nothing_is_worth_minus_infinity_above_beta_1(measure):
     assert measure.value(Point(POOL, np.array([[0.0], [10.0]]))) == -math.inf

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.errors import InvalidInstance
+from fairopt.instance.labels import whole_name
+from fairopt.instance.teams import innermost_first
 from fairopt.operate.gpu_types import counts_gpus
 from fairopt.operate.server_names import server_kinds, server_names
 from fairopt.operate.server_sums import part_of
@@ -30,6 +33,18 @@ def test_resources_are_named_without_vendors_that_say_nothing():
     assert without_vendor(["nvidia.com/gpu", "a.com/rdma", "b.com/rdma"]) == ["gpu", "a.com/rdma", "b.com/rdma"]
     assert of_units(["cpu", "memory", "nvidia.com/gpu"], ["core", "GiB", ""]) == ["cpu", "GiB of memory", "gpu"]
     assert (unit_shown("GiB"), unit_shown("cores")) == ("GiB", "")
+
+
+def test_names_without_vendors_mean_the_resource_of_one():
+    known = ["cpu", "nvidia.com/gpu", "a.com/rdma", "b.com/rdma"]
+    assert [whole_name(name, known) for name in ("gpu", "cpu", "disk", 1)] == ["nvidia.com/gpu", "cpu", "disk", 1]
+    with pytest.raises(InvalidInstance, match=r"'rdma' is short for the resources 'a\.com/rdma', 'b\.com/rdma'"):
+        whole_name("rdma", known)
+
+
+def test_labels_whose_teams_lie_within_others_are_inside_them():
+    assert innermost_first({"org": ["ml", "ml", "web"], "team": ["vision", "nlp", "front"]}) == ("team", "org")
+    assert innermost_first({"org": ["ml", "web"], "team": ["vision", "front"]}) == ("org", "team")
 
 
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "gpu:a100", "gres/gpu", "GPUs"])

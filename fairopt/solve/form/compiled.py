@@ -359,23 +359,23 @@ class Left:
     """What a solver leaves of a problem besides the values of its variables: how it was compiled, and a primal and a
     dual point in this form.
 
-    All are None after a run in another process, and without such points.
+    Both are None after a run in another process, and the points where a solver gives none in this form.
     """
 
-    problem: cp.Problem | Posed | None = None
     compiled: Compiled | None = None
     points: tuple[Float, Float] | None = None
 
     def is_of(self, expression: cp.Expression, constraints: Iterable[cp.Constraint]) -> bool:
         """Whether this expression was maximised under these constraints, and under no others."""
-        if self.problem is None or self.points is None:
+        if self.compiled is None or self.points is None:
             return False
-        same = self.problem.objective.args[0] is expression and isinstance(self.problem.objective, cp.Maximize)
-        return same and [c.id for c in self.problem.constraints] == [c.id for c in constraints]
+        problem = self.compiled.problem
+        same = problem.objective.args[0] is expression and isinstance(problem.objective, cp.Maximize)
+        return same and [c.id for c in problem.constraints] == [c.id for c in constraints]
 
-    def keep(self, problem: cp.Problem | Posed, solver: str, compiled: Compiled, raw: Any) -> None:
+    def keep(self, solver: str, compiled: Compiled, raw: Any) -> None:
         """Keep what CLARABEL or HiGHS gave."""
-        self.problem, self.compiled, self.points = problem, compiled, None
+        self.compiled, self.points = compiled, None
         if solver == "CLARABEL":
             points = raw.x, raw.z
         elif solver == "HIGHS":

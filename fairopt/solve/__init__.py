@@ -6,7 +6,7 @@
 * `merged_users`: users who are alike as one. `leftover`: what a solver left unused.
   `dominated`: a note on answers that others dominate.
 * `not_certified`: why nothing was certified.
-* `settings`: solver, options and time limit of one call. `arrays`: types of arrays.
+* `settings`: solver, options and time limit of one call.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `numbers`: leximin of teams, or of what is above a base.
 * `cone`: any convex policy, by CVXPY.

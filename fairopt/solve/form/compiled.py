@@ -136,7 +136,8 @@ class Written(Compiled):
         part = cp.Problem(cp.Minimize(-objective if isinstance(problem.objective, cp.Maximize) else objective), rest)
         out.variables = list({v.id: v for v in (*(c.unknowns for c in beside), *part.variables())}.values())
         complex_ = any(constant.is_complex() for constant in part.constants())
-        if not out.variables or part.parameters() or not part.is_dcp() or complex_:
+        twice = len({c.id for c in problem.constraints}) < len(problem.constraints)  # rows are found by these
+        if not out.variables or part.parameters() or not part.is_dcp() or complex_ or twice:
             return None
         written, inverse = out.in_cones(part)
         parts = [_part(c, out.interface.SUPPORTED_CONSTRAINTS) for c in written.constraints]

@@ -218,16 +218,16 @@ class _Part:
             still = np.bincount(self.team[self.free], minlength=len(self.teams)) > 0
             open_columns = still[self.team[self.user]]
             if self.inside.single and 0 < open_columns.sum() < SHRUNK * len(open_columns):
-                self.keep()
+                self.report()
                 rest = np.where(open_columns, 0.0, self.tasks)
                 low, high = self.inside.low.copy(), self.inside.high.copy()
                 low[self.rows], high[self.rows] = self.low - self.table @ rest, self.high - self.table @ rest
                 split.fill_parts(self.rows, self.columns[open_columns], low, high)
                 return
-        self.keep()
+        self.report()
 
-    def keep(self) -> None:
-        """Keep where the part is."""
+    def report(self) -> None:
+        """Tell the split where the part is."""
         split = self.split
         split.floor[self.members], split.free[self.members] = self.floor, self.free
         split.tasks[self.columns] = split.reached[self.columns] = self.tasks

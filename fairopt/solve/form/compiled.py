@@ -68,7 +68,7 @@ class Compiled:
         (objective,) = problem.objective.args
         squares = solver == "CLARABEL" and bool(options.get("use_quad_obj", True))
         squares = squares and objective.has_quadratic_term() and not objective.is_affine()
-        written = None if solver not in BY_CONES else Written.made(problem, solver, squares)
+        written = None if solver not in BY_CONES else CompiledHere.made(problem, solver, squares)
         return written or Compiled(problem, solver, options)
 
     def columns(self) -> dict[int, Indices]:
@@ -109,7 +109,7 @@ class _Part(NamedTuple):
     sign: float = -1.0  # 1 where the arguments are at most 0, or 0
 
 
-class Written(Compiled):
+class CompiledHere(Compiled):
     """A problem without parameters in rows that are written here, for CLARABEL or HiGHS.
 
     ``squares`` of the objective stay as ``x'Px / 2``. ``rows`` are the places of constraints and ``starts`` the first
@@ -128,7 +128,7 @@ class Written(Compiled):
         self.bounds: slice | None = None  # the rows that are bounds of variables
 
     @classmethod
-    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> Written | None:
+    def made(cls, problem: cp.Problem | Posed, solver: str, squares: bool) -> CompiledHere | None:
         """None if CVXPY's chain has to compile it, or to say why it cannot."""
         out, (objective,) = cls(problem, solver, squares), problem.objective.args
         beside = [c for c in problem.constraints if isinstance(c, TableRows)]
